@@ -202,10 +202,11 @@ def read_topics(session: SparkSession, options: dict[str, Any], rules: EdgeRules
     from rpq.readers.column_names import ColumnNames
     from rpq.spark.stream.topics import topic_edges
 
+    names = ColumnNames.parse(options["columns"], label=options["label"])
     return topic_edges(
         session,
         topics_in(options["folder"]),
-        columns=MessageColumns.of(ColumnNames.parse(options["columns"], label=options["label"]), options["time_unit"]),
+        columns=MessageColumns.of(names, options["time_unit"], rules=rules),
         settings=read_settings(options["kafka_config"]) if options["kafka_config"] else {},
         checkpoint=options["checkpoint"],
         max_messages=options["max_messages"],
@@ -483,7 +484,7 @@ def stream_command(**options: Any) -> None:
     _check_inputs(options, files)
     rules = _rules(options)
     with _session(options, options["partitions"]) as session:
-        from rpq.spark.columns import edge_columns, parse_column_names
+        from rpq.spark.columns import edge_columns, has_usual_op, parse_column_names
         from rpq.spark.division import counted_labels
         from rpq.spark.jvm.session import SHUFFLE_PARTITIONS, share_count
         from rpq.spark.record_edges import record_columns
@@ -516,6 +517,7 @@ def stream_command(**options: Any) -> None:
                 timestamps=stamps,
                 sequence=sequence,
                 on_error=options["on_error"],
+                has_op=rules is None and has_usual_op(names),
             )
         read: Callable[..., EdgeColumns] = partial(edge_columns, names=names)
         if rules is not None and not is_topic(options["folder"]):

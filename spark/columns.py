@@ -23,6 +23,8 @@ from rpq.spark.shipping import ShippedObject
 from rpq.stream.arrays.fields import DELETE, EDGE, STREAM, FieldError
 from rpq.stream.arrays.values import BOOLEANS
 from rpq.stream.durations import NANOSECONDS
+from rpq.stream.stream_time import EARLIEST, windows_of
+from rpq.stream.window import INT64_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -62,6 +64,15 @@ def parse_column_names(columns: str | None, label: str | None, *, has_ids: bool 
     if STREAM in dict(names.renamed):
         raise PipelineError("columns: tuples on Spark have no stream name: leave out stream")
     return names or None
+
+
+def has_usual_op(names: ColumnNames | None) -> bool:
+    """Return whether the columns op and delete, if the data has one of them, have their usual names.
+
+    >>> has_usual_op(parse_column_names("source=user", None)), has_usual_op(parse_column_names("op=kind", None))
+    (True, False)
+    """
+    return names is None or not {"op", DELETE} & dict(names.renamed).keys()
 
 
 class EdgeExpressions(NamedTuple):
@@ -130,8 +141,9 @@ def edge_expressions(
     if DELETE in found and not isinstance(found[DELETE], (types.BooleanType, types.StringType)):
         kind_of_delete = found[DELETE].simpleString()
         raise PipelineError(f"column {names_in_data[DELETE]!r} is of type {kind_of_delete}; expected true or false")
-    if sequence and not _is_integer(found[sequence]):
-        raise PipelineError(f"column {sequence!r} is of type {found[sequence].simpleString()}; a sequence is an integer")
+    if sequence and not _is_integer(schema[sequence].dataType):
+        kind_of_sequence = schema[sequence].dataType.simpleString()
+        raise PipelineError(f"column {sequence!r} is of type {kind_of_sequence}; a sequence is an integer")
     is_time = isinstance(found["timestamp"], (types.TimestampType, types.TimestampNTZType, types.DateType))
     if not is_time and not _is_integer(found["timestamp"]):
         raise PipelineError(
@@ -158,7 +170,7 @@ def edge_expressions(
     }
     kinds = {"source": kind, "target": kind, "label": "string", "timestamp": "bigint", "op": "string"}
     if sequence:
-        columns["sequence"], kinds["sequence"] = _cast(column(sequence), "bigint"), "bigint"
+        columns["sequence"], kinds["sequence"] = _cast(quote_name(sequence), "bigint"), "bigint"
     kinds_of_properties = {name: _property_type(schema, name) for name in properties}
     for place, (name, kind_of_property) in enumerate(kinds_of_properties.items()):
         numbered = numbered_property(place)
@@ -260,7 +272,10 @@ def arrow_type(kind: str) -> pa.DataType:
 
 
 def _column_names(in_data: Sequence[str], names: ColumnNames | None, sequence: str | None) -> dict[str, str]:
-    """Return the names in the data of the columns of tuples and of the sequence; of op and delete only if present."""
+    """Return the names in the data of the columns of tuples; of op and delete only if present.
+
+    Raises `PipelineError` if another column, or the sequence, is missing.
+    """
     if names is not None:
         try:
             places = names.places(in_data)
@@ -278,7 +293,7 @@ def _column_names(in_data: Sequence[str], names: ColumnNames | None, sequence: s
                 f"no column {name!r}: expected {', '.join(required)} and optionally op or delete, "
                 f"found {', '.join(in_data)}"
             )
-    return found | ({sequence: sequence} if sequence else {})
+    return found
 
 
 def _op_of_delete(delete: str, *, is_text: bool) -> str:
@@ -292,22 +307,40 @@ def _op_of_delete(delete: str, *, is_text: bool) -> str:
     return f"CASE WHEN {is_true} THEN '-' WHEN {is_false} THEN '+' ELSE concat('delete=', {delete}) END"
 
 
-def drop_bad_tuples(tuples: DataFrame, *, id_column: str | None = None) -> DataFrame:
-    """Return the tuples with a valid op, names that are not empty and no nulls, except in properties of edges.
+def latest_timestamp(queries: Sequence[rpq.Query]) -> int:
+    """Return the largest timestamp that an edge may have in the windows of queries, all of them of time.
 
-    `id_column` is the column of the ids of edges, which deletes need not have.
+    >>> latest_timestamp([rpq.Query("a", window=rpq.Window(size=10, slide=1))]) == 2**63 - 11
+    True
+    """
+    return INT64_MAX - max(window.reach for query in queries for window in windows_of(query))
+
+
+def drop_bad_tuples(tuples: DataFrame, *, latest: int, id_column: str | None = None) -> DataFrame:
+    """Return the tuples with a valid op, names that are not empty, text in UTF-8, and nulls only in properties of edges.
+
+    `latest` is the largest timestamp of an edge (`latest_timestamp`).  `id_column` is the column of the ids of edges, which
+    deletes need not have.  A delete with an id needs no names.
     """
     from pyspark.sql import functions as sql
 
-    good = sql.col("op").isin("+", "-")
+    is_delete = sql.col("op") == "-"
+    good = sql.col("op").isin("+", "-") & sql.col("timestamp").between(EARLIEST, latest)
+    is_by_id = sql.lit(False)
     if id_column is not None:
-        good = good & (sql.col(id_column).isNotNull() | (sql.col("op") == "-"))
-    for name in set(tuples.columns) - {"file", "row"}:
+        has_id = sql.col(id_column).isNotNull()
+        good, is_by_id = good & (has_id | is_delete), has_id & is_delete
+    for name, kind in tuples.dtypes:
+        if name in ("file", "row"):
+            continue
+        if kind == "string":
+            good = good & sql.coalesce(sql.is_valid_utf8(sql.col(name)), sql.lit(True))
         if is_numbered_property(name):
             continue
-        good = good & sql.col(name).isNotNull()
+        has_value = sql.col(name).isNotNull()
         if name in ("source", "target", "label"):
-            good = good & (sql.col(name).cast("string") != "")
+            has_value = is_by_id | (has_value & (sql.col(name).cast("string") != ""))
+        good = good & has_value
     return tuples.where(good)
 
 
@@ -349,9 +382,12 @@ def row_schema(
 
     >>> row_schema([rpq.Query("a", window=rpq.Window(size=1, slide=1))], "bigint")
     'query string, source bigint, target bigint, timestamp bigint, op string'
+    >>> row_schema([rpq.Query("?ü a ?y", window=rpq.Window(size=1, slide=1))], "bigint")
+    'query string, `ü` bigint, y bigint, timestamp bigint, op string'
     """
     types = row_types(queries, vertex, properties, is_time=is_time)
-    return ", ".join(f"{name} {kind}" if name.isidentifier() else f"`{name}` {kind}" for name, kind in types.items())
+    is_plain = {name: name.isidentifier() and name.isascii() for name in types}
+    return ", ".join(f"{name if is_plain[name] else quote_name(name)} {kind}" for name, kind in types.items())
 
 
 def row_types(

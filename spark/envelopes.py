@@ -25,7 +25,9 @@ import pyarrow.compute as pc
 
 from rpq.engine.state.sealed import Kind, damage_error, seal, unseal
 from rpq.errors import InputError
+from rpq.spark.jvm.hadoop_files import file_key
 from rpq.spark.shipping import ShippedObject
+from rpq.stream.arrays.fields import EDGE
 from rpq.stream.arrays.values import EMPTY
 from rpq.stream.stream_time import EARLIEST
 from rpq.stream.window import INT64_MAX
@@ -46,6 +48,7 @@ _TYPES = {
 
 PROPERTY = "property."
 """The beginning of the names of columns of properties."""
+_ID = PROPERTY + EDGE
 
 
 def numbered_property(place: int) -> str:
@@ -109,6 +112,8 @@ def unpack_table(data: bytes, *, columns: tuple[str, ...], name: str) -> pa.Tabl
 
 ROWS = 1 << 16
 """The number of tuples of a full envelope, some megabytes."""
+BYTES = 1 << 26
+"""The number of bytes in memory of the tuples of a full envelope, if their names are long."""
 
 SCHEMA = "edges binary"
 PLACED_SCHEMA = "file string, row bigint, edges binary"
@@ -135,12 +140,12 @@ class Tuples:
     """
 
     table: pa.Table
-    dropped: int
+    dropped_count: int
     tick: int | None
 
     def __len__(self) -> int:
         """Return the number of tuples that arrived, including those that were left out."""
-        return len(self.table) + self.dropped
+        return len(self.table) + self.dropped_count
 
 
 def pack(batches: Iterable[pa.RecordBatch], queries: Sequence[LabelReader] | None = None) -> Iterator[pa.RecordBatch]:
@@ -179,7 +184,7 @@ def _names_of_properties(properties: Sequence[str]) -> dict[str, str]:
 class PlacedPacker(Packer):
     """A function for `mapInArrow` that turns tuples into envelopes with their places in the order of the tuples.
 
-    The order is by the name of the file and the row in the file, or, if the tuples have no file, by the task.
+    The order is by the file (`file_key`) and the row in the file, or, if the tuples have no file, by the task.
     """
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -192,7 +197,7 @@ class PlacedPacker(Packer):
         for table in _pieces(_by_file(batches)):
             table = table.rename_columns([self._names.get(name, name) for name in table.column_names])
             if "row" in table.column_names:
-                file, row = table["file"][0].as_py(), table["row"][0].as_py()
+                file, row = file_key(table["file"][0].as_py(), is_encoded=True), table["row"][0].as_py()
                 yield _placed_row(_envelope(table, labels, keeps_order=True)[0], file, row)
             else:
                 yield _placed_row(_envelope(table, labels, keeps_order=True)[0], name, count)
@@ -205,7 +210,7 @@ def pack_file(tables: Iterable[pa.Table], file: str, queries: Sequence[LabelRead
     row = 0
     for table in tables:
         envelope, _ = _envelope(table, labels, keeps_order=True, place=(file, row))
-        yield _placed_row(envelope, file, row)
+        yield _placed_row(envelope, file_key(file), row)
         row += len(table)
 
 
@@ -230,7 +235,7 @@ def divide_envelope(envelope: bytes, rows: Callable[[pa.Table], Sequence[np.ndar
         ticks += [] if tuples.tick is None else [tuples.tick]
         part = table.take(pa.array(own))
         if ticks:
-            part = part.replace_schema_metadata({"dropped": str(tuples.dropped + left_out), "tick": str(max(ticks))})
+            part = part.replace_schema_metadata({"dropped": str(tuples.dropped_count + left_out), "tick": str(max(ticks))})
         found.append(pack_table(part))
     return found
 
@@ -277,7 +282,7 @@ def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> Tuples:
         order = _order(table)
         if order is not None:
             table = table.take(pa.array(order))
-    return Tuples(table=table, dropped=dropped, tick=max(ticks, default=None))
+    return Tuples(table=table, dropped_count=dropped, tick=max(ticks, default=None))
 
 
 def engine_columns(table: pa.Table) -> pa.Table:
@@ -293,7 +298,7 @@ def engine_tuples(tuples: pa.Table, properties: Sequence[str] = ()) -> pa.Table:
     The tuples stay in their order.  Raises `InputError` for an invalid tuple.
     """
     names = _names_of_properties(properties)
-    table = tuples.rename_columns([names.get(name, name) for name in tuples.column_names])
+    table = _with_ends(tuples.rename_columns([names.get(name, name) for name in tuples.column_names]))
     _check(table, None)
     return engine_columns(table.append_column("delete", pc.equal(table["op"], "-")))
 
@@ -304,18 +309,19 @@ def envelope_columns(table: pa.Table, properties: Sequence[str]) -> pa.Table:
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield the rows of batches in tables of about `ROWS` rows, each of a single file."""
+    """Yield the rows of batches in tables of about `ROWS` rows or `BYTES` bytes, each of a single file."""
     collected: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
         if not batch.num_rows:
             continue
         is_other = "row" in batch.schema.names and collected and batch["file"][0] != collected[0]["file"][0]
-        if rows >= ROWS or is_other:
+        if rows >= ROWS or size >= BYTES or is_other:
             yield pa.Table.from_batches(collected)
-            collected, rows = [], 0
+            collected, rows, size = [], 0, 0
         collected.append(batch)
         rows += batch.num_rows
+        size += batch.nbytes
     if collected:
         yield pa.Table.from_batches(collected)
 
@@ -344,6 +350,7 @@ def _envelope(
     table: pa.Table, labels: _Labels, *, keeps_order: bool, place: tuple[str, int] | None = None
 ) -> tuple[bytes, int]:
     """Return the packed tuples and their number; `place` is the file and row of the first tuple if no column has them."""
+    table = _with_ends(table)
     _check(table, place)
     table = table.drop_columns([name for name in _PLACES if name in table.column_names]).combine_chunks()
     table = table.append_column("delete", pc.equal(table["op"], "-")).drop_columns(["op"])
@@ -367,15 +374,33 @@ def _envelope(
     return pack_table(table), len(table)
 
 
+def _with_ends(table: pa.Table) -> pa.Table:
+    """Return tuples in which deletes with an id have some ends and some label where they lack them: these do not matter."""
+    if _ID not in table.column_names:
+        return table
+    is_by_id = pc.and_(pc.is_valid(table[_ID]), pc.fill_null(pc.equal(table["op"], "-"), False))
+    for name in ("source", "target", "label"):
+        column = table[name]
+        is_number = pa.types.is_integer(column.type)
+        lacks = pc.and_(is_by_id, pc.is_null(column) if is_number else pc.fill_null(pc.equal(column, ""), True))
+        if pc.any(lacks).as_py():
+            some = pa.scalar(0 if is_number else "-", column.type)
+            table = table.set_column(table.column_names.index(name), name, pc.if_else(lacks, some, column))
+    return table
+
+
 def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
-    """Raise `InputError` for the first tuple that lacks a value or has an unknown op."""
+    """Raise `InputError` for the first tuple that lacks a value, or has an unknown op or text that is not UTF-8."""
     for name in table.column_names:
+        if name not in _PLACES and _is_text(table[name].type) and (row := _find_other_bytes(table[name])) is not None:
+            shown = name.removeprefix(PROPERTY)
+            raise _input_error(table, row, shown, f"{_shown(table[name][row])} is not UTF-8 text", place)
         if name not in _PLACES and not name.startswith(PROPERTY) and table[name].null_count:
             row = pc.index(pc.is_null(table[name]), True).as_py()
             lacks = "op, or no delete" if name == "op" else name
             raise _input_error(table, row, name, f"a tuple has no {lacks}; expected a value in every row", place)
     for name in ("source", "target", "label"):
-        if pa.types.is_string(table[name].type) and (row := pc.index(pc.equal(table[name], ""), True).as_py()) >= 0:
+        if _is_text(table[name].type) and (row := pc.index(pc.equal(table[name], ""), True).as_py()) >= 0:
             raise _input_error(table, row, name, EMPTY, place)
     wrong = pc.invert(pc.is_in(table["op"], pa.array(["+", "-"])))
     row = pc.index(wrong, True).as_py()
@@ -384,11 +409,34 @@ def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
         raise _input_error(table, row, "op", problem, place)
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _find_other_bytes(texts: pa.ChunkedArray) -> int | None:
+    """Return the row of the first text that is not UTF-8, which Spark's text need not be, or None. O(bytes)."""
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        for row, text in enumerate(texts):
+            try:
+                text.as_py()
+            except UnicodeDecodeError:
+                return row
+    return None
+
+
+def _shown(value: pa.Scalar) -> str:
+    """Return a value as Python writes it, or its bytes if they are not UTF-8."""
+    try:
+        return repr(value.as_py())
+    except UnicodeDecodeError:
+        return repr(value.as_buffer().to_pybytes())
+
+
 def _input_error(table: pa.Table, row: int, column: str, problem: str, place: tuple[str, int] | None) -> InputError:
     """Return an error with the problem of a tuple, its place if known, and its values."""
-    values = ", ".join(
-        f"{name} {value!r}" for name, value in table.slice(row, 1).to_pylist()[0].items() if name not in _PLACES
-    )
+    values = ", ".join(f"{name} {_shown(table[name][row])}" for name in table.column_names if name not in _PLACES)
     file, number = (None, None) if place is None else (place[0], place[1] + row)
     if "file" in table.column_names:
         file = table["file"][row].as_py()

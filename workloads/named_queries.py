@@ -58,22 +58,23 @@ class UnknownQueryError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Binding:
-    """The labels a, b and c in a data set: one binding for all queries, `others` for single queries; () excludes a query."""
+    """The labels a, b and c in a data set: one for all queries, and `by_query` those of single queries; () excludes a
+    query."""
 
     labels: tuple[str, ...]
-    others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    by_query: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     note: str = ""
 
     def labels_of(self, name: str) -> tuple[str, ...]:
         """Return the labels of one query, or () if it cannot run over this data set."""
-        return self.others.get(name, self.labels)
+        return self.by_query.get(name, self.labels)
 
 
 BINDINGS: Mapping[str, Binding] = {
     "stackoverflow": Binding(labels=("a2q", "c2a", "c2q")),
     "ldbc": Binding(
         labels=("likes", "replyOf", "hasCreator"),
-        others={
+        by_query={
             "Q1": ("replyOf",),
             "Q4": (),
             "Q6": ("replyOf", "hasCreator"),
@@ -93,7 +94,7 @@ BINDINGS: Mapping[str, Binding] = {
     ),
     "gmark": Binding(
         labels=("8", "14", "9"),
-        others={"Q1": ("0",), "Q7": ("0", "8", "14"), "Q6": ("14", "9"), "Q10": ("8", "0", "14")},
+        by_query={"Q1": ("0",), "Q7": ("0", "8", "14"), "Q6": ("14", "9"), "Q10": ("8", "0", "14")},
         note="LDBC's labels by the numbers of the schema: 0 knows, 8 likes, 9 hasCreator, 14 replyOf.",
     ),
 }

@@ -23,7 +23,7 @@ class NamedSparql:
     """A query and the fields of its file.
 
     `stream` is a kind of `rpq generate rdf`. `window` is the size and the slide of the default window as on the command
-    line, ("unbounded",), or () if the query needs none. `changed` lists the differences between `text` and the publication.
+    line, ("unbounded",), or () if the query needs none. `differences` lists those between `text` and the publication.
     """
 
     name: str
@@ -31,7 +31,7 @@ class NamedSparql:
     source: str
     stream: str
     window: tuple[str, ...]
-    changed: tuple[str, ...]
+    differences: tuple[str, ...]
     text: str
 
 
@@ -93,7 +93,7 @@ def _read(text: str) -> NamedSparql:
         source=source,
         stream=stream,
         window=() if window == "none" else tuple(window.split()),
-        changed=tuple(header["Changed"]),
+        differences=tuple(header["Changed"]),
         text=text,
     )
 

@@ -69,7 +69,7 @@ class CommandRun:
     """A run with everything that its report needs.
 
     `counts` returns the figures of its input, and `messages` the input's rejections and warnings.  `surroundings` are the
-    context managers that are closed after it.  An error of a type in `recorded` ends it; any other is an error of its
+    context managers that are closed after it.  An error of a type in `recorded_errors` ends it; any other is an error of its
     options.  With `ends_at_sigterm` this signal is the usual end.
     """
 
@@ -80,10 +80,10 @@ class CommandRun:
     counts: Callable[[], dict[str, Any]]
     messages: Callable[[], tuple[list[str], list[str]]] = lambda: ([], [])
     surroundings: ExitStack = field(default_factory=ExitStack)
-    recorded: tuple[type[Exception], ...] = (InputError, LimitError, ConflictBudgetError, OSError, OutputError)
+    recorded_errors: tuple[type[Exception], ...] = (InputError, LimitError, ConflictBudgetError, OSError, OutputError)
     ends_at_sigterm: bool = False
 
-    ended: str = "end of input"
+    end_reason: str = "end of input"
     exit_code: int = 0
     is_output_gone: bool = False
     error: str | None = None
@@ -92,12 +92,12 @@ class CommandRun:
     def end_message(self) -> str:
         """The reason for the end of the run, as text for users."""
         if self.error is not None:
-            return f"{self.ended}: {self.error}"
-        return "nobody reads the output any more" if self.is_output_gone else self.ended
+            return f"{self.end_reason}: {self.error}"
+        return "nobody reads the output any more" if self.is_output_gone else self.end_reason
 
     def fail(self, error: Exception) -> None:
         """Record the error that ended the run; only the first one is kept."""
-        self.ended, self.error = "error", self.error or str(error)
+        self.end_reason, self.error = "error", self.error or str(error)
         self.exit_code = 1
 
 
@@ -199,16 +199,16 @@ def _execute(command_run: CommandRun, interrupts: Interrupts) -> None:
     """Execute a run until it ends, or until an error, a signal or a closed pipe; then complete every output."""
     run, is_whole = command_run.run, False
     try:
-        command_run.ended = run.execute()
+        command_run.end_reason = run.execute()
         is_whole = True
     except Interrupted:
         received = interrupts.received or signal.SIGINT
-        command_run.ended = f"interrupted ({received.name})"
+        command_run.end_reason = f"interrupted ({received.name})"
         command_run.exit_code = 0 if command_run.ends_at_sigterm and received == signal.SIGTERM else 128 + received
         is_whole = bool(run.tuples or run.rejected or not command_run.exit_code)
     except BrokenPipeError:
         command_run.is_output_gone = is_whole = True
-    except command_run.recorded as error:
+    except command_run.recorded_errors as error:
         if isinstance(error, (KafkaError, OutputError)) and not run.has_begun:
             raise
         command_run.fail(error)
@@ -392,7 +392,7 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     return CommandRun(
         run=run,
         surroundings=surroundings,
-        recorded=(InputError, LimitError, ConflictBudgetError, OSError, OutputError, WhereError, KafkaError),
+        recorded_errors=(InputError, LimitError, ConflictBudgetError, OSError, OutputError, WhereError, KafkaError),
         queries=queries,
         engines=engines,
         compile_seconds=compile_seconds,

@@ -143,7 +143,7 @@ def _read_in_thread(items: Iterable[Item], interrupts: Interrupts) -> Iterator[I
         yield value  # type: ignore[misc]
 
 
-SHOWN = 20
+MOST_LABEL_WARNINGS = 20
 """The number of labels that have a warning of their own: thousands of queries may have thousands of labels."""
 
 HINTS = 1000
@@ -185,13 +185,14 @@ class LabelMonitor:
         return list(self._missing_labels)
 
     def warnings(self) -> list[str]:
-        """Return a message for each of the first `SHOWN` missing labels, or no messages if there was no tuple."""
+        """Return a message for each of the first missing labels, or no messages if there was no tuple."""
         if self._is_empty:
             return []
         known = list(self._other_labels)
         labels = list(self._missing_labels)
-        messages = [f"no tuple has the label {label!r}{did_you_mean(label, known)}" for label in labels[:SHOWN]]
-        return [*messages, f"no tuple has {len(labels) - SHOWN:,} more of the labels"] if len(labels) > SHOWN else messages
+        shown, others = labels[:MOST_LABEL_WARNINGS], len(labels) - MOST_LABEL_WARNINGS
+        messages = [f"no tuple has the label {label!r}{did_you_mean(label, known)}" for label in shown]
+        return [*messages, f"no tuple has {others:,} more of the labels"] if others > 0 else messages
 
     def check_labels(self, labels: pa.Array) -> None:
         """Check the labels of edges."""

@@ -13,10 +13,10 @@ LATENCY_BUCKETS = 1024
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def count_ticks(histogram, spent):
-    """Count a tuple that took `spent` ticks in its bucket, 16 buckets per octave."""
+def count_ticks(histogram, ticks):
+    """Count a tuple that took `ticks` ticks in its bucket, 16 buckets per octave."""
     octave = 0
-    scaled = max(spent, 1)
+    scaled = max(ticks, 1)
     while scaled >= 32:
         scaled >>= 1
         octave += 1

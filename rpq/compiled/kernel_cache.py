@@ -59,10 +59,12 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 PACKAGE = Path(os.path.abspath(__file__)).parent.parent
-_AS_IMPORTED = os.path.dirname(os.path.dirname(__file__))
+_PATH_AS_IMPORTED = os.path.dirname(os.path.dirname(__file__))
 """The same path as in the file names of functions: relative if the package was imported by a relative path."""
 _log = logging.getLogger("rpq")
-REPLACED = "the package was replaced while this process was running, which neither reads nor writes a cache since then"
+PACKAGE_REPLACED = (
+    "the package was replaced while this process was running, which neither reads nor writes a cache since then"
+)
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -140,7 +142,7 @@ class KernelCache(_Cache):
             return None
         key = self._key(sig, target_context.codegen())
         if key is None:
-            _record_reason(REPLACED, self._function)
+            _record_reason(PACKAGE_REPLACED, self._function)
             return None
         content = self._find(key)
         if content is None:
@@ -200,7 +202,7 @@ class KernelCache(_Cache):
             return "a function that is in no file of this package is not cached"
         key = self._key(sig, target_context.codegen())
         if key is None:
-            return REPLACED
+            return PACKAGE_REPLACED
         for fitting in _fitting(key):
             for place in places(self._file):
                 try:
@@ -474,7 +476,7 @@ def _all_places(file: str) -> Iterator[Place]:
 
 def _folder_in_package(file: str) -> Path | None:
     """Return the folder of a source file relative to the package; None if it is not in the package."""
-    for package in (str(PACKAGE), _AS_IMPORTED):
+    for package in (str(PACKAGE), _PATH_AS_IMPORTED):
         if file.startswith(f"{package}{os.sep}"):
             return Path(file[len(package) + 1 :]).parent
     return None
@@ -531,7 +533,7 @@ def _location_text(file: str) -> str:
 
 def why_compiled() -> str | None:
     """Return why kernels were compiled in this process, and where they are stored; None if all came from the cache."""
-    if not _reasons or _reasons[0] == REPLACED:
+    if not _reasons or _reasons[0] == PACKAGE_REPLACED:
         return _reasons[0] if _reasons else None
     return f"{_reasons[0]}; {_location_text(__file__)}"
 

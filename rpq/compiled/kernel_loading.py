@@ -23,7 +23,7 @@ import numba
 library_of: Callable[[Any], Any] = attrgetter("library")
 """The code of a compiled kernel, as numba has it."""
 
-CHECKED = frozenset((0, minor) for minor in range(61, 69))
+CHECKED_VERSIONS = frozenset((0, minor) for minor in range(61, 69))
 """The versions of numba whose internals are as `load` needs them."""
 
 
@@ -36,7 +36,7 @@ class Symbols(NamedTuple):
 
 def is_checked() -> bool:
     """Return whether this version of numba has the internals that this package depends on."""
-    return numba.version_info.short in CHECKED
+    return numba.version_info.short in CHECKED_VERSIONS
 
 
 def symbols_of(kernel: Any) -> Symbols | None:

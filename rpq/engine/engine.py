@@ -159,7 +159,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._max_ahead: MaxAhead | None = None
         self._most_ahead: int | None = None
         self._stopwatch = Stopwatch()
-        self._left = np.zeros(2, np.int64)  # rows added and removed of queries that were unregistered
+        self._rows_of_removed_queries = np.zeros(2, np.int64)  # rows added and removed of queries that were unregistered
         self.extra: dict[str, str] = {}
         for query in queries:
             self._evaluation.running.check_registration(query)
@@ -709,7 +709,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         running = self._evaluation.running
         names = [name] if isinstance(name, str) or not isinstance(name, Iterable) else list(dict.fromkeys(name))
         queries = [running.find(one) for one in names]
-        self._left += sum(map(running.rows_of, queries), np.zeros(2, np.int64))
+        self._rows_of_removed_queries += sum(map(running.rows_of, queries), np.zeros(2, np.int64))
         self._evaluation.remove(*names)
         self._handlers.drop(names)
         windows = Counter(lengths_of(self._original_queries.pop(one)) for one in names)
@@ -816,7 +816,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> engine.insert("x", "y", "a", 20_006).added
         1
         """
-        return None if self._max_ahead is None else self._max_ahead.given
+        return None if self._max_ahead is None else self._max_ahead.value
 
     @max_ahead.setter
     def max_ahead(self, given: Any) -> None:
@@ -926,7 +926,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> figures.tuples, figures.inserted, figures.irrelevant, figures.answers_live
         (2, 1, 1, 1)
         """
-        return statistics_of(self._evaluation, query, rows_before=self._left, seconds=self._stopwatch.seconds)
+        seconds = self._stopwatch.seconds
+        return statistics_of(self._evaluation, query, rows_before=self._rows_of_removed_queries, seconds=seconds)
 
     # --- saved states ----------------------------------------------------------------------------------------
 
@@ -960,7 +961,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             "times": self._times.to_json(self._original_queries.values()),
             "events": None if self._events is None else EventsState(self._events, self._clock.time if self._clock else None),
             "seconds": self._stopwatch.seconds,
-            "left": self._left.tolist(),
+            "left": self._rows_of_removed_queries.tolist(),
             "keep": None if self._keep is None else KeepWindow(
                 window=self._times.resolve(self._keep).window, original=self._keep.window
             ),
@@ -1030,7 +1031,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         engine._users_of_windows = Counter(map(lengths_of, engine._original_queries.values()))
         engine.extra = saved.content.extra
         engine._stopwatch.seconds = saved.content.seconds
-        engine._left[:] = saved.content.left
+        engine._rows_of_removed_queries[:] = saved.content.left
         return engine
 
     def __copy__(self) -> Engine:

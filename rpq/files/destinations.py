@@ -119,7 +119,7 @@ class Replacement:
                 descriptor = _open_in_place(self.path)
             else:
                 self._target = os.path.realpath(self.path)
-                descriptor = self._open_beside()
+                descriptor = self._open_temporary_file()
         self._file = _open_buffer(descriptor, self.path)
 
     @property
@@ -145,7 +145,7 @@ class Replacement:
                 os.unlink(self._temporary)
             self._temporary = None
 
-    def _open_beside(self) -> int:
+    def _open_temporary_file(self) -> int:
         folder = os.path.dirname(self._target)
         try:
             before = os.stat(self._target)
@@ -153,7 +153,7 @@ class Replacement:
             before = None
         mode = self._new_mode if before is None else stat.S_IMODE(before.st_mode) & 0o777
         try:
-            descriptor, self._temporary = _open_new(folder, mode)
+            descriptor, self._temporary = _create_file(folder, mode)
         except PermissionError:
             if before is None:
                 raise
@@ -384,7 +384,7 @@ def _copy_owner(descriptor: int, before: os.stat_result) -> None:
             os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
 
 
-def _open_new(folder: str, mode: int) -> tuple[int, str | None]:
+def _create_file(folder: str, mode: int) -> tuple[int, str | None]:
     """Create a file in a folder, without a name if possible, and return its descriptor and its name."""
     if _UNNAMED and os.path.isdir("/proc/self/fd"):
         with suppress(OSError):  # not every file system has files without a name
@@ -441,7 +441,7 @@ def _check_folder(path: str) -> None:
         raise WriteError(f"{path}: cannot be written: {folder} is not a folder")
     if not _has_access(folder, os.W_OK | os.X_OK):
         raise WriteError(f"{path}: cannot be written: the folder {folder} is write-protected")
-    descriptor, name = _open_new(folder, 0o600)  # permissions alone do not show whether a folder accepts files
+    descriptor, name = _create_file(folder, 0o600)  # permissions alone do not show whether a folder accepts files
     os.close(descriptor)
     if name is not None:
         os.unlink(name)

@@ -178,7 +178,7 @@ class ClientSettings:
             message = self.redact(error.args[0].str() if hasattr(error.args[0], "str") else error)
             hint = ""
             if unknown := re.search(r'No such configuration property: "([^"]+)"', message):
-                close = difflib.get_close_matches(unknown[1], [*KNOWN, *self._common], n=1)
+                close = difflib.get_close_matches(unknown[1], [*KNOWN_OPTIONS, *self._common], n=1)
                 hint = f"; did you mean {close[0]!r}?" if close else "; expected librdkafka's names"
             raise KafkaUsageError(f"--kafka-config: {message}{hint}") from None
 
@@ -189,7 +189,7 @@ def is_broker_away(error: Any) -> bool:
     return bool(error.retriable()) or error.code() in (codes._TIMED_OUT, codes._TRANSPORT)
 
 
-KNOWN = (
+KNOWN_OPTIONS = (
     "security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password", "ssl.ca.location",
     "ssl.certificate.location", "ssl.key.location", "ssl.key.password", "group.id", "transactional.id", "client.id",
     "auto.offset.reset", "isolation.level", "compression.type", "transaction.timeout.ms", "linger.ms",

@@ -45,12 +45,12 @@ from rpq.readers.text.line_layout import (
 )
 from rpq.readers.text.parsing import BlockParser, LineParser, Rows
 from rpq.stream.arrays.fields import DEFAULT_UNIT, DELETE, EDGE, STREAM, FieldError, check_time, time_kind
-from rpq.stream.arrays.properties import LOOSE
+from rpq.stream.arrays.properties import LOOSE_METADATA
 
 if TYPE_CHECKING:
     from rpq.kafka.schema_registry import SchemaRegistry
 
-BESIDE = ("@key", "@time", "@topic", "@partition", "@offset", "@key.NAME", "@header.NAME")
+METADATA_NAMES = ("@key", "@time", "@topic", "@partition", "@offset", "@key.NAME", "@header.NAME")
 KEYS_WITH_AT = ("@timestamp", "@version", "@metadata")
 """Keys of the values that Logstash and the Elastic Common Schema write with an @."""
 
@@ -169,10 +169,10 @@ def is_metadata(name: str) -> bool:
 
 def check_metadata_name(name: str) -> None:
     """Raise `InputError` for a name with an @ that does not refer to metadata of a message."""
-    if name in BESIDE[:-2] or re.fullmatch(r"@(key|header)\..+", name):
+    if name in METADATA_NAMES[:-2] or re.fullmatch(r"@(key|header)\..+", name):
         return
-    hint = did_you_mean(name, BESIDE)
-    raise InputError(f"{name!r} is not metadata of a message: expected one of {', '.join(BESIDE)}{hint}")
+    hint = did_you_mean(name, METADATA_NAMES)
+    raise InputError(f"{name!r} is not metadata of a message: expected one of {', '.join(METADATA_NAMES)}{hint}")
 
 
 def metadata_text(name: str, message: Any, registry: SchemaRegistry | None = None) -> str | None:
@@ -556,7 +556,7 @@ class MessageReader:
         arrays = [columns[name] for name in names]
         for name, column in self._columns_of_properties.items():
             arrays.append(UntypedColumn(columns[column]).texts())
-            fields.append(pa.field(name, pa.string(), metadata=LOOSE))
+            fields.append(pa.field(name, pa.string(), metadata=LOOSE_METADATA))
         batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         if self._predicate is None:
             return batch, numbers, 0, 0
@@ -575,6 +575,16 @@ class MessageReader:
         found = {name: FURTHER + (values[name] if is_json else name) for name in values.properties}
         metadata = (name for name, _ in self._columns.metadata if name not in (*TUPLE_COLUMNS, DELETE, STREAM))
         return {**found, **{name: FURTHER + name for name in metadata}}
+
+
+def metadata_names(columns: MessageColumns, rules: EdgeRules | None) -> tuple[str, ...]:
+    """Return the names of the metadata of messages that columns or rules read.  Raises `InputError` for unknown names.
+
+    >>> metadata_names(MessageColumns.of(ColumnNames.parse("source=@key,target=item")), None)
+    ('@key',)
+    """
+    of_rules = () if rules is None else _metadata_of(rules, columns.values.properties)
+    return (*(name for _, name in columns.metadata), *of_rules)
 
 
 def _metadata_of(rules: EdgeRules, properties: Sequence[str]) -> tuple[str, ...]:

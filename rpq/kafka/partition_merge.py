@@ -70,7 +70,7 @@ class _Partition:
     bad: deque[tuple[int, int, BadMessage]] = field(default_factory=deque)
     rows: int = 0
     at_end_since: float | None = None
-    idle: bool = False
+    is_idle: bool = False
     progress: tuple[int, int] = (-1, 0)
 
     def add(self, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, BadMessage], position: int) -> None:
@@ -256,7 +256,7 @@ class PartitionMerge:
     def release_all(self) -> None:
         """Stop waiting for partitions: all of them have ended."""
         for line in self._partitions.values():
-            line.idle = True
+            line.is_idle = True
 
     def join(self, place: Place) -> None:
         """Add a new partition."""
@@ -267,8 +267,8 @@ class PartitionMerge:
     ) -> None:
         """Add tuples with their offsets, and bad messages by offset, which were read from a partition up to `position`."""
         line = self._partitions[place]
-        if line.idle:
-            line.idle = False
+        if line.is_idle:
+            line.is_idle = False
             if self._max_delay:
                 self._report("back", place)
         line.at_end_since = None
@@ -285,7 +285,7 @@ class PartitionMerge:
 
     def _bound(self) -> tuple[int, int] | None:
         """Return the (timestamp, number of a partition) before which no tuple can come; None if all are idle."""
-        fronts = [(line.front, number) for number, line in enumerate(self._partitions.values()) if not line.idle]
+        fronts = [(line.front, number) for number, line in enumerate(self._partitions.values()) if not line.is_idle]
         return min(fronts, default=None)
 
     def _mark_idle(self) -> None:
@@ -307,7 +307,7 @@ class PartitionMerge:
             if len(self._partitions) > 1 and not self._is_at_end(line.place, line.position):
                 line.at_end_since = None
                 return
-            line.idle = True
+            line.is_idle = True
             if self._max_delay:
                 self._report("idle", line.place)
 
@@ -332,7 +332,7 @@ class PartitionMerge:
             stop = min((first for first in firsts if first[:2] <= limit), default=None)
         counts = []
         for number, line in enumerate(self._partitions.values()):
-            count = sum(_count_before(piece.keys, limit, number) for piece in line.pieces)
+            count = sum(_count_up_to(piece.keys, limit, number) for piece in line.pieces)
             if stop is not None:
                 count = min(count, sum(_count_before_bad(piece, stop, number) for piece in line.pieces))
             counts.append(count)
@@ -371,7 +371,7 @@ class PartitionMerge:
         lines = list(self._partitions.values())
         before = [line.end() for line in lines]
         if most is not None and sum(counts) > most:
-            counts, last = _count_first(lines, counts, most)
+            counts, last = _count_of_first(lines, counts, most)
             counts = [line.whole_messages(count) for line, count in zip(lines, counts, strict=True)]
             limit = last if limit is None else min(limit, last)
         numbers, pieces = [], []
@@ -404,7 +404,7 @@ class PartitionMerge:
         )
 
 
-def _count_before(keys: np.ndarray, limit: tuple[int, int], number: int) -> int:
+def _count_up_to(keys: np.ndarray, limit: tuple[int, int], number: int) -> int:
     """Return the number of a partition's keys up to a limit, included."""
     return int(np.searchsorted(keys, limit[0], side="right" if number <= limit[1] else "left"))
 
@@ -417,7 +417,7 @@ def _count_before_bad(piece: _Piece, stop: tuple[int, int, int], number: int) ->
     return int(np.searchsorted(piece.keys, key, side="right" if number < line else "left"))
 
 
-def _count_first(lines: Sequence[_Partition], counts: Sequence[int], most: int) -> tuple[list[int], tuple[int, int]]:
+def _count_of_first(lines: Sequence[_Partition], counts: Sequence[int], most: int) -> tuple[list[int], tuple[int, int]]:
     """Return the number of tuples of each partition among the first `most`, and the position of the last of these."""
     keys, owners = [], []
     for number, (line, count) in enumerate(zip(lines, counts, strict=True)):

@@ -95,7 +95,7 @@ class TopicRun(Run):
     source: TopicSource
     slice_rows, slice_seconds, most_tuples = 1 << 18, 0.25, 100_000
     # After an error of Kafka, or of the output, nothing can be committed.
-    unfinished = (KafkaError, OSError, OutputError)
+    interrupting_errors = (KafkaError, OSError, OutputError)
 
     def execute(self) -> str:
         """Execute the run as `Run.execute` does.  Raises `KafkaError`, also for a checkpoint that cannot be resumed."""

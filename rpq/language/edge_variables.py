@@ -44,11 +44,11 @@ ALWAYS = ""
 
 
 class _Side(NamedTuple):
-    """The edges that one alternative of a step walks in one direction; `labels` are excluded where it is `negated`."""
+    """The edges that one alternative of a step walks in one direction; `labels` are excluded where it is `is_negated`."""
 
     labels: frozenset[str]
-    negated: bool
-    inverse: bool
+    is_negated: bool
+    is_inverse: bool
     condition: str
 
 
@@ -71,14 +71,14 @@ class EdgeStep:
         """
         found: list[str | None] = []
         for inverse in (False, True):
-            sides = [side for side in self.sides if side.inverse == inverse]
-            mine = {side.condition for side in sides if (label in side.labels) != side.negated}
+            sides = [side for side in self.sides if side.is_inverse == inverse]
+            mine = {side.condition for side in sides if (label in side.labels) != side.is_negated}
             if not mine:
                 found.append(None)
             elif ALWAYS in mine:
                 found.append(ALWAYS)
             else:
-                found.append(next(iter(mine)) if len(mine) == 1 else condition_of(_any(sorted(mine))).text)
+                found.append(next(iter(mine)) if len(mine) == 1 else condition_of(_disjunction(sorted(mine))).text)
         return found[0], found[1]
 
     @property
@@ -98,7 +98,7 @@ class EdgeStep:
         return frozenset(condition for condition in found if condition)
 
 
-def _any(conditions: Sequence[str]) -> str:
+def _disjunction(conditions: Sequence[str]) -> str:
     return " or ".join(f"({condition})" for condition in conditions)
 
 
@@ -222,13 +222,13 @@ class SameTerm(NamedTuple):
 class Filter:
     """A condition on the values of bindings.
 
-    `where` reads the columns of `values`, and one for each of `same`, in place of comparisons of vertices or edges.
+    `where` reads the columns of `values`, and one for each of `same_terms`, in place of comparisons of vertices or edges.
     """
 
     text: str
     where: Where
     values: tuple[Value, ...]
-    same: tuple[SameTerm, ...]
+    same_terms: tuple[SameTerm, ...]
 
     def column_kinds(self, kind_of: Callable[[Value], ColumnKind], *, vertex: str = "untyped") -> dict[str, ColumnKind]:
         """Return the columns over which the filter is evaluated.
@@ -241,14 +241,14 @@ class Filter:
             value.column: ColumnKind(key=value.column, kind=vertex) if value.kind == "vertex" else kind_of(value)
             for value in self.values
         }
-        return kinds | {same.column: ColumnKind(key=same.column, kind="boolean") for same in self.same}
+        return kinds | {same.column: ColumnKind(key=same.column, kind="boolean") for same in self.same_terms}
 
 
 def read_filter(text: str, vertices: Sequence[str], edges: Sequence[str]) -> Filter:
     """Parse a filter. Raises `QueryError`, with a pointer to the column.
 
     >>> one = read_filter("?e.amount > 5 and ?x <> ?y", ["x", "y"], ["e"])
-    >>> [value.column for value in one.values], [same.column for same in one.same]
+    >>> [value.column for value in one.values], [same.column for same in one.same_terms]
     (['e.amount'], ['?x = ?y'])
     """
     if not isinstance(text, str):
@@ -276,7 +276,7 @@ def filter_of(where: Where, known: Mapping[str, Value]) -> Filter:
     rewritten = Where(where.text, tree, names)
     check_types(rewritten)
     values = tuple(value for name, value in known.items() if name in names)
-    return Filter(where.text, rewritten, values, tuple(reader.same.values()))
+    return Filter(where.text, rewritten, values, tuple(reader.same_terms.values()))
 
 
 class _FilterReader:
@@ -285,7 +285,7 @@ class _FilterReader:
     def __init__(self, where: Where, known: Mapping[str, Value]) -> None:
         self._where = where
         self._known = known
-        self.same: dict[str, SameTerm] = {}
+        self.same_terms: dict[str, SameTerm] = {}
 
     def _term(self, node: Node) -> Value | None:
         value = self._known[node.name] if isinstance(node, Name) else None
@@ -300,7 +300,7 @@ class _FilterReader:
                     if one.kind != other.kind:
                         raise self._where.error("an edge is compared with a vertex", node.column)
                     same = SameTerm(one, other)
-                    self.same[same.column] = same
+                    self.same_terms[same.column] = same
                     found: Node = Name(same.column, column=node.column)
                     return found if sign == "==" else Not(found, column=node.column)
         match node:

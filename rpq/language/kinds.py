@@ -50,10 +50,10 @@ class KindModule(NamedTuple):
     question: str
 
 
-_NAMED = 10
+_MOST_NAMED_QUERIES = 10
 """The maximum number of queries that a warning names."""
 _kinds: dict[str, Kind | KindModule] = {}
-_PLAIN = "path"  # the kind that JSON leaves out, as in states older than the other kinds
+_DEFAULT_KIND = "path"  # the kind that JSON leaves out, as in states older than the other kinds
 
 
 def register(kind: Kind) -> None:
@@ -92,20 +92,21 @@ def single_thread_warning(questions: Iterable[Question], threads: int) -> str | 
     names = [repr(one.name) for one in questions if threads > 1 and not kind_of(one).divides(one)]
     if not names:
         return None
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    shown, others = ", ".join(names[:_MOST_NAMED_QUERIES]), len(names) - _MOST_NAMED_QUERIES
+    more = f" and {others} more" if others > 0 else ""
     verb = "is" if len(names) == 1 else "are each"
-    return f"{threads} threads do not divide every query: {', '.join(names[:_NAMED])}{more} {verb} evaluated by one thread"
+    return f"{threads} threads do not divide every query: {shown}{more} {verb} evaluated by one thread"
 
 
 def query_json(question: Question) -> dict[str, Any]:
     """Return a question as JSON values, for saved states, checkpoints, and Spark's workers."""
     kind = kind_of(question)
-    return {**({} if kind.name == _PLAIN else {"kind": kind.name}), **kind.to_json(question)}
+    return {**({} if kind.name == _DEFAULT_KIND else {"kind": kind.name}), **kind.to_json(question)}
 
 
 def read_query(content: JsonValue) -> Any:
     """Return the question of JSON values, the inverse of `query_json`. Raises `Damage`."""
-    name = content["kind"].text() if "kind" in content else _PLAIN
+    name = content["kind"].text() if "kind" in content else _DEFAULT_KIND
     if name not in _kinds:
         raise Damage(f"a query is of kind {name!r}, which this release does not know")
     return _import_kind(name).read(content)

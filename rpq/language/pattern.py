@@ -172,7 +172,7 @@ def _atoms_of(text: str) -> tuple[Atom, ...]:
 
 
 _ORDER = re.compile(r"in\s+(non-decreasing\s+)?order(?=[\s)]|$)")
-_BOUND = re.compile(r"(within|gap)(?=[\s)]|$)")
+_TIME_BOUND = re.compile(r"(within|gap)(?=[\s)]|$)")
 _LENGTH = re.compile(r"[^\s()]*")
 _LENGTHS = {"within": "max_span", "gap": "max_gap"}
 _ENCLOSED = "one pair of parentheses around the whole expression of the atom, as in ?x (a/b+ in order) ?y"
@@ -206,7 +206,7 @@ def _split_order(text: str, start: int) -> tuple[Expression, TimeOrder | None, i
     bounds: dict[str, str | int] = {}
     order = "increasing" if found[1] is None else "non_decreasing"
     place = _skip(text, found.end())
-    while (bound := _BOUND.match(text, place)) is not None:
+    while (bound := _TIME_BOUND.match(text, place)) is not None:
         name = _LENGTHS[bound[1]]
         if name in bounds or "max_gap" in bounds:
             message = f"{bound[1]!r} twice" if name in bounds else "'within' behind 'gap'"

@@ -304,7 +304,7 @@ class Predicate:
             )
         if known.kind == DELETE:
             return _Expression("boolean", lambda columns: columns[key] if key in columns else pa.scalar(False))
-        return _Expression(known.kind, lambda columns: _plain(columns[key]), unit=known.unit)
+        return _Expression(known.kind, lambda columns: _to_plain(columns[key]), unit=known.unit)
 
     def _condition(self, node: Node) -> _Expression:
         """Bind a node that has to be a condition."""
@@ -489,7 +489,7 @@ def _literal(value: int | float | str | bool) -> _Expression:
     return _Expression(kind, lambda columns: scalar, literal=value)
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _to_plain(column: pa.Array) -> pa.Array:
     """Convert a typed column to text, int64, float64, decimal or bool."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -616,8 +616,8 @@ def _order_of_integers_and_floats(integers: Value, floats: Value) -> Value:
             return None
         return math.nan if math.isnan(other) else (one > other) - (one < other)
     nulls = [pc.is_null(one) for one in (integers, floats)]
-    one = np.asarray(_filled(integers, 0))
-    other = np.asarray(_filled(floats, 0.0))
+    one = np.asarray(_fill_nulls(integers, 0))
+    other = np.asarray(_fill_nulls(floats, 0.0))
     rounded = one.astype(np.float64)
     order = np.where(np.isnan(other), np.nan, (rounded > other).astype(np.float64) - (rounded < other))
     equal = np.flatnonzero(rounded == other)
@@ -630,7 +630,7 @@ def _order_of_integers_and_floats(integers: Value, floats: Value) -> Value:
     return pa.array(order, mask=mask, from_pandas=False)
 
 
-def _filled(value: Value, nothing: float) -> Any:
+def _fill_nulls(value: Value, nothing: float) -> Any:
     """Return numbers as a numpy array or a number, with `nothing` in place of nulls."""
     if isinstance(value, pa.Scalar):
         return np.array([nothing if value.as_py() is None else value.as_py()])

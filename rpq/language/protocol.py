@@ -256,8 +256,8 @@ class Part(Protocol):
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Add label ids with their names, some of which are labels of named streams (`StreamLabel`). O(labels)."""
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
+        """Make room for the ids of the dictionary and the graph; `new_ids` are those of new names."""
 
 
 class PresentGraph(NamedTuple):
@@ -329,8 +329,8 @@ class RunningQuery(ABC):
         """Return a boolean array (label, window): the labels whose edges the query reads over each window."""
 
     @abstractmethod
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
+        """Make room for the ids of the dictionary and the graph; `new_ids` are those of new names."""
 
     def count_from(self, numbers: Sequence[int]) -> None:
         """Set the number of inserts so far for each count window. Called before `load`."""

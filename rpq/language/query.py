@@ -41,7 +41,7 @@ from rpq.stream.edges.edge_ends import ALL, Ends
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 Vertex = int | str
-_SHOWN = 5  # the number of vertices of `sources` and `targets` in a repr
+_MOST_SHOWN_VERTICES = 5  # the number of vertices of `sources` and `targets` in a repr
 
 PAIR = ("source", "target")
 """The columns of path queries."""
@@ -243,8 +243,9 @@ class Query(_Options):
             if option.name == "expression" or value == usual:
                 continue
             if option.name in ("sources", "targets"):
-                some = ", ".join(map(repr, sorted(value, key=str)[:_SHOWN]))
-                shown.append(f"{option.name}={{{some}{f', … {len(value) - _SHOWN:,} more' if len(value) > _SHOWN else ''}}}")
+                some = ", ".join(map(repr, sorted(value, key=str)[:_MOST_SHOWN_VERTICES]))
+                others = len(value) - _MOST_SHOWN_VERTICES
+                shown.append(f"{option.name}={{{some}{f', … {others:,} more' if others > 0 else ''}}}")
             else:
                 shown.append(f"{option.name}={value!r}")
         return f"Query({', '.join(shown)})"

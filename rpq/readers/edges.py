@@ -155,7 +155,7 @@ def _open(path: str | OpenSource, detection: Detection, *, on_error: str, batch_
         return _OpenInput(name=path, input=parquet, vertex_type=parquet.vertex_type)
     if isinstance(path, str) and is_file and os.path.isfile(path):
         detection = detection.with_sample_of(path, stop=on_error == "stop")
-    known = detection.known
+    known = detection.sample
     text = TextFile(
         path,
         detect=detection,

@@ -34,7 +34,7 @@ from rpq.stream.stream_time import StreamTime, python_values
 if TYPE_CHECKING:
     import pandas
 
-_BYTES_BESIDE = 9  # the time of a row and its op
+_BYTES_OF_TIME_AND_OP = 9  # the time of a row and its op
 _OPS = {1: "+", -1: "-", WHOLE: "=", EMPTY: "0"}
 _SHOWN = 3  # rows in a repr
 _SHOWN_IN_HTML = 10
@@ -435,7 +435,7 @@ class Changes:
         names = self._names_of(block, terms=any(map(holds_terms, schema)))
         one = self._queries.names[block.query[0]] if (block.query == block.query[0]).all() else None
         queries, places = (None, block.query) if one is not None else self._queries.names_for(block.query)
-        bytes_a_row = _BYTES_BESIDE + sum(column.bytes_a_row for column in names)
+        bytes_a_row = _BYTES_OF_TIME_AND_OP + sum(column.bytes_a_row for column in names)
         bytes_a_row += 0 if queries is None else 4 + queries.bytes_a_row
         for first in range(0, block.row_count, PIECE):
             count = min(PIECE, block.row_count - first)

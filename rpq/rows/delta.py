@@ -88,13 +88,13 @@ class Delta:
         values, order = self.ids
         return [tuple([row[place] for place in order]) for row in values.tolist()]
 
-    def before(self, order: int) -> Self:
+    def events_before(self, order: int) -> Self:
         """Return the events before a place in the order of the chunk.  O(log events)."""
         events = int(np.searchsorted(self.orders, order))
-        return self._first(events, int(self.ends[events - 1]) if events else 0)
+        return self._first_events(events, int(self.ends[events - 1]) if events else 0)
 
-    def _first(self, events: int, rows: int) -> Self:
-        """Return the first events, which have `count` rows."""
+    def _first_events(self, events: int, rows: int) -> Self:
+        """Return the first events, which have this number of rows."""
         first = copy(self)
         if self._ids is not None:
             first._ids = self._ids._replace(values=self._ids.values[:rows])

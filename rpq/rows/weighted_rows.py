@@ -45,7 +45,7 @@ class WeightedRows:
         return WeightedRows(np.zeros((0, width), np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
     @classmethod
-    def inserted(cls, rows: np.ndarray) -> WeightedRows:
+    def insertion_of(cls, rows: np.ndarray) -> WeightedRows:
         """Return the insertion of rows, (row, column), as one event."""
         return cls(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), np.int64))
 

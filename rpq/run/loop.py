@@ -71,20 +71,20 @@ class SliceSize:
 class PushOutcome(NamedTuple):
     """The outcome of one push: the `tuples` that were pushed, from row `start` of a slice on, and their changes.
 
-    `error` is what ended the push, `changes` are then those of the tuples before it, or None, and `rejected` the rows of the
-    slice that are left out: a tuple, or its whole event.
+    `error` is what ended the push, `changes` are then those of the tuples before it, or None, and `rejected_rows` the
+    rows of the slice that are left out: those of a tuple, or of its whole event.
     """
 
     tuples: pa.RecordBatch
     start: int
     changes: Changes | None
     error: InputError | LimitError | ConflictBudgetError | None = None
-    rejected: range = range(0)
+    rejected_rows: range = range(0)
 
     @property
     def accepted_count(self) -> int:
         """The number of tuples that the engine accepted; 0 if an error does not say how many."""
-        return self.tuples.num_rows if self.error is None else max(0, self.rejected.start - self.start)
+        return self.tuples.num_rows if self.error is None else max(0, self.rejected_rows.start - self.start)
 
 
 def push_accepted(
@@ -100,7 +100,7 @@ def push_accepted(
     >>> tuples = pa.RecordBatch.from_pydict(
     ...     {"source": ["u", "u", "u"], "target": ["v", "w", "x"], "label": ["a"] * 3, "timestamp": [1, 1000, 2]}
     ... )
-    >>> [(pushed.start, len(pushed.changes), pushed.rejected) for pushed in push_accepted(engine.push, tuples)]
+    >>> [(pushed.start, len(pushed.changes), pushed.rejected_rows) for pushed in push_accepted(engine.push, tuples)]
     [(0, 1, range(1, 2)), (2, 1, range(0, 0))]
     """
     start = 0
@@ -117,9 +117,9 @@ def push_accepted(
                     rejected = range(start + int(first[error.row]), start + end_of_event(first, error.row))
             outcome = PushOutcome(rest, start, getattr(error, "changes", None), error, rejected)
         yield outcome
-        if not outcome.rejected:
+        if not outcome.rejected_rows:
             return
-        start = outcome.rejected.stop
+        start = outcome.rejected_rows.stop
 
 
 class Rejection(Protocol):
@@ -184,9 +184,9 @@ def push_slice(
             error.args = (f"{bad.place}: {bad.reason}",)
             if not isinstance(error, InputError):
                 raise error
-            until, stop = pushed.rejected.start, error
+            until, stop = pushed.rejected_rows.start, error
             break
-        count = len(pushed.rejected)
+        count = len(pushed.rejected_rows)
         event = f"; its event of {count:,} tuples is left out" if count > 1 else ""
         on_rejected(part.rejection(row, reason + event), count)
     for bad in part.bad:
@@ -301,7 +301,7 @@ class Run:
     most_tuples: int | None = None
     """The largest number of tuples in a slice."""
 
-    unfinished: tuple[type[BaseException], ...] = (OSError, OutputError, WhereError, KeyboardInterrupt)
+    interrupting_errors: tuple[type[BaseException], ...] = (OSError, OutputError, WhereError, KeyboardInterrupt)
     """The errors after which nothing more is committed or saved."""
 
     def __init__(
@@ -366,7 +366,7 @@ class Run:
 
         Raises `InputError` at a tuple that is rejected, `LimitError` and `ConflictBudgetError` as the engine does, the
         errors of source and sink, and whatever `check` raises.  By then all that was pushed before is committed and in the
-        checkpoint, except after the `unfinished` errors and those within a slice.
+        checkpoint, except after the `interrupting_errors` and those within a slice.
         """
         before = self.resumed or Position()
         self.source.begin(before.source)
@@ -380,7 +380,7 @@ class Run:
         try:
             ended = self._work()
         except BaseException as error:
-            if not isinstance(error, self.unfinished):
+            if not isinstance(error, self.interrupting_errors):
                 try:
                     self._finish()
                 except OSError:
@@ -414,7 +414,7 @@ class Run:
     def _work(self) -> str:
         if self._limit is not None and self.tuples >= self._limit:
             return "limit"
-        for part in self.source.slices(self._most):
+        for part in self.source.slices(self._tuples_of_slice):
             if part is not None:
                 self._push(part)
             if self.sink.is_due(quiet=self.source.is_quiet):
@@ -427,7 +427,7 @@ class Run:
                 return "limit"
         return END_OF_INPUT
 
-    def _most(self) -> int:
+    def _tuples_of_slice(self) -> int:
         """Return the number of tuples that the next slice may have."""
         return self._size.tuples if self._limit is None else min(self._size.tuples, self._limit - self.tuples)
 

@@ -85,13 +85,13 @@ class LogEnd:
 class LogContent:
     """The head, and the records of all complete groups, each with its offset.
 
-    `dropped` counts the bytes after the end, which a crash left; `damage` is the error if they have another cause.
+    `dropped_bytes` are those after the end, which a crash left; `damage` is the error if they have another cause.
     """
 
     head: dict[str, Any]
     records: tuple[tuple[int, memoryview], ...]
     end: LogEnd
-    dropped: int
+    dropped_bytes: int
     damage: LogError | None
 
 
@@ -237,7 +237,7 @@ def parse_log(data: bytes, kind: LogKind, *, path: str) -> LogContent:
         head=json.loads(bytes(found[0][1])),
         records=tuple(found[1:]),
         end=end,
-        dropped=len(data) - end.offset,
+        dropped_bytes=len(data) - end.offset,
         damage=damage,
     )
 

@@ -304,7 +304,7 @@ _TYPES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (pa.types.is_timestamp, "timestamp without time zone"),
 )
 
-_GONE = re.compile(r"08...|57P0[1-5]|40001|40P01|53300|55P03")
+_TRANSIENT_STATES = re.compile(r"08...|57P0[1-5]|40001|40P01|53300|55P03")
 """Conditions after which a transaction is repeated: connections, a server that stops, conflicts with other transactions."""
 
 _NOT_THERE = (
@@ -361,7 +361,7 @@ class PostgresTables:
                 if sql.exists(table.name.sql):
                     self._check_columns(sql, table)
                     if sql.one(f"SELECT 1 FROM {table.name.sql} LIMIT 1"):
-                        self._empty(sql, table, before)
+                        self._clear_table(sql, table, before)
                 else:
                     created = self._create(sql, table)
                 sql.run(f"DELETE FROM {positions} WHERE name = $1", table.name.name)
@@ -405,7 +405,7 @@ class PostgresTables:
                 f"{table.name.sql} ({keys}) NULLS NOT DISTINCT"
             )
 
-    def _empty(self, sql: _Statements, table: AnswerTable, before: tuple[Any, ...] | None) -> None:
+    def _clear_table(self, sql: _Statements, table: AnswerTable, before: tuple[Any, ...] | None) -> None:
         if self._replaces:
             sql.run(f"DELETE FROM {table.name.sql}")  # readers see the rows until this is committed
             return
@@ -550,7 +550,10 @@ class PostgresTables:
     def _describe_error(self, error: Any) -> GoneError | OutputError:
         """Return the error of a statement, or of a connection, without passwords."""
         condition, text = error.sqlstate, _message_of(self._tables[0].name.without_secrets(error))
-        is_away = any(words in text.lower() for words in _NOT_THERE) if condition is None else _GONE.fullmatch(condition)
+        if condition is None:
+            is_away = any(words in text.lower() for words in _NOT_THERE)
+        else:
+            is_away = _TRANSIENT_STATES.fullmatch(condition) is not None
         if is_away:
             return GoneError(text)
         return OutputError(f"{self._label}: {text}{_HINTS.get(condition, '')}")

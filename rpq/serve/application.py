@@ -520,7 +520,7 @@ async def _http_problem(request: Request, error: Exception) -> Response:
     return problem_response(Problem(status, type_, f"{request.method}: {message}", None, getattr(error, "headers", None)))
 
 
-MOST_KNOWN = 10_000
+MOST_KNOWN_KINDS = 10_000
 
 
 class KernelCompiler:
@@ -542,5 +542,5 @@ class KernelCompiler:
                 return
             vertices = "int64" if integers else "string"
             warm_up(query, vertices=vertices, threads=self._threads, witness=witness, state=self._state)
-            if len(self._known) < MOST_KNOWN:
+            if len(self._known) < MOST_KNOWN_KINDS:
                 self._known.add(kind)

@@ -368,7 +368,7 @@ PING_SECONDS = 15.0
 GOODBYE_SECONDS = 5.0
 """The seconds in which a dropped follower may read the reason."""
 
-WRITTEN = 1 << 16
+CHUNK_BYTES = 1 << 16
 """Approximate size of a chunk, in bytes."""
 
 
@@ -434,7 +434,7 @@ class FollowedChanges:
                 for part in await self._parts(event, follower):
                     buffer.append(part)
                     size += len(part)
-                    if size > WRITTEN:
+                    if size > CHUNK_BYTES:
                         yield b"".join(buffer)
                         buffer, size = [], 0
                 rows += counted

@@ -44,7 +44,7 @@ MOST_GOODBYES = 64
 SPARE_DESCRIPTORS = 64
 """Descriptors for other uses than connections: files, topics, processes."""
 
-FOLLOWED = "/changes"
+CHANGES_PATH = "/changes"
 
 _USED_UP = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -58,7 +58,7 @@ def _refusal(status: str, type_: str, message: str, *headers: str) -> bytes:
     return "\r\n".join(head).encode()
 
 
-TOO_MANY = _refusal(
+TOO_MANY_CONNECTIONS = _refusal(
     "503 Service Unavailable", "TooManyConnections", "the limit on connections is reached", "retry-after: 5"
 )
 TOO_SLOW = _refusal("408 Request Timeout", "RequestTooSlow", "the request did not arrive in time")
@@ -96,7 +96,7 @@ class Connection(H11Protocol):
 
     @property
     def _is_followed(self) -> bool:
-        return self._is_answering and self.scope["path"] == FOLLOWED
+        return self._is_answering and self.scope["path"] == CHANGES_PATH
 
     def close_if_idle(self, now: float) -> None:
         """Close the connection if it has waited too long: for a request, for the rest of one, or for its client to read."""
@@ -127,7 +127,7 @@ class _Goodbye(asyncio.Protocol):
         self.closed = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: Any) -> None:
-        transport.write(TOO_MANY)
+        transport.write(TOO_MANY_CONNECTIONS)
         if transport.can_write_eof():
             transport.write_eof()  # closing at once would discard the reason if a request is arriving
         else:
@@ -271,7 +271,7 @@ class Connections:
             with connection, contextlib.suppress(OSError):
                 connection.setblocking(False)
                 if self._tls is None:
-                    connection.send(TOO_MANY)
+                    connection.send(TOO_MANY_CONNECTIONS)
                     connection.shutdown(socket.SHUT_WR)
                     connection.recv(1 << 16)
             self._take_reserve()

@@ -304,8 +304,8 @@ class FileFeed(Feed):
         limit = self._service.engine._ahead_limit()
         if limit is None:
             return times
-        known = [time for time in (limit.now, self._time) if time is not None]
-        limit = limit._replace(now=max(known, default=None))
+        known = [time for time in (limit.time, self._time) if time is not None]
+        limit = limit._replace(time=max(known, default=None))
         times = times.copy()
         while (found := limit.first_ahead(times)) is not None:
             times[found[0]] = found[1]

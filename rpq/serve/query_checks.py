@@ -317,7 +317,7 @@ LONGEST = 40
 UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
 """Control characters, among them those that change the direction of writing, and line separators."""
 
-UNSEEN = re.compile(
+INVISIBLE_CHARACTERS = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f"
     "\uffa0\ufff0-\ufff8\ufffe\uffff\U000e0000-\U000e0fff]"
 )
@@ -434,7 +434,7 @@ def _is_unseen(text: str, at: int) -> bool:
     if letter == " ":
         return at in (0, len(text) - 1) or text[at - 1] == " "
     category = unicodedata.category(letter)
-    return category in UNSEEN_CATEGORIES or category == "Zs" or UNSEEN.match(letter) is not None
+    return category in UNSEEN_CATEGORIES or category == "Zs" or INVISIBLE_CHARACTERS.match(letter) is not None
 
 
 def _length(parts: list[Part]) -> int:

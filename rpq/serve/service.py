@@ -89,8 +89,8 @@ class Push:
     waiter: Waiter
     progress: Callable[[int], Any] | None = None
     waits_for_storage: bool = False
-    arrived: float = field(default_factory=time.monotonic)
-    done: int = 0
+    arrival_time: float = field(default_factory=time.monotonic)
+    applied: int = 0
     late: int = 0
     position: int = 0
     error: Exception | None = None
@@ -99,11 +99,11 @@ class Push:
 
     def note_saved(self) -> None:
         """Note that everything done so far is on disk."""
-        self._saved_progress = self.done, self.late, self.position
+        self._saved_progress = self.applied, self.late, self.position
 
     def take_back(self) -> None:
         """Undo the progress that is not on disk."""
-        self.done, self.late, self.position = self._saved_progress
+        self.applied, self.late, self.position = self._saved_progress
         self.error = None
 
     @property
@@ -176,7 +176,7 @@ class Service(EngineThread):
             raise
         self._set_engine(loaded)
         self.run = loaded.state.run
-        self.resumed = loaded.resumed
+        self.is_resumed = loaded.is_resumed
         self.hub = ChangeHub(
             run=self.run, position=self.position, history_rows=limits.history_rows, lag_rows=limits.lag_rows
         )
@@ -190,7 +190,7 @@ class Service(EngineThread):
         self.engine.max_ahead = self._options.max_ahead
         self.position, self.progress = state.position, state.progress
         self.tuples, self.late = state.tuples, state.late
-        self.replayed = loaded.replayed
+        self.replayed_tuples = loaded.replayed_tuples
         if self.documents is not None:
             self.documents.kind = state.rdf_times or self.documents.kind
         self._set_further_columns()
@@ -258,7 +258,7 @@ class Service(EngineThread):
     async def push(self, columns: pa.RecordBatch, *, arrived: float | None = None) -> PostResult:
         """Apply tuples.  Raises `NotApplied` and `ServiceFailed`."""
         waiter: asyncio.Future[PostResult] = asyncio.get_running_loop().create_future()
-        self.submit(Push(columns, waiter, arrived=time.monotonic() if arrived is None else arrived))
+        self.submit(Push(columns, waiter, arrival_time=time.monotonic() if arrived is None else arrived))
         return await waiter
 
     def _batch_limits(self) -> tuple[int, int]:
@@ -325,15 +325,15 @@ class Service(EngineThread):
         """Defer a job until the disk can be written, or refuse it."""
         if isinstance(job, Push):
             job.take_back()
-            if job.done == job.rows:  # it was saved before the disk failed
+            if job.applied == job.rows:  # it was saved before the disk failed
                 self._acknowledge(job)
                 return
             if job.waits_for_storage and not self.is_stopping:
                 self._deferred.append(job)
                 return
         error: Exception = self._unavailable()
-        if isinstance(job, Push) and job.done:
-            error = NotApplied(error, applied=job.done, position=job.position)
+        if isinstance(job, Push) and job.applied:
+            error = NotApplied(error, applied=job.applied, position=job.position)
         self._results.append(Result(job.waiter, error=error))
 
     def _unavailable(self) -> StorageUnavailable:
@@ -432,18 +432,18 @@ class Service(EngineThread):
             together: list[Push] = []
             rows = 0
             for post in posts:
-                if together and rows + post.rows - post.done > self._slice.tuples:
+                if together and rows + post.rows - post.applied > self._slice.tuples:
                     break
                 together.append(post)
-                rows += post.rows - post.done
+                rows += post.rows - post.applied
             try:
-                tuples = concatenate([post.columns.slice(post.done) for post in together])
+                tuples = concatenate([post.columns.slice(post.applied) for post in together])
             except Exception:  # tuples of one client must not affect those of others
                 LOG.exception("tuples of several posts cannot be joined")
-                together, tuples = together[:1], together[0].columns.slice(together[0].done)
+                together, tuples = together[:1], together[0].columns.slice(together[0].applied)
             assert tuples is not None
             self._push_slice(together, tuples.slice(0, self._slice.tuples))
-            while posts and (posts[0].error is not None or posts[0].done == posts[0].rows):
+            while posts and (posts[0].error is not None or posts[0].applied == posts[0].rows):
                 self._acknowledge(posts.pop(0))
 
     def _push_slice(self, posts: list[Push], tuples: pa.RecordBatch) -> None:
@@ -470,12 +470,12 @@ class Service(EngineThread):
             self._note_applied(posts, tuples.slice(0, count), changes, until=count)
         self._slice.update(tuples.num_rows, rows=len(changes), seconds=time.perf_counter() - began)
         if error is not None:
-            bad = next(post for post in posts if post.done < post.rows)
+            bad = next(post for post in posts if post.applied < post.rows)
             if isinstance(error, (InputError, LimitError)) and error.row is not None:
                 place = "row {}:" if isinstance(error, InputError) else "tuple {} of the batch"
-                error.args = (str(error).replace(place.format(error.row), place.format(bad.done), 1),)
-                error.row = bad.done
-            bad.error = NotApplied(error, applied=bad.done, position=self.position)
+                error.args = (str(error).replace(place.format(error.row), place.format(bad.applied), 1),)
+                error.row = bad.applied
+            bad.error = NotApplied(error, applied=bad.applied, position=self.position)
         if is_broken:
             self._recover(error)
 
@@ -490,15 +490,15 @@ class Service(EngineThread):
         ]
         start = 0
         for post in posts:
-            taken = min(post.rows - post.done, until - start)
+            taken = min(post.rows - post.applied, until - start)
             if taken <= 0:
                 break
-            post.done += taken
+            post.applied += taken
             post.position = self.position
             post.late += bisect_left(late, start + taken) - bisect_left(late, start)
             post.warnings += warnings
             if post.progress is not None:
-                self.progress = post.progress(post.done)
+                self.progress = post.progress(post.applied)
             start += taken
         has_progress = any(post.progress is not None for post in posts)
         progress = self.progress if has_progress else None
@@ -510,8 +510,8 @@ class Service(EngineThread):
             self._published.append(PublishedChanges(changes, position=self.position, time=self.engine.time, run=self.run))
 
     def _acknowledge(self, post: Push) -> None:
-        self.latencies.append(time.monotonic() - post.arrived)
-        self.latency.note(post.done, post.arrived)
+        self.latencies.append(time.monotonic() - post.arrival_time)
+        self.latency.note(post.applied, post.arrival_time)
         if post.error is not None:
             self._results.append(Result(post.waiter, error=post.error))
             return

@@ -134,9 +134,9 @@ def serve_with(
                 fewer = f"the system lets this process open so few files that it serves {limits.connections:,} connections"
                 click.echo(f"warning: {fewer}, not {option_limits.connections:,} (--most-connections)", err=True)
             # The service warns about queries that are registered.
-            if service.resumed and (message := single_thread_warning(service.engine.queries, settings.threads)):
+            if service.is_resumed and (message := single_thread_warning(service.engine.queries, settings.threads)):
                 click.echo(f"warning: {message}", err=True)
-            resumed = f", continues at position {service.position:,}" if service.resumed else ""
+            resumed = f", continues at position {service.position:,}" if service.is_resumed else ""
             click.echo(f"serving at {address_of(listener, tls)}{resumed}", err=True)
 
         ended = asyncio.run(run_server(service, application, [listener], feeds=feeds, tls=tls, ready=ready))

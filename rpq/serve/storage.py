@@ -88,12 +88,12 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class JournalContent:
-    """The records of a journal, up to its end or its `damage`; a crash left `dropped` bytes after the end."""
+    """The records of a journal, up to its end or its `damage`; a crash left `dropped_bytes` after the end."""
 
     name: JournalName
     records: tuple[Record, ...]
     end: LogEnd
-    dropped: int
+    dropped_bytes: int
     damage: JournalError | None
 
     @property
@@ -227,7 +227,7 @@ def journal_in(log: LogContent, *, path: str) -> JournalContent:
             damage = JournalError(message)
             break
         records.append(record)
-    return JournalContent(name=name, records=tuple(records), end=log.end, dropped=log.dropped, damage=damage)
+    return JournalContent(name=name, records=tuple(records), end=log.end, dropped_bytes=log.dropped_bytes, damage=damage)
 
 
 def _read_record(content: memoryview, schema: pa.Schema | None) -> Record:
@@ -329,12 +329,12 @@ class EngineOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedEngine:
-    """An engine with its state; `resumed` says whether there was a checkpoint, `replayed` counts tuples of the journal."""
+    """An engine with its state, which is resumed if there was a checkpoint, and the number of tuples from the journal."""
 
     engine: Engine
     state: ServedState
-    resumed: bool = False
-    replayed: int = 0
+    is_resumed: bool = False
+    replayed_tuples: int = 0
 
 
 class Outage:
@@ -478,13 +478,13 @@ class Storage:
         if content is not None and is_whole:
             self._journal = TupleJournal.append(self.journal_path, content)
             self.saved_position = state.position
-            if content.dropped:
+            if content.dropped_bytes:
                 LOG.warning(
                     "%s ends at position %d: a crash left %s bytes behind it, of an incomplete record, "
                     "which are dropped",
                     self.journal_path,
                     content.position,
-                    f"{content.dropped:,}",
+                    f"{content.dropped_bytes:,}",
                 )
             if loaded.state.position != state.position:
                 try:
@@ -603,7 +603,7 @@ class Storage:
         for record in () if content is None else content.records:
             state = self._redo(engine, state, record)
             replayed += 0 if record.tuples is None else record.tuples.num_rows
-        return LoadedEngine(engine=engine, state=state, resumed=True, replayed=replayed)
+        return LoadedEngine(engine=engine, state=state, is_resumed=True, replayed_tuples=replayed)
 
     def _redo(self, engine: Engine, state: ServedState, record: Record) -> ServedState:
         if record.tuples is not None:

@@ -36,7 +36,7 @@ from rpq.stream.arrays.plain_columns import (
 from rpq.stream.arrays.properties import column_of as property_column
 from rpq.stream.arrays.values import (
     EMPTY,
-    MEANT,
+    EXPECTATIONS,
     MISSING,
     booleans_of_text,
     deletes_of,
@@ -272,7 +272,7 @@ def _columns_of_few(data: pa.RecordBatch, times: StreamTime, latest: int) -> Col
 def _plain_places(names: tuple[str, ...]) -> tuple[int, ...] | None:
     """Return the places of source, target, label, maybe stream, and timestamp; None where there is more that is meant."""
     wanted = ("source", "target", "label", "stream", "timestamp") if "stream" in names else _NAMES
-    found = {name: place for place, name in enumerate(names) if name in MEANT and name not in ("event", "edge")}
+    found = {name: place for place, name in enumerate(names) if name in EXPECTATIONS and name not in ("event", "edge")}
     is_fit = len(found) == len(wanted) and found.keys() == {*wanted} and len({*names}) == len(names)
     return tuple(found[name] for name in wanted) if is_fit else None
 
@@ -388,15 +388,16 @@ def columns_by_name(data: Any) -> tuple[dict[str, Any], list[Any]]:
     """Return the columns that tuples have, by name, and the names of others."""
     if type(data) is not dict and isinstance(data, (pa.Table, pa.RecordBatch)):
         names = data.schema.names
-        found = {name: data.column(place) for place, name in enumerate(names) if name in MEANT}
+        found = {name: data.column(place) for place, name in enumerate(names) if name in EXPECTATIONS}
         return found, _other_names(names, found)
     if type(data) is dict or isinstance(data, Mapping):
-        found = {name: data[name] for name in MEANT if name in data}
-        return found, [] if len(found) >= len(_NAMES) else [name for name in data if name not in MEANT]
+        found = {name: data[name] for name in EXPECTATIONS if name in data}
+        return found, [] if len(found) >= len(_NAMES) else [name for name in data if name not in EXPECTATIONS]
     if hasattr(data, "columns") and hasattr(data, "iloc"):
         # Columns of a pandas frame are read one by one: Arrow refuses a whole frame for one column of odd objects.
         names = list(data.columns)
-        found = {name: data.iloc[:, place] for place, name in enumerate(names) if isinstance(name, str) and name in MEANT}
+        places = [place for place, name in enumerate(names) if isinstance(name, str) and name in EXPECTATIONS]
+        found = {names[place]: data.iloc[:, place] for place in places}
         return found, _other_names(names, found)
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
         try:
@@ -463,7 +464,7 @@ def _read(name: str, column: Any) -> pa.Array | list[Any]:
     except Exception as problem:  # of foreign code, and what Arrow finds wrong with an array
         reason = str(problem).strip().split("\n")[0]
         raise InputError(
-            f"column {name!r} ({_kind_name(column)}) cannot be read: {reason}; {MEANT[name]}", column=name
+            f"column {name!r} ({_kind_name(column)}) cannot be read: {reason}; {EXPECTATIONS[name]}", column=name
         ) from problem
     raise InputError(f"column {name!r} is a {type(column).__name__}, not an array or a list of values", column=name)
 
@@ -668,7 +669,7 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
             unknown = pc.index(column.is_null(), True).as_py()
             if unknown >= 0:
                 what = short_repr(texts[unknown].as_py())
-                add_problem(problems, unknown, "delete", f"{what} is neither; {MEANT['delete']}")
+                add_problem(problems, unknown, "delete", f"{what} is neither; {EXPECTATIONS['delete']}")
             column = column.fill_null(False)
         if pa.types.is_null(column.type):
             column = column.cast(pa.bool_())
@@ -686,7 +687,7 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
         if value not in ("+", "-"):
             place = pc.index(encoded.indices, pa.scalar(code, encoded.indices.type)).as_py()
             if place >= 0:
-                what = MISSING if value is None else f"{short_repr(value)} is no operation; {MEANT['op']}"
+                what = MISSING if value is None else f"{short_repr(value)} is no operation; {EXPECTATIONS['op']}"
                 add_problem(problems, place, "op", what)
     is_delete = np.array([value == "-" for value in values] or [False], np.uint8)
     return is_delete[numpy_array(fill_nulls(encoded.indices, "op", 0, problems))]
@@ -712,7 +713,7 @@ def static_columns(
             edges = pa.table(edges)
         read = _columns_of_table(edges, may_have_ids=ids is not None)
         names = edges.schema.names if isinstance(edges, (pa.Table, pa.RecordBatch)) else [*getattr(edges, "columns", edges)]
-        others = [name for name in names if isinstance(name, str) and name not in MEANT]
+        others = [name for name in names if isinstance(name, str) and name not in EXPECTATIONS]
     else:
         read, properties = _columns_of_rows(edges), None
 

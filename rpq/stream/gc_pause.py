@@ -9,7 +9,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_MANY = 100_000
+_MANY_OBJECTS = 100_000
 """The number of new objects from which the end of a block moves them to the oldest generation."""
 
 
@@ -30,6 +30,6 @@ def gc_paused() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
-            if gc.get_count()[0] > _MANY:
+            if gc.get_count()[0] > _MANY_OBJECTS:
                 gc.collect(1)
             gc.enable()

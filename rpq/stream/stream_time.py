@@ -89,16 +89,16 @@ def _named_lengths(query: Any) -> list[_Length]:
 class StreamTime:
     """The kind of time in one stream, as far as it is known; methods return the same object, or one with further knowledge.
 
-    `unit` is what the engine was given, `measured` whether windows are durations (None: there are none), `grain` the
+    `unit` is what the engine was given, `has_durations` whether its windows are durations (None: it has none), `grain` the
     largest length, in nanoseconds, of which all slides are multiples, `type` the Arrow type of the timestamps of rows
-    (None before the first), `zoned` whether times have a zone.
+    (None before the first), `has_zone` whether times have a zone.
     """
 
     unit: str | None = None
-    measured: bool | None = None
+    has_durations: bool | None = None
     grain: int = 0
     type: pa.DataType | None = None
-    zoned: bool | None = None
+    has_zone: bool | None = None
 
     def __post_init__(self) -> None:
         if self.unit not in (None, *TIME_UNITS):
@@ -142,8 +142,8 @@ class StreamTime:
         per = NANOSECONDS[self.inner_unit]
         resolved = [window for query in queries for window in windows_of(self.resolve(query))]
         grain = gcd(*(window.slide * per for window in resolved if isinstance(window, Window)))
-        known = replace(self, measured=bool(measured) if timed else None, grain=grain)
-        return known if self.type is None else replace(known, type=known._fine_enough(self.type))
+        known = replace(self, has_durations=bool(measured) if timed else None, grain=grain)
+        return known if self.type is None else replace(known, type=known._refine_type(self.type))
 
     def resolve(self, query: _Query) -> _Query:
         """Return a query whose windows, and other lengths of time, are in the integers of this stream.
@@ -168,7 +168,7 @@ class StreamTime:
         if given == self.type or (self.is_of_numbers and pa.types.is_integer(given)):
             return self
         if pa.types.is_integer(given):
-            if self.unit is not None or (self.type is None and not self.measured):
+            if self.unit is not None or (self.type is None and not self.has_durations):
                 return self if self.type is not None else replace(self, type=NUMBER)
             if self.type is not None:
                 raise _timestamp_error(f"these are plain numbers, and those before were {_noun_of(self.type)}")
@@ -177,27 +177,27 @@ class StreamTime:
             raise _timestamp_error(f"it is of type {given}; timestamps are integers, or dates or times")
         if self.unit is None and self.type == NUMBER:
             raise _timestamp_error(f"these are {_noun_of(given)}, and those before were plain numbers")
-        if self.unit is None and self.measured is False:
+        if self.unit is None and self.has_durations is False:
             raise _timestamp_error(
                 f"these are {_noun_of(given)}, and windows are in plain numbers: {_WRITE}, or tell the engine in which unit "
                 'they are: rpq.Engine(…, time_unit="s")'
             )
         zone = given.tz if pa.types.is_timestamp(given) else None
         zoned = zone is not None
-        if self.zoned is not None and self.zoned != zoned:
+        if self.has_zone is not None and self.has_zone != zoned:
             words = ("with a time zone", "without") if zoned else ("without a time zone", "with one")
             raise _timestamp_error(
                 f"these are {_noun_of(given)} {words[0]}, and those before were {words[1]}: give all of them a zone "
                 "(value.replace(tzinfo=datetime.UTC), if they are in UTC), or none"
             )
-        if zone is not None and self.zoned is None:
+        if zone is not None and self.has_zone is None:
             _check_zone(zone)
         if self.type is None:
-            return replace(self, type=self._fine_enough(given), zoned=zoned)
-        if self.zoned == zoned and (self.type == NUMBER or self._fine_enough(self.type, given) == self.type):
+            return replace(self, type=self._refine_type(given), has_zone=zoned)
+        if self.has_zone == zoned and (self.type == NUMBER or self._refine_type(self.type, given) == self.type):
             return self
-        finer = self.type if self.type == NUMBER else self._fine_enough(self.type, given)
-        return replace(self, type=finer, zoned=zoned)
+        finer = self.type if self.type == NUMBER else self._refine_type(self.type, given)
+        return replace(self, type=finer, has_zone=zoned)
 
     def integers(self, moments: pa.Array) -> tuple[np.ndarray, int | None]:
         """Return dates or times without nulls as integers of the stream, rounded down, and the first misfit row."""
@@ -278,7 +278,7 @@ class StreamTime:
             "kind": kind,
             "step": step,
             "zone": zone,
-            "zoned": self.zoned,
+            "zoned": self.has_zone,
             "durations": durations,
             **({"lengths": lengths} if lengths else {}),  # older releases wrote none
         }
@@ -300,7 +300,7 @@ class StreamTime:
             for name, lengths in described.get("lengths", {}).items():
                 given: Any = original[name]
                 original[name] = given.with_lengths({one: duration_text(size) for one, size in lengths.items()})
-            known = cls(unit=described["unit"], type=time_type, zoned=described["zoned"]).with_queries(original.values())
+            known = cls(unit=described["unit"], type=time_type, has_zone=described["zoned"]).with_queries(original.values())
             fits = all(known.resolve(query) == one for query, one in zip(original.values(), running, strict=True))
             fits &= windows.keys() <= original.keys()
             if is_time and described["zone"] is not None:
@@ -308,13 +308,13 @@ class StreamTime:
         except (KeyError, TypeError, AttributeError, QueryError, InputError) as problem:
             raise ValueError(f"its times are not understood: {problem!r}") from problem
         zoned = {None: (None,), "number": (None, False, True), "date": (False,), "time": (described["zone"] is not None,)}
-        if not fits or known.zoned not in zoned[described["kind"]]:
+        if not fits or known.has_zone not in zoned[described["kind"]]:
             raise ValueError("its times do not fit to its queries")
         return known, original
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _fine_enough(self, known: pa.DataType, given: pa.DataType | None = None) -> pa.DataType:
+    def _refine_type(self, known: pa.DataType, given: pa.DataType | None = None) -> pa.DataType:
         """Return the type `known`, or a finer one if a boundary of the slides, or times that are given as well, need it."""
         if known == NUMBER:
             return known
@@ -379,13 +379,15 @@ _TIMES = re.compile(r"\s*([0-9]{1,18})\s*x\s*", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class MaxAhead:
-    """A limit as it is `given`: a `length` in the stream's unit or nanoseconds, or a number of `times` the longest window.
+    """The limit that the user gave as `value`.
+
+    It is a `length` in the stream's unit or nanoseconds, or a number of `times` the longest window.
 
     >>> MaxAhead.of("1000x").times, MaxAhead.of("1d").length, MaxAhead.of(500).length
     (1000, 86400000000000, 500)
     """
 
-    given: Any
+    value: Any
     length: int = 0
     is_duration: bool = False
     times: int | None = None
@@ -399,7 +401,7 @@ class MaxAhead:
         if given is None:
             return None
         if isinstance(given, str) and (found := _TIMES.fullmatch(given)) is not None and int(found[1]):
-            return cls(given=given, times=int(found[1]))
+            return cls(value=given, times=int(found[1]))
         is_duration = True
         try:
             length = nanoseconds_of(given)
@@ -410,7 +412,7 @@ class MaxAhead:
             length, is_duration = given.__index__(), False
         if not 0 < length <= INT64_MAX:
             raise QueryError(f"max_ahead must be positive and fit into 64 bits, not {given!r}")
-        return cls(given=given, length=length, is_duration=is_duration)
+        return cls(value=given, length=length, is_duration=is_duration)
 
     def limit(self, times: StreamTime, windows: Iterable[AnyWindow]) -> int | None:
         """Return the limit in the integers of a stream, whose windows are these; None where none of them is of time.
@@ -438,47 +440,47 @@ class MaxAhead:
         """Return the reason why the limit does not fit the timestamps or windows of a stream; None if it does."""
         if self.times is not None or times.unit is not None:
             return None
-        has_numbers = times.measured is False or times.is_of_numbers
+        has_numbers = times.has_durations is False or times.is_of_numbers
         if self.is_duration and has_numbers:
             return (
-                f"max_ahead is a duration ({self.given!r}), and the timestamps of this stream are plain numbers: give it in "
+                f"max_ahead is a duration ({self.value!r}), and the timestamps of this stream are plain numbers: give it in "
                 'the same numbers, or tell the engine in which unit they are: rpq.Engine(…, time_unit="s")'
             )
-        if not self.is_duration and (times.measured or (times.type is not None and not times.is_of_numbers)):
+        if not self.is_duration and (times.has_durations or (times.type is not None and not times.is_of_numbers)):
             return (
-                f"max_ahead is a plain number ({self.given!r}), and the timestamps of this stream are dates or times: write "
+                f"max_ahead is a plain number ({self.value!r}), and the timestamps of this stream are dates or times: write "
                 'a duration, as in max_ahead="1d"'
             )
         return None
 
 
 class AheadLimit(NamedTuple):
-    """The limit for tuples that come now, `most` in integers of the stream; its time is `now`, None before the first one."""
+    """The limit for tuples that come at the stream `time`, None before the first one: at most `longest` ahead of it."""
 
     max_ahead: MaxAhead
-    most: int
-    now: int | None
+    longest: int
+    time: int | None
 
     def first_ahead(self, timestamp: np.ndarray) -> tuple[int, int] | None:
         """Return the first row that is too far ahead, and the stream time before it; None where all may come.
 
         The first tuple of a stream is ahead of nothing. O(rows).
         """
-        now = int(timestamp[0]) if self.now is None else self.now
-        if int(timestamp.max()) - now <= self.most:
+        now = int(timestamp[0]) if self.time is None else self.time
+        if int(timestamp.max()) - now <= self.longest:
             return None
         before = np.empty_like(timestamp)
         before[0] = now
         np.maximum.accumulate(timestamp[:-1], out=before[1:])
         np.maximum(before, now, out=before)
-        ahead = (before <= INT64_MAX - self.most) & (timestamp > before + self.most)
+        ahead = (before <= INT64_MAX - self.longest) & (timestamp > before + self.longest)
         row = int(np.argmax(ahead))
         return (row, int(before[row])) if ahead[row] else None
 
     def reason(self, timestamp: int, before: int, times: StreamTime) -> str:
         """Return the message about a timestamp that is too far ahead of this stream time."""
         of_time = times.unit is not None or (times.type is not None and not times.is_of_numbers)
-        most = duration_text(self.most * NANOSECONDS[times.inner_unit]) if of_time else str(self.most)
+        most = duration_text(self.longest * NANOSECONDS[times.inner_unit]) if of_time else str(self.longest)
         times_longest = f", {self.max_ahead.times:,} times the longest window" if self.max_ahead.times is not None else ""
         time, now = (_format_time(times, number) for number in (timestamp, before))
         return (

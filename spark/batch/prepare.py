@@ -44,11 +44,11 @@ from rpq.spark.batch.splits import (
     split_number,
     staged_schema,
 )
-from rpq.spark.columns import UNITS, edge_columns, parse_column_names
+from rpq.spark.columns import UNITS, edge_columns, has_usual_op, parse_column_names
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.connect import check_classic
-from rpq.spark.jvm.data_sets import VERTICES
+from rpq.spark.jvm.data_sets import VERTICES, lacks_op, with_op_of_files
 from rpq.spark.jvm.session import describe_jobs
 from rpq.spark.record_edges import record_edges, rules_of
 
@@ -174,7 +174,7 @@ class _Settings(NamedTuple):
 class _Source(NamedTuple):
     """The input as staged rows, which are not evaluated yet."""
 
-    staged: DataFrame
+    staged_rows: DataFrame
     files: tuple[str, ...]
     unit: str | None
     has_lines: bool
@@ -235,6 +235,8 @@ def _source_of_files(spark: SparkSession, paths: Sequence[str], settings: _Setti
                 kinds["string", unit if edges.is_time else settings.time_unit] = path
                 parts.append(stage_records(frame, edges, files=places))
             else:
+                if has_usual_op(names) and lacks_op(frame.schema):
+                    frame = with_op_of_files(spark.read, path, frame.schema)
                 rows = edge_columns(frame, sequence=None, time_unit=unit, names=names)
                 kinds[rows.vertex, unit if rows.is_time else settings.time_unit] = path
                 parts.append(stage_frame(rows, files=places))
@@ -336,8 +338,8 @@ def _local_splits(spark: SparkSession, splits: Sequence[Split], lines: LineOptio
 
 def _stage(spark: SparkSession, source: _Source, folder: str) -> DataFrame:
     """Read the source once and write its staged rows to a folder, from which they are read several times."""
-    source.staged.write.partitionBy("kind").parquet(folder)
-    columns = [field for field in source.staged.schema.fields if field.name != "kind"]
+    source.staged_rows.write.partitionBy("kind").parquet(folder)
+    columns = [field for field in source.staged_rows.schema.fields if field.name != "kind"]
     schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in columns)
     return spark.read.schema(f"{schema}, kind string").parquet(folder)
 

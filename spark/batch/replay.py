@@ -36,9 +36,11 @@ from rpq.spark.columns import (
     Identity,
     edge_columns,
     edge_model,
+    has_usual_op,
     parse_column_names,
     property_names,
     queries_in_unit,
+    quote_name,
     refuse_unsupported_values,
     row_schema,
     timestamps_as_times,
@@ -102,10 +104,10 @@ def replay(
     Queries of one call have the same columns, such as source, target and length.
 
     `data` is any URI that Spark reads, or a data frame with the columns of edges, as for `rpq_changes`.  The tuples of a
-    data frame are first sorted by time, ties by the integers of the column `sequence`.  Rows within a partition of the
-    result are in time order.  `partitions` is the number of shares into which queries are divided, by default one per task
-    slot; each share has `spark.task.cpus` threads.  With `names`, the numbers of a data set prepared with ids are replaced
-    by names again.
+    data frame are first sorted by time, ties by the integers of the column `sequence`; those of files have their order.
+    Rows within a partition of the result are in time order, except with `names`, by which the numbers of a data set prepared
+    with ids are replaced by names again.  `partitions` is the number of shares into which queries are divided, by default
+    one per task slot; each share has `spark.task.cpus` threads.
 
     `columns` and `label` are the names of the columns in the data, and `edges_from` is a file of rules, as in `rpq_changes`;
     with `edges="id"` the data has a column `edge` too, with the ids of edges.  `memory_limit` (bytes) applies to
@@ -246,6 +248,11 @@ def _plan_replay(
         raise PipelineError(str(error)) from error
     if not queries:
         raise PipelineError("no query: expected at least one rpq.Query")
+    if sequence is not None and isinstance(data, str):
+        raise PipelineError(
+            f"sequence is {sequence!r}, which orders the tuples of a data frame, and those of files have their order: leave "
+            f"it out, or pass spark.read.parquet({data!r})"
+        )
     count = share_count(spark, partitions)
     equip_driver(spark)
     unit = time_unit if time_unit in UNITS else _TIMES
@@ -335,13 +342,13 @@ def _pack_stream(
         statistics = statistics_in(spark, data)
         timestamp_unit = time_unit or statistics.get("time_unit")
         sizes = {label: int(one["tuples"]) for label, one in statistics.get("labels", {}).items()}
-        is_plain = named is None and rules is None and sequence is None and not properties and not has_ids
+        is_plain = named is None and rules is None and not properties and not has_ids
         vertex = plain_vertex_type(schema_in(spark, data)) if is_plain else None
         if vertex is not None and can_read_whole(spark, data):
             known = queries_in_unit(queries, timestamp_unit)
             envelopes = read_whole_files(spark, data, FilePacker(label_readers(known), vertex))
             return _PackedStream(envelopes, known, vertex, False, timestamp_unit, {}, sizes)
-        columns = read(edges_in(spark, data))
+        columns = read(edges_in(spark, data, has_op=rules is None and has_usual_op(named)))
         tuples = columns.tuples
     timestamp_unit = unit if columns.is_time else timestamp_unit
     known = queries_in_unit(queries, timestamp_unit)
@@ -365,8 +372,8 @@ def _with_names(changes: DataFrame, columns: Sequence[str], folder: str) -> Data
     ends = [column for column, kind in zip(columns, kinds_of(columns), strict=True) if kind == "vertex"]
     for column in ends:
         named = vertices.select(sql.col("id").alias(column), sql.col("name").alias(f"{column}_name"))
-        changes = changes.join(named, column)
-    shown = (sql.col(f"{column}_name").alias(column) if column in ends else sql.col(column) for column in columns)
+        changes = changes.join(named, column, "left")  # in a row of OPTIONAL a vertex may be missing
+    shown = [sql.col(f"{one}_name").alias(one) if one in ends else sql.col(quote_name(one)) for one in columns]
     return changes.select("query", *shown, "timestamp", "op")
 
 
@@ -531,7 +538,8 @@ def read_whole_files(session: SparkSession, data: str, pack: FilePacker) -> Data
     """Return the tuples of the Parquet files at a URI as envelopes with places, in batches if the data set is small."""
     sizes = {} if is_connect(session) else file_sizes(session, data)
     if sizes and sum(sizes.values()) <= SMALL_BYTES:
-        contents = ((uri, hadoop_files.last_bytes(session, uri, sizes[uri])) for uri in sorted(sizes))
+        uris = sorted(sizes, key=hadoop_files.file_key)
+        contents = ((uri, hadoop_files.last_bytes(session, uri, sizes[uri])) for uri in uris)
         return list(pack(pa.record_batch({"path": [uri], "content": [content]}) for uri, content in contents))
     files = session.read.format("binaryFile").option("recursiveFileLookup", True).load(data)
     return files.select("path", "content").mapInArrow(pack, PLACED_SCHEMA)

@@ -1,7 +1,8 @@
 """Splits of local inputs, which tasks read independently as staged rows, in the order of the input.
 
 Plain text is divided at bytes (a line belongs to the split in which it begins), Parquet at row groups; a compressed
-file is one split, because it can be read only from its beginning.
+file is one split, because it can be read only from its beginning.  A record with quotes may have several lines.  A split is
+read in blocks of whole records, but it may begin in the middle of a record, each of whose lines is then read as a record.
 
 Reading converts every line to tuples or a bad line, and counts the lines of every split.  These three kinds of rows form one
 staged data set, in separate folders.  The place of a line in its file and, in formats by position, in the stream is computed
@@ -31,6 +32,7 @@ from rpq.readers.source import BYTE_ORDER_MARK, Block, ByteSource, compression_o
 from rpq.readers.text.detection import Detection, line_layout, with_times
 from rpq.readers.text.edge_rules import EdgeRules, RecordParser
 from rpq.readers.text.parsing import LineError, LineParser, Rows
+from rpq.readers.text.quotes import whole_records
 from rpq.readers.text.textfile import DetectedFormat, detect_block
 from rpq.spark.errors import PipelineError
 from rpq.stream.arrays.fields import DEFAULT_UNIT, DELETE
@@ -127,14 +129,14 @@ def blocks(split: Split) -> Iterator[tuple[int, Block]]:
 
 def _parquet_files(folder: str) -> list[str]:
     root = Path(folder)
-    found = sorted(
-        str(file)
+    found = sorted(  # by the parts of paths, as in `rpq.readers.parquet`
+        file
         for file in root.rglob("*.parquet")
         if not any(part.startswith(("_", ".")) for part in file.relative_to(root).parts)
     )
     if not found:
         raise InputError(f"{folder}: the folder contains no .parquet file", file=folder)
-    return found
+    return list(map(str, found))
 
 
 def _parquet(path: str) -> list[Split]:
@@ -346,23 +348,36 @@ def parse_blocks(
 ) -> Iterator[Part]:
     """Yield the parts of a split, given blocks with the number of bytes in each that belong to the head of the file."""
     lines = data_lines = 0
-    for whole, cut in beginnings:
-        lines = whole.line - 1 + count_lines(whole.data) + (not whole.data.endswith(b"\n"))
-        skipped = Block(whole.data[:cut], whole.line)
-        block = Block(whole.data[cut:], whole.line + count_lines(skipped.data))
-        errors: list[LineError] = []
-        detect_block(skipped, format.detect, errors.append)  # bad lines before the one that determines the layout
-        data_lines += len(errors)
-        if errors:
-            yield BAD, _bad_lines(errors, whole)
-        if not block.data or head.detected is None:
+    of_head: list[Part] = []
+
+    def blocks_after_head() -> Iterator[Block]:
+        nonlocal lines, data_lines
+        for whole, cut in beginnings:
+            lines = whole.line - 1 + count_lines(whole.data) + (not whole.data.endswith(b"\n"))
+            skipped = Block(whole.data[:cut], whole.line)
+            errors: list[LineError] = []
+            detect_block(skipped, format.detect, errors.append)  # bad lines before the one that determines the layout
+            data_lines += len(errors)
+            if errors:
+                of_head.append((BAD, _bad_lines(errors, whole)))
+            if cut < len(whole.data):
+                yield Block(whole.data[cut:], whole.line + count_lines(skipped.data))
+
+    detected, found = head.detected, blocks_after_head()
+    if detected is not None and detected.quoted is not None:
+        found = whole_records(found, detected.quoted)  # a record of several lines may begin in one block and end in the next
+    for block in found:
+        yield from of_head
+        of_head.clear()
+        if detected is None:
             continue
-        for rows in head.detected.parser.parse(block, stop=False):
+        for rows in detected.parser.parse(block, stop=False):
             if len(rows):
                 yield EDGE, _edges(rows, label, data_lines)
             if rows.errors:
-                yield BAD, _bad_lines(rows.errors, whole)
+                yield BAD, _bad_lines(rows.errors, block)
             data_lines += rows.data_lines
+    yield from of_head
     yield COUNTS, {"lines": pa.array([lines]), "data_lines": pa.array([data_lines])}
 
 
@@ -410,7 +425,8 @@ def _read_parquet(split: Split) -> Iterator[Part]:
 def check_rows(batch: pa.RecordBatch, row: int) -> Iterator[Part]:
     """Yield the edges and the bad rows of a batch with the columns of tuples, whose first row is number `row` of its file.
 
-    A row is bad if it has a null, an empty name, an unknown op, or text in delete that is neither true nor false.
+    A row is bad if it has a null, an empty name, a number of more than 63 bits, an unknown op, or text in delete that is
+    neither true nor false.
     """
     batch = with_plain_columns(batch)
     columns = {name: _plain_column(batch.column(name), name) for name in batch.schema.names}
@@ -434,18 +450,23 @@ def check_rows(batch: pa.RecordBatch, row: int) -> Iterator[Part]:
             {
                 "line": pa.array(places + row),
                 "field": pa.array(reasons[places].tolist(), _STRING),
-                "message": pa.array(["is null, empty or no operation; expected a value"] * len(places), _STRING),
+                "message": pa.array(["is null, empty, too large or no operation; expected a value"] * len(places), _STRING),
                 "text": pa.array([json.dumps(one, default=str)[:LONGEST_TEXT] for one in rows], _STRING),
             },
         )
 
 
 def _plain_column(column: pa.Array, name: str) -> pa.Array:
-    """Return a column as text or int64; times become numbers in their unit, dates seconds, as in `rpq.readers.parquet`."""
+    """Return a column as text or int64; times become numbers in their unit, dates seconds, as in `rpq.readers.parquet`.
+
+    Unsigned numbers that do not fit into int64 become null.
+    """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if name == "timestamp" and pa.types.is_date(column.type):
         column = column.cast(pa.timestamp("s" if pa.types.is_date32(column.type) else "ms"))
     if name == DELETE:
         return booleans_of_text(column) if column.type == _STRING else column
+    if column.type == pa.uint64():
+        column = pc.if_else(pc.greater(column, pa.scalar(2**63 - 1, pa.uint64())), pa.scalar(None, pa.uint64()), column)
     return column.cast(_STRING if column.type == _STRING else _LONG)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rpq.readers.parquet import MAGIC, STATISTICS, is_parquet
 from rpq.spark.errors import PipelineError, plain_message
 from rpq.spark.jvm import connect, hadoop_files
+from rpq.stream.arrays.fields import DELETE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,11 +33,12 @@ def statistics_in(session: SparkSession, data: str) -> dict[str, Any]:
     return content
 
 
-def edges_in(session: SparkSession, data: str) -> DataFrame:
+def edges_in(session: SparkSession, data: str, *, has_op: bool = False) -> DataFrame:
     """Return the tuples of a prepared data set, or of any folder of Parquet files with the same columns.
 
-    Files in subfolders are included; subfolders named `column=value` add a column.  Raises `PipelineError` if there are no
-    files, or if Spark cannot read the columns from them.
+    Files in subfolders are included; subfolders named `column=value` add a column.  With `has_op` the column op is that of
+    each file (`with_op_of_files`).  Raises `PipelineError` if there are no files, or if Spark cannot read the columns from
+    them.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -52,10 +54,32 @@ def edges_in(session: SparkSession, data: str) -> DataFrame:
     if has_subfolders and not any("=" in name for name in names):
         reader = reader.option("recursiveFileLookup", True)
     try:
-        return reader.parquet(data)
+        edges = reader.parquet(data)
+        return with_op_of_files(reader, data, edges.schema) if has_op and lacks_op(edges.schema) else edges
     except (PySparkException, Py4JJavaError) as error:
         files = hadoop_files.list_files(session, data)
         raise PipelineError(f"{data}: {plain_message(error)}{_hint(data, files)}") from error
+
+
+def lacks_op(schema: StructType) -> bool:
+    """Return whether Parquet files with this schema, which is that of one of them, may have a column op or delete beside it.
+
+    Spark ignores columns that the schema lacks, so deletes would be read as inserts.
+    """
+    return not {name.lower() for name in schema.names} & {"op", DELETE}
+
+
+def with_op_of_files(reader: Any, data: str, schema: StructType) -> DataFrame:
+    """Return the tuples of Parquet files, by a reader of data frames or of streams, with the column op of each file.
+
+    The schema lacks op and delete.  All tuples of a file that has neither are inserts.
+    """
+    from pyspark.sql import functions as sql
+    from pyspark.sql import types
+
+    further = [types.StructField("op", types.StringType()), types.StructField(DELETE, types.BooleanType())]
+    edges: DataFrame = reader.schema(types.StructType([*schema.fields, *further])).parquet(data)
+    return edges.withColumn("op", sql.coalesce("op", sql.when(sql.col(DELETE), "-").otherwise("+"))).drop(DELETE)
 
 
 _FOOTER_BYTES = 1 << 16

@@ -40,11 +40,11 @@ def list_names(session: SparkSession, uri: str) -> list[str]:
 
 
 def list_files(session: SparkSession, uri: str) -> list[str]:
-    """Return the sorted full URIs of the files at a URI, which may have wildcards; of a folder, all except hidden files.
+    """Return the full URIs of the files at a URI, which may have wildcards; of a folder, all except hidden files.
 
-    Raises `PipelineError` if there are no files.
+    They are sorted by `file_key`.  Raises `PipelineError` if there are no files.
     """
-    return sorted(file_sizes(session, uri))
+    return sorted(file_sizes(session, uri), key=file_key)
 
 
 def file_sizes(session: SparkSession, uri: str) -> dict[str, int]:
@@ -72,6 +72,17 @@ def path_of(uri: str, *, is_encoded: bool = False) -> str:
     """
     path = _BEFORE_PATH.sub("", uri)
     return unquote(path) if is_encoded else path
+
+
+def file_key(uri: str, *, is_encoded: bool = False) -> str:
+    """Return a text by which files sort as `rpq run` reads those of a folder: by one part of their paths after the other.
+
+    The URIs are written as for `path_of`.
+
+    >>> sorted(["file:/data/a-b/1.parquet", "file:/data/a/1.parquet"], key=file_key)
+    ['file:/data/a/1.parquet', 'file:/data/a-b/1.parquet']
+    """
+    return path_of(uri, is_encoded=is_encoded).replace("/", "\0")
 
 
 def first_bytes(session: SparkSession, uri: str, count: int) -> bytes:

@@ -59,24 +59,24 @@ class _Call:
 
     def receive(self) -> bytes:
         """Return the next message of the worker."""
-        message: bytes = self._unless_gone(self._connection.recv_bytes)
+        message: bytes = self._until_caller_ends(self._connection.recv_bytes)
         return message
 
     def answer(self, kind: str, value: Any = None) -> None:
         """Send an answer to the worker."""
         content = pickle.dumps((kind, value))
-        self._unless_gone(lambda: self._connection.send_bytes(content))
+        self._until_caller_ends(lambda: self._connection.send_bytes(content))
 
     def check_caller(self) -> None:
         """Raise `_CallerEnded` if the worker has ended.
 
         A worker that waits for an answer sends nothing, so readable data means the end of the connection.
         """
-        if self._unless_gone(self._connection.poll):
+        if self._until_caller_ends(self._connection.poll):
             raise _CallerEnded
 
     @staticmethod
-    def _unless_gone(operation: Callable[[], Any]) -> Any:
+    def _until_caller_ends(operation: Callable[[], Any]) -> Any:
         try:
             return operation()
         except (EOFError, ConnectionError) as end:
@@ -124,12 +124,13 @@ class _Host:
 
     def _receive_spec(self, call: _Call) -> ShareSpec:
         digest = call.receive()
-        if digest not in self._specs:
-            call.answer(UNKNOWN)
-            spec: ShareSpec = pickle.loads(call.receive())
-            self._specs = {digest: spec}  # only the latest: a share may have many queries, which seldom change
-            return spec
-        return self._specs[digest]
+        known = self._specs.get(digest)  # at once, because the thread of another stream may replace the specifications
+        if known is not None:
+            return known
+        call.answer(UNKNOWN)
+        spec: ShareSpec = pickle.loads(call.receive())
+        self._specs = {digest: spec}  # only the latest: a share may have many queries, which seldom change
+        return spec
 
     @staticmethod
     def _answer(call: _Call, engine: LocalEngine, name: str, values: tuple[Any, ...]) -> None:

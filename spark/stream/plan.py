@@ -36,6 +36,7 @@ from rpq.spark.columns import (
     drop_bad_tuples,
     edge_columns,
     edge_model,
+    latest_timestamp,
     parse_column_names,
     property_names,
     queries_in_unit,
@@ -109,9 +110,9 @@ def rpq_changes(
     `partitions` is the number of shares into which the work is divided by root vertices, by default one per task slot of the
     cluster; each share has as many threads as a task has cores (`spark.task.cpus`).  The first start of a stream fixes
     `spark.sql.shuffle.partitions` as the number of its tasks; if this differs from the number of shares, a warning contains
-    the setting to write.  `on_error="skip"` leaves out tuples with a null or an unknown op, which otherwise end the query.
-    `memory_limit` (bytes) applies to all engines of a process together: on Linux, the process of a share on an executor;
-    elsewhere, a worker.
+    the setting to write.  `on_error="skip"` leaves out tuples with a null, an unknown op, text that is not UTF-8, or a
+    timestamp whose sum with the size of a window exceeds 64 bits; otherwise they end the query.  `memory_limit` (bytes)
+    applies to all engines of a process together: on Linux, the process of a share on an executor; elsewhere, a worker.
 
     With a `max_delay` (a duration, or a number in the unit of timestamps), tuples wait until a tuple has arrived that is
     later by this delay, and are applied in the order of time, whichever micro-batch they arrived in; a tuple that arrives
@@ -275,11 +276,11 @@ def pack_changes(
         tuples, kind, is_time, types = edge_columns(edges, names=names, **given)
     else:
         tuples, kind, is_time, types = record_columns(edges, rules, stops=on_error == "stop", **given)
-    id_column = numbered_property(len(properties)) if has_ids else None
-    if on_error == "skip":
-        tuples = drop_bad_tuples(tuples, id_column=id_column)
     keys = partition_keys(shares)
     known = queries_in_unit(queries, time_unit if is_time else None)
+    if on_error == "skip":
+        id_column = numbered_property(len(properties)) if has_ids else None
+        tuples = drop_bad_tuples(tuples, latest=latest_timestamp(known), id_column=id_column)
     model = edge_model(
         known, identity, time_unit=time_unit if is_time else None, properties=types, is_time=is_time
     )
@@ -319,7 +320,7 @@ def pack_changes(
         edges=model,
         sizes=known_sizes,
     )
-    every = keys if moved is None else [*keys, *moved.retired]
+    every = keys if moved is None else [*keys, *moved.retired_keys]
     # A tuple that no query reads advances the time when it is applied, which is not known yet if it has to wait; if edges
     # have ids, an insert with any label may replace an edge.
     packer = Packer(None if delay or has_ids else label_readers(known), model.columns)

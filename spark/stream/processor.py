@@ -31,7 +31,7 @@ import rpq
 from rpq.language import kinds
 from rpq.language.hypercube import Share
 from rpq.language.time_order import LENGTHS
-from rpq.spark.columns import TRIPLES, EdgeModel
+from rpq.spark.columns import TRIPLES, EdgeModel, latest_timestamp
 from rpq.spark.division import OwnEdges, label_readers, share_limit
 from rpq.spark.envelopes import ROWS, Tuples, engine_columns, pack_table, unpack
 from rpq.spark.errors import PipelineError
@@ -42,8 +42,7 @@ from rpq.spark.stream.share_engine import EngineCache, Outcome, ShareEngine, Sha
 from rpq.spark.stream.stream_identity import division_of
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog
 from rpq.stream.json_values import Damage, JsonValue
-from rpq.stream.stream_time import EARLIEST, windows_of
-from rpq.stream.window import INT64_MAX
+from rpq.stream.stream_time import EARLIEST
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
@@ -211,7 +210,7 @@ class AnswerChanges(ShippedObject, StatefulProcessor):
         if self._counts:
             counted = {
                 "tuples": arrived,
-                "unread": due.dropped,
+                "unread": due.dropped_count,
                 **{name: getattr(record, name) - getattr(before, name) for name in _COUNTED},
                 "window": log.rows,
                 "memory": memory,
@@ -274,7 +273,7 @@ class AnswerChanges(ShippedObject, StatefulProcessor):
         record = self._stored_record()
         if record is None:
             return Record(identity=self._identity, stream=secrets.token_hex(8), token="")
-        latest = INT64_MAX - max(window.reach for query in self._queries for window in windows_of(query))
+        latest = latest_timestamp(self._queries)
         if record.time > latest:
             raise _damaged_record(Damage(f"time is {record.time}, not at most {latest}"))
         if record.identity != self._identity:
@@ -449,4 +448,4 @@ def split_at_watermark(envelopes: Sequence[bytes], waiting: _WaitingTuples, *, m
     cut = int(stamps.searchsorted(stamps[-1] - max_delay, "right"))
     rest = tuples.table.slice(cut)
     waiting.replace_all([pack_table(rest.slice(start, ROWS)) for start in range(0, len(rest), ROWS)])
-    return Tuples(table=tuples.table.slice(0, cut), dropped=tuples.dropped, tick=tuples.tick), arrived
+    return Tuples(table=tuples.table.slice(0, cut), dropped_count=tuples.dropped_count, tick=tuples.tick), arrived

@@ -128,7 +128,7 @@ class Move(NamedTuple):
     """The move of a stream to other shares or queries: the initial state of shares, and the keys whose state is removed."""
 
     state: MovedState
-    retired: tuple[int, ...]
+    retired_keys: tuple[int, ...]
 
 
 def plan_move(

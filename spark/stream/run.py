@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,13 @@ from rpq.spark.columns import Identity, quote_name
 from rpq.spark.console import REFRESH_SECONDS, Progress, exit_status, summary_text
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
+from rpq.spark.jvm.data_sets import lacks_op, with_op_of_files
 from rpq.spark.stream.plan import stream_to
 from rpq.stream.arrays.fields import time_kind
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
     from rpq.readers.column_names import ColumnNames
@@ -30,7 +33,13 @@ COUNTS = "rpq"
 LATE_SHARE = 0.01
 """The share of late tuples above which a run ends with a warning."""
 
-_SEPARATORS = {"csv": ",", "tsv": "\t"}
+_OF_ENDING: Mapping[str, Mapping[str, str]] = {
+    "csv": {"sep": ",", "unescapedQuoteHandling": "SKIP_VALUE"},
+    "tsv": {"sep": "\t"},
+}
+"""Layouts by the ending of files.  Text behind the quote that ends a field is an error between commas, where the value
+becomes null, and a part of the field between tabs."""
+
 _TEXT_LAYOUT: Mapping[str, Any] = {
     "header": True,
     "escape": '"',
@@ -42,6 +51,14 @@ _TEXT_LAYOUT: Mapping[str, Any] = {
 
 Without `enforceSchema` Spark compares the header of each file with the columns; otherwise it would go by their order.
 Without `columnPruning` it counts the fields of a row, which it otherwise does not if some column is not read.
+"""
+
+
+_MAX_FILE_AGE = "365d"
+"""How much older than the newest file that was read a file may be when it appears; older ones are ignored.
+
+By default Spark ignores files that are a week older, such as copies that keep the time of the original.  It has the names of
+all files of this age in memory.
 """
 
 
@@ -96,31 +113,46 @@ class Stream:
         timestamps: Collection[str] = ("timestamp",),
         sequence: str | None = None,
         on_error: str = "stop",
+        has_op: bool = True,
     ) -> tuple[DataFrame, Callable[[], DataFrame]]:
         """Return a stream of the files that appear in a folder, the oldest first, with the columns of the existing files.
 
         Return also the existing files as a data frame.  In text files the first value determines whether the columns
         `timestamps` contain integers or times, and the column `sequence` contains integers.  A line of them that is no row
-        with these columns ends the stream, or is left out if `on_error` is "skip".
+        with these columns ends the stream, or is left out if `on_error` is "skip".  With `has_op` the column op of Parquet
+        is that of each file (`with_op_of_files`).
         """
         if not hadoop_files.is_folder(session, folder):
             raise PipelineError(f"{folder}: there is no such folder")
         now = session.read
-        later = session.readStream.option("maxFilesPerTrigger", max_files)
+        later = session.readStream.option("maxFilesPerTrigger", max_files).option("maxFileAge", _MAX_FILE_AGE)
         names = hadoop_files.list_names(session, folder)
         if not any(name.endswith(files) and not name.startswith(("_", ".")) for name in names):
             raise PipelineError(f"{folder}: has no .{files} file yet; the first file determines the columns")
         if files == "parquet":
             existing = now.parquet(folder)
+            if has_op and lacks_op(existing.schema):
+                return with_op_of_files(later, folder, existing.schema), lambda: existing
             return later.schema(existing.schema).parquet(folder), lambda: existing
-        layout = {**_TEXT_LAYOUT, "sep": _SEPARATORS[files]}
+        layout = {**_TEXT_LAYOUT, **_OF_ENDING[files]}
         text = now.options(**layout).csv(folder)
-        types = {name: _kind_of_times(text, name, folder) for name in timestamps}
+        if not text.columns:
+            raise PipelineError(f"{folder}: its .{files} files are empty; expected a header")
+        first, last = text.columns[0], text.columns[-1]
+        named = text.withColumnRenamed(first, _without_mark(first))
+        types = {name: _kind_of_times(named, name, folder) for name in timestamps}
         if sequence is not None:
             types[sequence] = "bigint"
-        schema = ", ".join(f"{quote_name(name)} {types.get(name, 'string')}" for name in text.columns)
+        kinds = [types.get(name, "string") for name in named.columns]
+        schema = ", ".join(f"{quote_name(name)} {kind}" for name, kind in zip(text.columns, kinds, strict=True))
         mode = "DROPMALFORMED" if on_error == "skip" else "FAILFAST"
-        return later.schema(schema).options(**layout, mode=mode).csv(folder), lambda: text
+        lines = later.schema(schema).options(**layout, mode=mode).csv(folder)
+        checked = {
+            name: _checked_text(name, is_last=name == last, on_error=on_error)
+            for name, kind in lines.dtypes
+            if kind == "string"
+        }
+        return lines.withColumns(checked).withColumnRenamed(first, named.columns[0]), lambda: named
 
     def run(self, *, once: bool, shown: bool) -> dict[str, Any]:
         """Run until no files are left (with `once`) or until interrupted, and return the figures."""
@@ -128,51 +160,43 @@ class Stream:
         writer = self._writer.trigger(availableNow=True) if once else self._writer
         query = writer.start()
         progress, ended, status = Progress(shown=shown), "end of the input", 0
-        batches: dict[int, dict[str, Any]] = {}
+        totals = _Totals()
         try:
             while not query.awaitTermination(REFRESH_SECONDS):  # type: ignore[arg-type]  # it takes fractions
-                self._watch(query, batches, progress, started)
+                self._watch(query, totals, progress, started)
         except KeyboardInterrupt as interrupt:
             ended, status = "interrupted", exit_status(interrupt)
             query.stop()
         finally:
             progress.clear()
-        self._watch(query, batches, progress, started)
+        self._watch(query, totals, progress, started)
         progress.clear()
-        seconds = sorted(one["seconds"] for one in batches.values())
-        tuples, late = (sum(one[name] for one in batches.values()) for name in ("tuples", "late"))
-        if late > LATE_SHARE * tuples:
+        seconds = sorted(totals.seconds)
+        if totals.late > LATE_SHARE * totals.tuples:
             click.echo(
-                f"warning: {late:,} of {tuples:,} tuples arrived too late for every window, and were dropped", err=True
+                f"warning: {totals.late:,} of {totals.tuples:,} tuples arrived too late for every window, and were dropped",
+                err=True,
             )
         return {
             "ended": ended,
             "status": status,
-            "batches": len(batches),
-            "tuples": tuples,
-            "late": late,
-            "rows": sum(one["rows"] for one in batches.values()),
+            "batches": len(seconds),
+            "tuples": totals.tuples,
+            "late": totals.late,
+            "rows": totals.rows,
             "batch_seconds_median": seconds[len(seconds) // 2] if seconds else None,
             "batch_seconds_longest": seconds[-1] if seconds else None,
             "partitions": partition_records(self._session, self._checkpoint),
             "total_seconds": time.perf_counter() - started,
         }
 
-    def _watch(self, query: StreamingQuery, batches: dict[int, dict[str, Any]], progress: Progress, started: float) -> None:
+    def _watch(self, query: StreamingQuery, totals: _Totals, progress: Progress, started: float) -> None:
         for one in query.recentProgress:
-            if one.numInputRows:
-                counted = one.observedMetrics.get(COUNTS)
-                batches[one.batchId] = {
-                    "tuples": one.numInputRows,
-                    "rows": counted["rows"] if counted else 0,
-                    "late": counted["late"] if counted else 0,
-                    "seconds": one.durationMs.get("triggerExecution", 0) / 1000,
-                }
-        if batches:
-            last, tuples = batches[max(batches)], sum(one["tuples"] for one in batches.values())
+            totals.add(one)
+        if totals.seconds:
             progress.show(
-                f"{len(batches):,} micro-batches, {tuples:,} tuples, {tuples / (time.perf_counter() - started):,.0f} "
-                f"edges/s, the last took {last['seconds']:.1f} s"
+                f"{len(totals.seconds):,} micro-batches, {totals.tuples:,} tuples, "
+                f"{totals.tuples / (time.perf_counter() - started):,.0f} edges/s, the last took {totals.seconds[-1]:.1f} s"
             )
         else:
             progress.show("waiting for the first micro-batch …")
@@ -197,6 +221,26 @@ class Stream:
         )
 
 
+class _Totals:
+    """Figures of all micro-batches of a run so far, which may be millions: sums, and the seconds of each micro-batch."""
+
+    def __init__(self) -> None:
+        self.seconds = array("d")
+        self.tuples = self.late = self.rows = 0
+        self._latest = -1
+
+    def add(self, progress: StreamingQueryProgress) -> None:
+        """Add a micro-batch, unless it has no tuples or was added before."""
+        if not progress.numInputRows or progress.batchId <= self._latest:
+            return
+        self._latest = progress.batchId
+        counted = progress.observedMetrics.get(COUNTS)
+        self.tuples += progress.numInputRows
+        self.late += counted["late"] if counted else 0
+        self.rows += counted["rows"] if counted else 0
+        self.seconds.append(progress.durationMs.get("triggerExecution", 0) / 1000)
+
+
 SAMPLE_TUPLES = 20_000
 """The number of tuples by which the labels of a new stream are counted."""
 
@@ -211,6 +255,38 @@ def label_sizes(edges: DataFrame, names: ColumnNames | None, labels: Sequence[st
     column = "label" if names is None else names["label"]
     counts = Counter(row[0] for row in edges.select(quote_name(column)).limit(SAMPLE_TUPLES).collect())
     return {label: max(counts[label], 1) for label in labels} if any(counts[label] for label in labels) else {}
+
+
+_MARK = "\ufeff"
+_REPLACEMENT = "\ufffd"
+"""The character that Spark reads in place of bytes that are not UTF-8."""
+
+
+def _without_mark(name: str) -> str:
+    """Return the name of the first column without the byte order mark of its file, which Spark takes for a part of it.
+
+    >>> _without_mark("\\ufeffsource"), _without_mark('\\ufeff"source"'), _without_mark("source")
+    ('source', 'source', 'source')
+    """
+    plain = name.removeprefix(_MARK)
+    is_quoted = plain != name and len(plain) > 1 and plain[0] == plain[-1] == '"'
+    return plain[1:-1].replace('""', '"') if is_quoted else plain
+
+
+def _checked_text(name: str, *, is_last: bool, on_error: str) -> Column:
+    """Return a column of text, without the end of a line that ends in CRLF in a file whose first line ends in LF.
+
+    Text that is not UTF-8 is an error, or null if `on_error` is "skip".  Columns that are not read are not checked.
+    """
+    from pyspark.sql import functions as sql
+
+    column = sql.col(quote_name(name))
+    text = column
+    if is_last:
+        text = sql.when(column.endswith("\r"), sql.regexp_replace(column, "\r\\z", "")).otherwise(column)
+    problem = sql.concat(sql.lit(f"column {name!r}: "), text, sql.lit(" is not UTF-8 text"))
+    wrong = sql.lit(None).cast("string") if on_error == "skip" else sql.raise_error(problem)
+    return sql.when(text.contains(_REPLACEMENT), wrong).otherwise(text)
 
 
 def _kind_of_times(text: DataFrame, column: str, folder: str) -> str:

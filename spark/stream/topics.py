@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from rpq.errors import InputError
 from rpq.kafka.client import ClientSettings, is_producer_setting
-from rpq.kafka.message_reader import MessageColumns, MessageReader, Tuples
+from rpq.kafka.message_reader import MessageColumns, MessageReader, Tuples, metadata_names
 from rpq.kafka.topic_names import TopicNames
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
@@ -272,15 +272,15 @@ def topic_edges(
         raise PipelineError(f"vertices are of two kinds: {kinds}; all topics of a stream must have the same kind")
     vertex = "bigint" if integers == {True} else "string"
     stream = session.readStream.format("kafka").options(**options).option("subscribe", ",".join(topics.topics))
-    stream = stream.option("maxOffsetsPerTrigger", max_messages).option("includeHeaders", _needs_metadata(columns))
+    stream = stream.option("maxOffsetsPerTrigger", max_messages).option("includeHeaders", _needs_metadata(columns, rules))
     options_of_tuples: Any = {"integers": vertex == "bigint", "rules": rules}
     read = MessageTuples(columns, layouts, stops=on_error == "stop", **options_of_tuples)
     schema = f"source {vertex}, target {vertex}, label string, timestamp bigint, op string, {SEQUENCE} bigint"
-    edges = _columns(_load(stream), columns).mapInArrow(read, schema)
+    edges = _columns(_load(stream), columns, rules).mapInArrow(read, schema)
     has_times = any(layout.get("times", "integers") != "integers" for layout in layouts.values())
 
     def first_edges() -> DataFrame:
-        messages = [_first_messages(session, topic, options, columns, FIRST_EDGES) for topic in topics.topics]
+        messages = [_first_messages(session, topic, options, columns, rules, FIRST_EDGES) for topic in topics.topics]
         lenient = MessageTuples(columns, layouts, stops=False, **options_of_tuples)
         return reduce(lambda one, other: one.union(other), messages).mapInArrow(lenient, schema)
 
@@ -309,14 +309,14 @@ def _load(reader: Any) -> DataFrame:
     return frame
 
 
-def _needs_metadata(columns: MessageColumns) -> bool:
-    return any(name not in ("@topic", "@partition", "@offset") for _, name in columns.metadata)
+def _needs_metadata(columns: MessageColumns, rules: EdgeRules | None) -> bool:
+    return any(name not in ("@topic", "@partition", "@offset") for name in metadata_names(columns, rules))
 
 
-def _columns(messages: DataFrame, columns: MessageColumns) -> DataFrame:
-    """Return the places and values of messages, and `METADATA_COLUMNS` if columns of tuples are read from them."""
+def _columns(messages: DataFrame, columns: MessageColumns, rules: EdgeRules | None) -> DataFrame:
+    """Return the places and values of messages, and `METADATA_COLUMNS` if columns of tuples or rules are read from them."""
     names = ["topic", "partition", "offset", "value"]
-    if not _needs_metadata(columns):
+    if not _needs_metadata(columns, rules):
         return messages.select(*names)
     expressions = ("key", "headers", "unix_millis(timestamp)", "timestampType")
     renamed = [f"{one} AS {name}" for one, name in zip(expressions, METADATA_COLUMNS, strict=True)]
@@ -327,17 +327,23 @@ def _topic_layout(
     session: SparkSession, topic: str, options: Mapping[str, str], columns: MessageColumns, rules: EdgeRules | None
 ) -> dict[str, Any]:
     """Return the layout of the values of a topic, as its first messages determine it."""
-    first = _first_messages(session, topic, options, columns, FIRST_MESSAGES).toArrow()
+    first = _first_messages(session, topic, options, columns, rules, FIRST_MESSAGES).toArrow()
     messages = sorted(read_messages(first), key=lambda message: (message.partition(), message.offset()))
     return layout_of_messages(topic, messages, columns, rules)
 
 
 def _first_messages(
-    session: SparkSession, topic: str, options: Mapping[str, str], columns: MessageColumns, count: int
+    session: SparkSession,
+    topic: str,
+    options: Mapping[str, str],
+    columns: MessageColumns,
+    rules: EdgeRules | None,
+    count: int,
 ) -> DataFrame:
     """Return the first messages of a topic, whatever the offset from which the stream reads."""
     reader = session.read.format("kafka").options(**{**options, "startingOffsets": "earliest"}).option("subscribe", topic)
-    return _columns(_load(reader.option("includeHeaders", _needs_metadata(columns))), columns).limit(count)
+    reader = reader.option("includeHeaders", _needs_metadata(columns, rules))
+    return _columns(_load(reader), columns, rules).limit(count)
 
 
 def layout_of_messages(

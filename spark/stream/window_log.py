@@ -18,6 +18,7 @@ tuples from which the graph results, divided into *buckets* of time:
 A bucket is stored in *parts*, one for each micro-batch that wrote to it, as packed tables
 (`rpq.spark.envelopes`).  A new part absorbs the parts before it that have at most twice its rows, so a bucket has
 O(log rows) parts and each tuple is written O(log micro-batches) times, however many micro-batches write to a bucket.
+A bucket may have the whole window, but a part, which is one value of the state, has at most `PART_ROWS` rows.
 
 A share stores the edges that it needs (`rpq.spark.division.OwnEdges`): all edges of paths, and the edges of patterns in its
 cell.  A share that has an edge has all tuples of the edge.  When a stream moves to other shares or other queries
@@ -49,6 +50,9 @@ from rpq.stream.window import Window
 
 BUCKETS = 64
 """The largest number of buckets of a window; there are fewer if its slides are longer."""
+
+PART_ROWS = 1 << 20
+"""The largest number of rows of a part, some tens of megabytes, of which the JVM has several copies."""
 
 _EDGE = ("source", "target", "label")
 _COLUMNS = (*_EDGE, "timestamp", "delete", "order")
@@ -115,7 +119,9 @@ class WindowLog:
         buckets = np.where(is_delete, time, stamps) // self._width
         for bucket in np.unique(buckets).tolist():
             if not self._is_expired(bucket, time):
-                self._write(bucket, tuples.filter(pa.array(buckets == bucket)))
+                own = tuples.filter(pa.array(buckets == bucket))
+                for start in range(0, len(own), PART_ROWS):
+                    self._write(bucket, own.slice(start, PART_ROWS))
         for bucket in [bucket for bucket in self.parts if self._is_expired(bucket, time)]:
             for part in range(len(self.parts.pop(bucket))):
                 self.chunks.remove(bucket, part)
@@ -173,7 +179,7 @@ class WindowLog:
     def _write(self, bucket: int, tuples: pa.Table) -> None:
         parts = self.parts.setdefault(bucket, [])
         target, rows = len(parts), len(tuples)
-        while target and parts[target - 1][0] <= 2 * rows:
+        while target and parts[target - 1][0] <= 2 * rows and parts[target - 1][0] + rows <= PART_ROWS:
             target -= 1
             rows += parts[target][0]
         absorbed = [self._part(bucket, part) for part in range(target, len(parts))]

@@ -164,7 +164,7 @@ def test_a_pattern_warms_the_kernels_of_patterns_up():
 import rpq
 from rpq.operators.patterns.joins import delta_join, updates
 rpq.warm_up(rpq.Query("?x a ?y . ?y b ?z", window=rpq.Window(size=10, slide=1)))
-print(bool(updates.apply_tuples.overloads and updates.advance_to.overloads and delta_join.enumerate_all.overloads))
+print(bool(updates.apply_tuples.overloads and updates.advance_to.overloads and delta_join.enumerate_edges.overloads))
 """
     assert run(Path(sys.executable), "-c", script, cwd=ROOT).stdout == "True\n"
 
@@ -175,7 +175,7 @@ import rpq
 from rpq.operators.paths.simple import judge
 window = rpq.Window(size=10, slide=1)
 rpq.warm_up(rpq.Query("a/b*/c", window=window, paths="simple"))
-print(bool(judge.judge_insert.overloads and judge.replace_through.overloads and judge.replace_expired.overloads))
+print(bool(judge.judge_insert.overloads and judge.replace_paths_over.overloads and judge.replace_expired_paths.overloads))
 """
     assert run(Path(sys.executable), "-c", script, cwd=ROOT).stdout == "True\n"
 

@@ -283,7 +283,7 @@ def test_a_kernel_is_loaded_without_the_compiler_where_that_is_known_to_be_enoug
     assert "there is no cache yet" in loaded()
     assert loaded() == "[2, 3, 4] a negative number False None"
     with_compiler = "[2, 3, 4] a negative number True None"
-    assert loaded("import rpq.compiled.kernel_loading as loading; loading.CHECKED = frozenset()") == with_compiler
+    assert loaded("import rpq.compiled.kernel_loading as loading; loading.CHECKED_VERSIONS = frozenset()") == with_compiler
     assert loaded("import numba, sys; sys.modules['numba.core.runtime._nrt_python'] = None") == with_compiler
     (path,) = (site_packages(python) / "__pycache__" / "rpq").glob("small_runtime*.nbc")
     content = path.read_bytes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpq.compiled.arrays import lists as module
-from rpq.compiled.arrays.lists import append, grown, new_lists, reserve, truncate
+from rpq.compiled.arrays.lists import append, lists_with_room, new_lists, reserve, truncate
 
 
 def content(lists: module.Lists) -> list[list[int]]:
@@ -24,7 +24,7 @@ def test_lists_of_hundreds_of_entries_are_packed(monkeypatch: pytest.MonkeyPatch
     for number in range(900):
         place = number % 3
         while not reserve(lists, place, 1):
-            lists = grown(lists, 2 * len(expected[place]) + 2)
+            lists = lists_with_room(lists, 2 * len(expected[place]) + 2)
         append(lists, place, number)
         expected[place].append(number)
         if number in (300, 700):

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rpq.compiled.arrays.reserve import HUGE_PAGE, SMALLEST, UNUSED, Reserve
+from rpq.compiled.arrays.reserve import HUGE_PAGE, IDLE_SECONDS, SMALLEST, Reserve
 
 
 class Clock:
@@ -81,18 +81,18 @@ def test_what_is_free_for_long_is_released_but_for_the_least():
     last = held.pop()
     held.clear()
     for _ in range(2):
-        clock.now += UNUSED / 2
+        clock.now += IDLE_SECONDS / 2
         reserve.release_unused()
         assert reserve.nbytes == 6 * HUGE_PAGE
     again = reserve.take(HUGE_PAGE)
-    clock.now += UNUSED / 2
+    clock.now += IDLE_SECONDS / 2
     reserve.release_unused()
     assert reserve.nbytes == 2 * HUGE_PAGE, "those in use, or used a short time ago"
     del again
-    clock.now += UNUSED / 2
+    clock.now += IDLE_SECONDS / 2
     del last
     for _ in range(3):
-        clock.now += UNUSED
+        clock.now += IDLE_SECONDS
         reserve.release_unused()
     assert reserve.nbytes == 2 * HUGE_PAGE
     assert len({place(region) for region in [reserve.take(HUGE_PAGE) for _ in range(2)]}) == 2

@@ -86,7 +86,7 @@ def test_records_are_read_as_they_were_written(tmp_path):
     assert found[0].tuples.to_pylist() == first.to_pylist() and found[0].details["progress"] == {"files": ["x"], "tuples": 1}
     assert found[1].details["registered"] == {"expression": "a"} and found[1].tuples is None
     assert found[2].tuples.to_pylist() == second.to_pylist()
-    assert content.name == name and content.damage is None and content.dropped == 0
+    assert content.name == name and content.damage is None and content.dropped_bytes == 0
     assert journal.size == os.path.getsize(path)
     journal.close()
     again = TupleJournal.append(path, content)
@@ -188,7 +188,7 @@ def test_a_journal_that_breaks_off_is_read_up_to_there(saved):
     for length in range(saved.ends[0], saved.ends[-1] + 1):
         found = saved.read(saved.content[:length])
         position = saved.whole_up_to(length)
-        assert (found.position, found.dropped, found.damage) == (position, length - saved.ends[position], None)
+        assert (found.position, found.dropped_bytes, found.damage) == (position, length - saved.ends[position], None)
 
 
 def test_a_query_of_the_journal_is_what_it_was_whatever_the_defaults_are_now(saved):
@@ -389,7 +389,7 @@ def test_a_server_goes_on_with_its_tuples_its_queries_and_its_positions(tmp_path
             last = events.id
         crash(served)
     with Served(PATH, checkpoint=state) as served:
-        assert served.service.replayed == 7 and served.service.run == run
+        assert served.service.replayed_tuples == 7 and served.service.run == run
         assert served.client.get("/queries").json() == before
         assert {name: served.answers(name) for name in answers} == answers
         figures = served.client.get("/statistics").json()
@@ -400,7 +400,7 @@ def test_a_server_goes_on_with_its_tuples_its_queries_and_its_positions(tmp_path
             served.post(("w4", "q", "b", 8))
             assert ("made", "+", 8, ("v4", "q")) in events.rows(1)
     with Served(PATH, checkpoint=state) as served:  # which ended well
-        assert served.service.replayed == 0 and len(served.answers("made")) == 2
+        assert served.service.replayed_tuples == 0 and len(served.answers("made")) == 2
         with served.follow(header=last) as events:
             events.next("start")
             assert events.next("gap")["to"] == served.service.position

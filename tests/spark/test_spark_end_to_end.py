@@ -339,6 +339,22 @@ def test_ids_stand_for_names(session, tmp_path):
     assert Counter(tuple(row) for row in named.collect()) == Counter(map(tuple, rows))
 
 
+@pytest.mark.long
+def test_names_of_vertices_that_are_missing_and_beside_values(session, tmp_path):
+    """Neither is left out: a row of OPTIONAL without a vertex, and a column that is no vertex."""
+    (tmp_path / "in.tsv").write_text("u\tv\ta\t1\nv\tw\ta\t2\nw\tx\tb\t3\n")
+    folder, window = str(tmp_path / "ids"), rpq.Window(size=5, slide=1)
+    pipeline.prepare(session, [str(tmp_path / "in.tsv")], folder, vertices="ids")
+    edges = table(open_reader("edges", str(tmp_path / "in.tsv")))
+    text = "SELECT ?x ?y ?z { ?x <a> ?y OPTIONAL { ?y <b> ?z } }"
+    values = rpq.Query("?x ?e:a ?y", window=window, select=["x", "e.timestamp"])
+    for query, identity in ((rpq.Query(text, window=window), "triple"), (values, "parallel")):
+        rows = rpq.Engine(query, edges=identity).push(edges).rows()
+        assert rows
+        named = pipeline.replay(session, folder, query, partitions=2, names=True, edges=identity)
+        assert Counter(tuple(row) for row in named.collect()) == Counter(map(tuple, rows))
+
+
 def streamed(session, edges, queries, folder: Path, **options) -> Counter:
     """Run a streaming DataFrame to its end; the rows in the sink."""
     changes = pipeline.rpq_changes(edges, *queries, **options)

@@ -38,6 +38,7 @@ from rpq.spark import (
     stream_to,
 )
 from rpq.spark.batch.table_function import RpqChanges
+from rpq.spark.columns import edge_expressions, parse_column_names
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm.session import check_version
 
@@ -278,3 +279,14 @@ def test_what_needs_a_jvm_is_refused_in_a_session_of_spark_connect():
     for name, call in calls.items():
         with pytest.raises(PipelineError, match=f"^{name} works in the JVM of the driver, .* Spark Connect"):
             call()
+
+
+def test_a_sequence_may_have_the_name_of_a_column_that_has_another():
+    text, number = types.StringType(), types.LongType()
+    kinds = {"source": text, "target": text, "label": text, "at": number, "timestamp": number}
+    schema = types.StructType([types.StructField(name, kind) for name, kind in kinds.items()])
+    names = parse_column_names("timestamp=at", None)
+    found = edge_expressions(schema, sequence="timestamp", time_unit="us", names=names).columns
+    assert (found["timestamp"], found["sequence"]) == ("CAST(`at` AS bigint)", "CAST(`timestamp` AS bigint)")
+    with pytest.raises(PipelineError, match="column 'label' is of type string; a sequence is an integer"):
+        edge_expressions(schema, sequence="label", time_unit="us", names=names)

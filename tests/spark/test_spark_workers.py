@@ -26,15 +26,18 @@ pytest.importorskip("pandas")
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark import SparkFiles, cloudpickle
 
 import rpq
 from rpq.compiled import kernel_cache
+from rpq.readers import open_reader
 from rpq.spark import check_workers
-from rpq.spark.batch.replay import RowBatches, Share, refuse_queries
+from rpq.spark.batch.replay import FilePacker, RowBatches, Share, refuse_queries
+from rpq.spark.batch.splits import cut_splits
 from rpq.spark.columns import EdgeModel, edge_model
 from rpq.spark.division import EdgeDivision, label_readers, partition_keys
-from rpq.spark.envelopes import PROPERTY, Divider, PlacedPacker, numbered_property
+from rpq.spark.envelopes import PROPERTY, Divider, PlacedPacker, numbered_property, unpack
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import shipped_files
 from rpq.spark.jvm.session import share_count
@@ -243,6 +246,26 @@ def test_shares_of_a_replay_are_the_rows_of_the_engine(count: int, edges: Litera
     assert all(shares)
     whole = rpq.Engine(*queries, edges=edges).push(pa.table(batch).rename_columns([*names[:5], *["edge"] * has_ids]))
     assert Counter(row for found in shares for row in found) == Counter(map(tuple, whole.rows()))
+
+
+def test_files_are_in_the_order_in_which_a_folder_is_read(tmp_path: Path) -> None:
+    """Not in that of their URIs, in which some characters have codes, and `-` and `.` come before `/`."""
+    names = ["a/1", "a-b/1", "a.b/1", "a b", "a!b", "z", "ä"]
+    query = rpq.Query("a", window=rpq.Window(size=1, slide=1))
+    as_rows, as_files = [], []
+    for name in sorted(names, reverse=True):
+        file = tmp_path / f"{name}.parquet"
+        file.parent.mkdir(exist_ok=True)
+        edge = {"source": [name], "target": ["y"], "label": ["a"], "timestamp": [1], "op": ["+"]}
+        pq.write_table(pa.table(edge), file)
+        as_rows.append(pa.record_batch({**edge, "file": [file.as_uri()], "row": [0]}))
+        as_files.append(pa.record_batch({"path": [f"file:{file}"], "content": [file.read_bytes()]}))
+    expected = [row["source"] for one in open_reader("edges", str(tmp_path)) for row in one.columns.to_pylist()]
+    for packer, batches in ((PlacedPacker([query]), as_rows), (FilePacker([query], "string"), as_files)):
+        placed = sorted((row["file"], row["edges"]) for batch in packer(batches) for row in batch.to_pylist())
+        assert [unpack([edges]).table["source"][0].as_py() for _, edges in placed] == expected
+    splits = [split.path.removeprefix(f"{tmp_path}/").removesuffix(".parquet") for split in cut_splits([str(tmp_path)])]
+    assert splits == expected
 
 
 VALUE_QUERIES = {

@@ -29,7 +29,7 @@ class Dict:
         self.keeps_all = keeps_all
         self.of: dict[tuple[int, int, int], tuple[int, int]] = {}
 
-    def apply(self, key, timestamp, delete, satisfied, bound):
+    def apply(self, key, timestamp, delete, derived_set, bound):
         """Return what the edge was before, and whether the tuple changes it."""
         version = self.of.get(key, (ABSENT_VERSION, 0))
         version = version if version[0] > bound else (ABSENT_VERSION, 0)
@@ -41,7 +41,7 @@ class Dict:
         if timestamp <= bound or (timestamp < version[0] and not self.keeps_all):
             return version, 0
         if timestamp >= version[0]:
-            self.of[key] = timestamp, satisfied
+            self.of[key] = timestamp, derived_set
         return version, 1
 
 
@@ -76,15 +76,15 @@ def test_versions_are_a_dict(keeps_all, data):
             before = versions.apply(chunk, view(chunk), columns[3], bound)
         else:
             each = zip(singles(chunk), columns[3].tolist(), bound.tolist(), strict=True)
-            found = [copies(versions.apply_one(one, satisfied, lower)) for one, satisfied, lower in each]
+            found = [copies(versions.apply_one(one, derived_set, lower)) for one, derived_set, lower in each]
             before = PriorVersions(*map(np.concatenate, zip(*found, strict=True))) if drawn else None
         versions._check()
         for place, row in enumerate(drawn):
             version, is_effective = twin.apply(row[:3], int(timestamp[place]), row[4], row[5], int(bound[place]))
             assert before.is_effective[place] == is_effective
             if not keeps_all or row[4]:
-                satisfied = 0 if keeps_all else version[1]  # which is not kept then
-                assert (before.timestamp[place], before.satisfied[place]) == (version[0], satisfied)
+                derived_set = 0 if keeps_all else version[1]  # which is not kept then
+                assert (before.timestamp[place], before.derived_set[place]) == (version[0], derived_set)
         bound_now = int(bound[-1]) if drawn else ABSENT_VERSION
         action = data.draw(st.sampled_from(("nothing", "look", "collect", "renumber", "load")))
         if action == "look":

@@ -277,11 +277,11 @@ def test_rows_behind_it_teach_nothing_about_time() -> None:
 
 
 def test_the_first_row_ahead_of_many() -> None:
-    limit = AheadLimit(MaxAhead(given=5, length=5), 5, None)
+    limit = AheadLimit(MaxAhead(value=5, length=5), 5, None)
     assert limit.first_ahead(np.array([1, 6, 11, 3, 17])) == (4, 11)
     assert limit.first_ahead(np.array([100, 6, 105])) is None
-    assert limit._replace(now=200).first_ahead(np.array([1, 205, 210])) is None
-    assert limit._replace(now=200).first_ahead(np.array([206, 205])) == (0, 200)
+    assert limit._replace(time=200).first_ahead(np.array([1, 205, 210])) is None
+    assert limit._replace(time=200).first_ahead(np.array([206, 205])) == (0, 200)
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ def test_what_was_acknowledged_comes_again_whatever_the_limit_is_now(tmp_path: P
     (tmp_path / "state").write_bytes(before)
     (tmp_path / "state.journal").write_bytes(journal)
     with Served(QUERY, max_ahead="1000x", checkpoint=tmp_path / "state") as served:
-        assert served.service.replayed == 2 and served.service.engine.time == FAR
+        assert served.service.replayed_tuples == 2 and served.service.engine.time == FAR
         assert served.post(("x", "y", "a", 2 * FAR)).status_code == 422
 
 

@@ -183,22 +183,22 @@ class Inputs:
     settings: Settings
     say: Say
     folder: Path
-    used: dict[str, Stream] = field(default_factory=dict)
+    streams: dict[str, Stream] = field(default_factory=dict)
 
     def stream(self, name: str) -> Stream:
         """Return a data set, a stream generated like one, or the stream of a question in SPARQL."""
-        if name not in self.used:
+        if name not in self.streams:
             questions = {f"sparql {one.name}": one for one in QUESTIONS}
             if name.startswith(_GENERATED):
                 dataset = DATA_SETS[name.removeprefix(_GENERATED)]
                 edges = max(1_000, round(self.settings.edges * self.settings.scale * _GENERATED_PART))
-                self.used[name] = generate(dataset, edges=edges, seed=self.settings.seed)
+                self.streams[name] = generate(dataset, edges=edges, seed=self.settings.seed)
             elif name in questions:
                 window = max(1_200, round(_SPARQL_WINDOW * min(1.0, self.settings.edges / 1e6) * self.settings.scale))
-                self.used[name] = questions[name].stream(window, self.settings.seed)
+                self.streams[name] = questions[name].stream(window, self.settings.seed)
             else:
-                self.used[name] = stream_of(name, self.settings, self.say)
-        return self.used[name]
+                self.streams[name] = stream_of(name, self.settings, self.say)
+        return self.streams[name]
 
     def file(self, name: str, *, tuples: int | None = None) -> str:
         """Return the path of the Arrow file with the tuples of a stream, or with the first `tuples` of them."""
@@ -377,7 +377,7 @@ def measure_versions(settings: Settings, say: Say) -> Outcome:
         turns = Turns(settings.output / _TURNS, identity)
         say("starting with the first turn" if turns.is_new else "continuing after the turns of an earlier run")
         known = dict(_measure_one(settings, say, versions, inputs, turns))
-        described = [stream.describe() for stream in inputs.used.values()]
+        described = [stream.describe() for stream in inputs.streams.values()]
     records = [record for found in known.values() for record in found]
     if not records:
         names = ", ".join(one.name for one, _ in measurements())

@@ -137,19 +137,19 @@ class Terms:
 class RdfStream:
     """A stream of triples in order of time, `slides` with the number of the slide of each, and static triples.
 
-    Tuples of slides before `first` are in a store before its seconds begin. If events are `alone`, each slide is a graph
+    Tuples of slides before `first_slide` are in a store before its seconds begin. If `are_graphs`, each slide is a graph
     which nothing else is in.
     """
 
     table: pa.Table
     slides: np.ndarray
-    first: int = 0
+    first_slide: int = 0
     static: pa.RecordBatch | None = None
-    alone: bool = False
+    are_graphs: bool = False
 
     def parts(self) -> Iterator[tuple[int, pa.Table]]:
         """Yield the tuples before the first slide, if there are any, as one part, and then each slide with its number."""
-        numbers = np.maximum(self.slides, self.first - 1)
+        numbers = np.maximum(self.slides, self.first_slide - 1)
         cuts = np.flatnonzero(np.diff(numbers)) + 1
         for start, end in pairwise([0, *cuts.tolist(), len(numbers)]):
             yield int(numbers[start]), self.table.slice(start, end - start)
@@ -169,7 +169,7 @@ def write_rdf_changes(query: SparqlQuery, stream: RdfStream, folder: Path, *, ep
     is_read = np.logical_or.reduce(chosen)
     table = stream.table.select(["source", "label", "target"]).filter(pa.array(is_read))
     graphs = [str(name) for name in query.windows] if has_graphs else []
-    if not stream.alone and not all(isinstance(reading.window, rpq.Window) for reading in query.readings):
+    if not stream.are_graphs and not all(isinstance(reading.window, rpq.Window) for reading in query.readings):
         raise ValueError(f"{query.name}: rivals follow windows of time, or events alone")
     if stream.static is not None and windows_read(query.parsed.body).get(None):
         table = pa.concat_tables([table, pa.Table.from_batches([stream.static.select(table.column_names)])])
@@ -181,14 +181,14 @@ def write_rdf_changes(query: SparqlQuery, stream: RdfStream, folder: Path, *, ep
     times = stream.table["timestamp"].to_numpy()
     with (folder / "changes.tsv").open("w", encoding="ascii") as file:
         for edge in zip(*(column[read_tuples:].tolist() for column in numbers), strict=True):
-            file.write("\t".join(map(str, (stream.first, "=", *edge))) + "\n")
+            file.write("\t".join(map(str, (stream.first_slide, "=", *edge))) + "\n")
         windows = [
             WindowChanges(reading.window) if isinstance(reading.window, rpq.Window) else None for reading in query.readings
         ]
         start = 0
         for slide, part in stream.parts():
             end = start + len(part)
-            if stream.alone:
+            if stream.are_graphs:
                 file.write(f"{slide}\t0\n")
             for number, (window, is_chosen) in enumerate(zip(windows, chosen, strict=True)):
                 here = start + np.flatnonzero(is_chosen[start:end])
@@ -199,14 +199,14 @@ def write_rdf_changes(query: SparqlQuery, stream: RdfStream, folder: Path, *, ep
                 else:
                     removed, added = window.slide(zip(edges, times[here].tolist(), strict=True), int(times[end - 1]))
                 graph = f"\t{terms.number(graphs[number])}" if graphs else ""
-                for sign, changed in (("-", removed), ("=" if slide < stream.first else "+", added)):
+                for sign, changed in (("-", removed), ("=" if slide < stream.first_slide else "+", added)):
                     file.writelines(f"{slide}\t{sign}\t{s}\t{p}\t{o}{graph}\n" for s, p, o in changed)
             start = end
     if epl:
         with (folder / "tuples.tsv").open("w", encoding="ascii") as file:
             numbered = [stream.slides[is_read], *(column[is_read] for column in columns)]
             for slide, *cells in zip(*(column.tolist() for column in numbered), strict=True):
-                file.write("\t".join(map(str, (slide, "=" if slide < stream.first else "+", *cells))) + "\n")
+                file.write("\t".join(map(str, (slide, "=" if slide < stream.first_slide else "+", *cells))) + "\n")
     terms.write(folder / "terms.tsv")
     text = query_without_windows(str(query.expression), graphs=has_graphs)
     question = RdfQuestion(name=query.name, text=str(query.expression), sparql=text, terms=folder / "terms.tsv", epl=epl)

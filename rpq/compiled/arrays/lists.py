@@ -6,7 +6,7 @@ is a power of two; a list that outgrows its region moves to one twice as large, 
 the chain of free regions of that size. Appending is amortised O(1); iterating over a list is a scan of memory.
 
 Kernels never allocate: if the pool is full, `reserve` returns False without a change, the kernel returns to
-Python, `grown` creates a larger pool (without gaps), and the kernel resumes.
+Python, `lists_with_room` creates a larger pool (without gaps), and the kernel resumes.
 """
 
 from typing import NamedTuple
@@ -53,7 +53,7 @@ def with_count(lists: Lists, count: int) -> Lists:
     return lengthen_fields(lists, count - len(lists.start), start=0, length=0, size_class=_NONE)
 
 
-def grown(lists: Lists, room: int) -> Lists:
+def lists_with_room(lists: Lists, room: int) -> Lists:
     """Return the same lists, packed, in a pool with room for at least `room` more entries than they occupy.
 
     Raises `MemoryError` for a pool of more than 2³² entries.

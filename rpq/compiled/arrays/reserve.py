@@ -28,11 +28,11 @@ SMALLEST = 1 << 20
 """The size in bytes from which regions are kept."""
 HUGE_PAGE = 1 << 21
 """The size in bytes of a huge page; sizes of regions are multiples of it."""
-LEAST = 1 << 26
+KEPT_BYTES = 1 << 26
 """The bytes of regions that are kept for good, once they were in use at once."""
-MOST = 1 << 30
+LIMIT_BYTES = 1 << 30
 """The limit of kept regions in bytes, in use or free."""
-UNUSED = 10.0
+IDLE_SECONDS = 10.0
 """The seconds after which a free region is released, if there are more than are kept for good."""
 _BETWEEN_LOOKS = 1.0
 """The seconds between two searches for such regions."""
@@ -62,7 +62,7 @@ class Reserve:
     `clock` returns seconds.
     """
 
-    def __init__(self, *, least: int = LEAST, most: int = MOST, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, *, least: int = KEPT_BYTES, most: int = LIMIT_BYTES, clock: Callable[[], float] = monotonic) -> None:
         self.nbytes = 0
         """The size of the kept regions in bytes, in use or free."""
         self._least = least
@@ -105,7 +105,7 @@ class Reserve:
             for region in self._regions:
                 if not region.is_free:
                     region.used = now
-                elif now - region.used > UNUSED:
+                elif now - region.used > IDLE_SECONDS:
                     free.append(region)
             self._release(sorted(free, key=attrgetter("used")), self._least)
             self._limit = max(self._least, self.nbytes)

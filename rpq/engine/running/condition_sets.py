@@ -100,13 +100,13 @@ class _LabelConditions(NamedTuple):
     texts: list[str]
     ids: list[int]
     """The ids of the derived labels."""
-    single: list[int]
+    single_positions: list[int]
     """Positions of the conditions that are evaluated one by one."""
-    searched: list[tuple[_SortedConstants, np.ndarray]]
+    sorted_constants: list[tuple[_SortedConstants, np.ndarray]]
     """The other conditions by property, with their positions."""
     sets: dict[tuple[int, ...], int]
     """The number of the set of derived labels by the values of the factors."""
-    compared: list[tuple[str, _Comparison]] | None
+    comparisons: list[tuple[str, _Comparison]] | None
     """The conditions as comparisons of properties with numbers; None where there are others."""
 
 
@@ -296,12 +296,12 @@ class ConditionSets:
         conditions = self._conditions_of_label(str(names[label.item(0)]))
         if not conditions.texts:
             return 0
-        if conditions.compared is None:
+        if conditions.comparisons is None:
             columns = {name: pa.array([value], self.types.known[name]) for name, value in values.items()}
             return int(self.sets_of(label, names, columns, timestamp)[0])
         positions = [
             position
-            for position, (name, comparison) in enumerate(conditions.compared)
+            for position, (name, comparison) in enumerate(conditions.comparisons)
             if (value := values.get(name)) is not None and COMPARE[comparison.sign](value, comparison.constant)
         ]
         return self.number_of(conditions.ids[position] for position in positions) if positions else 0
@@ -380,16 +380,16 @@ class ConditionSets:
         count: int,
     ) -> Iterable[tuple[int, np.ndarray]]:
         """Yield the factors that decide on the conditions, each as its number of values and the value of each tuple."""
-        for begin in range(0, len(conditions.single), _BITS):
+        for begin in range(0, len(conditions.single_positions), _BITS):
             bits = np.zeros(0, np.int64)
-            some = conditions.single[begin : begin + _BITS]
+            some = conditions.single_positions[begin : begin + _BITS]
             for place, position in enumerate(some):
                 text = conditions.texts[position]
                 if text not in verdicts:
                     verdicts[text] = self.verdicts(text, columns, count)
                 bits = bits | verdicts[text].astype(np.int64) << place if place else verdicts[text].astype(np.int64)
             yield 1 << len(some), bits
-        for constants, _ in conditions.searched:
+        for constants, _ in conditions.sorted_constants:
             yield constants.places, constants.find(columns[constants.name])
 
     def verdicts(self, text: str, columns: Mapping[str, pa.Array], count: int) -> np.ndarray:
@@ -408,11 +408,11 @@ class ConditionSets:
         if number is None:
             values = iter(key)
             positions: list[int] = []
-            for begin in range(0, len(conditions.single), _BITS):
+            for begin in range(0, len(conditions.single_positions), _BITS):
                 bits = next(values)
-                some = conditions.single[begin : begin + _BITS]
+                some = conditions.single_positions[begin : begin + _BITS]
                 positions += [position for place, position in enumerate(some) if bits >> place & 1]
-            for (constants, of_constants), value in zip(conditions.searched, values, strict=True):
+            for (constants, of_constants), value in zip(conditions.sorted_constants, values, strict=True):
                 positions += of_constants[constants.match(value)].tolist()
             number = self.number_of(conditions.ids[one] for one in positions)
             conditions.sets[key] = number

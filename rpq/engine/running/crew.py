@@ -61,10 +61,10 @@ class Crew:
         edges: Edges,
         details: ChunkDetails,
         *,
-        beside: Callable[[], object] | None = None,
+        extra_task: Callable[[], object] | None = None,
     ) -> LimitError | None:
-        """Apply a chunk in all workers, and do what may be done `beside` that; return the first failure."""
-        if len(workers) == 1 and beside is None:
+        """Apply a chunk in all workers, and run `extra_task` in parallel with them. Return the first failure."""
+        if len(workers) == 1 and extra_task is None:
             try:
                 workers[0].apply(chunk, tuples, edges, details)
             except LimitError as failure:
@@ -75,13 +75,13 @@ class Crew:
             try:
                 if worker is not None:
                     worker.apply(chunk, tuples, edges, details)
-                elif beside is not None:
-                    beside()
+                elif extra_task is not None:
+                    extra_task()
             except LimitError as failure:
                 return failure
             return None
 
-        # What is beside the workers comes last: it is the shortest, so that threads end together.
-        tasks = workers if beside is None else [*workers, None]
-        met = [failure for failure in self.map(tasks, apply) if failure is not None]
-        return min(met, key=lambda failure: failure.row or 0, default=None)
+        # The extra task is the last one: it is the shortest, so that threads end together.
+        tasks = workers if extra_task is None else [*workers, None]
+        failures = [failure for failure in self.map(tasks, apply) if failure is not None]
+        return min(failures, key=lambda failure: failure.row or 0, default=None)

@@ -45,7 +45,7 @@ class DerivedChunk(NamedTuple):
     """int64: for each edge the place of the first of its event; None where each is an event of its own."""
     outcome: np.ndarray
     """uint8: the outcome of each tuple."""
-    evicted: np.ndarray | None = None
+    is_evicted: np.ndarray | None = None
     """bool: for each edge whether a window that is decided before the graph evicts it; None where no window is."""
     boundary: np.ndarray | None = None
     """int32: for each edge the boundary, below 0, at which it changes before its tuple; 0 for edges of the tuple itself."""
@@ -63,10 +63,10 @@ class DerivedChunk(NamedTuple):
 
         Such queries can then distinguish what only evictions remove.
         """
-        if first is None or self.evicted is None or not self.evicted.any():
+        if first is None or self.is_evicted is None or not self.is_evicted.any():
             return first
         is_first = first == np.arange(len(first))
-        is_first[1:] |= self.evicted[1:] != self.evicted[:-1]
+        is_first[1:] |= self.is_evicted[1:] != self.is_evicted[:-1]
         return _first_of_runs(is_first)
 
     def in_streams(self, chunk: Chunk, named: Chunk, is_named: np.ndarray) -> tuple[Chunk, np.ndarray]:
@@ -90,16 +90,16 @@ class DerivedChunk(NamedTuple):
         order = np.argsort(row, kind="stable")
         row = row[order]
 
-        def merged(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        def merge_columns(one: np.ndarray, other: np.ndarray) -> np.ndarray:
             column: np.ndarray = np.concatenate([one, other.astype(one.dtype)])[order]
             return column
 
         chunk = Chunk(
-            source=merged(self.chunk.source, more.source),
-            target=merged(self.chunk.target, more.target),
-            label=merged(self.chunk.label, more.label),
-            timestamp=merged(self.chunk.timestamp, timestamp[more.row]),
-            delete=merged(self.chunk.delete, more.delete),
+            source=merge_columns(self.chunk.source, more.source),
+            target=merge_columns(self.chunk.target, more.target),
+            label=merge_columns(self.chunk.label, more.label),
+            timestamp=merge_columns(self.chunk.timestamp, timestamp[more.row]),
+            delete=merge_columns(self.chunk.delete, more.delete),
             edge=np.empty(len(row), np.int32),
         )
         return DerivedChunk(chunk, row, _first_of_runs(np.diff(row, prepend=-1) != 0), self.outcome)
@@ -136,7 +136,7 @@ class EdgeDerivation:
         tuples: Any,
         now: np.ndarray,
         *,
-        satisfied: np.ndarray,
+        derived_set: np.ndarray,
         before: PriorVersions,
         bound: np.ndarray,
         is_plain: np.ndarray,
@@ -145,13 +145,13 @@ class EdgeDerivation:
     ) -> DerivedChunk:
         """Return the edges of the tuples of a chunk, with its view; late ones too, so that the graph knows what is lost.
 
-        `now` are the stream times after the tuples, `satisfied` the sets of derived labels that they have, `before` the
+        `now` are the stream times after the tuples, `derived_set` the sets of derived labels that they have, `before` the
         versions of their edges before them, `bound` the timestamps up to which edges have left every window, and `is_plain`
         says whether a query reads their label without a condition (uint8). The tuples at the places `has_more` become other
         edges too. O(tuples + edges).
         """
-        count, sets = len(satisfied), self._sets.count
-        lost = before.satisfied  # by a replacement or a delete
+        count, sets = len(derived_set), self._sets.count
+        lost = before.derived_set  # by a replacement or a delete
         if not self._replaces and chunk.delete.any():
             lost = np.where(before.timestamp != ABSENT_VERSION, self.whole_sets(chunk), 0).astype(np.int32)
             sets = self._sets.count
@@ -161,7 +161,7 @@ class EdgeDerivation:
             wanted[has_more] |= _HAS_MORE
         kind, is_edge = np.empty(count, np.int64), np.empty(count, np.uint8)
         kinds_of_tuples(
-            tuples, bound, satisfied, lost, before.is_effective, wanted, self._replaces, sets, count, kind, is_edge
+            tuples, bound, derived_set, lost, before.is_effective, wanted, self._replaces, sets, count, kind, is_edge
         )
         rows = _rows_to_apply(tuples, is_edge, now)
         used, place = distinct_values(kind, sets * sets * 4)
@@ -182,7 +182,7 @@ class EdgeDerivation:
         self,
         label: int,
         *,
-        satisfied: int,
+        derived_set: int,
         before: PriorVersions,
         is_delete: bool,
         is_late: bool,
@@ -190,10 +190,10 @@ class EdgeDerivation:
     ) -> tuple[list[int], list[int]]:
         """Return the labels of the edges of one tuple and whether each is deleted, like `derive`."""
         is_effective = bool(before.is_effective.item(0))
-        new = satisfied if is_effective or is_late else 0
+        new = derived_set if is_effective or is_late else 0
         old = 0
         if is_effective and self._replaces:
-            old = before.satisfied.item(0)
+            old = before.derived_set.item(0)
         elif is_effective and is_delete and before.timestamp.item(0) != ABSENT_VERSION:
             old = self._sets.whole_set(str(self._labels.names[label]))
         if not (old or new):
@@ -204,10 +204,10 @@ class EdgeDerivation:
 
     def derive_statics(self, chunk: Chunk, values: Mapping[str, pa.Array]) -> TupleEdges:
         """Return static edges with these values under the derived labels that they have. O(edges · conditions)."""
-        satisfied = self._sets.sets_of(chunk.label, self._labels.names, values, None)
-        many = np.array([len(self._sets.labels_of(number)) for number in satisfied.tolist()], np.int64)
+        derived_set = self._sets.sets_of(chunk.label, self._labels.names, values, None)
+        many = np.array([len(self._sets.labels_of(number)) for number in derived_set.tolist()], np.int64)
         row = np.repeat(np.arange(len(many)), many)
-        label = np.array([one for number in satisfied.tolist() for one in self._sets.labels_of(number)], np.int32)
+        label = np.array([one for number in derived_set.tolist() for one in self._sets.labels_of(number)], np.int32)
         return TupleEdges(row, chunk.source[row], label, chunk.target[row], np.zeros(len(row), np.uint8))
 
     def whole_sets(self, chunk: Chunk) -> np.ndarray:
@@ -248,7 +248,7 @@ _HAS_MORE = 2
 
 
 @njit(cache=True, nogil=True)
-def kinds_of_tuples(tuples, bound, satisfied, lost, is_effective, wanted, replaces, sets, count, kind, is_edge):
+def kinds_of_tuples(tuples, bound, derived_set, lost, is_effective, wanted, replaces, sets, count, kind, is_edge):
     """Write the kind of each tuple, and whether it becomes an edge.
 
     `lost` are the sets of derived labels that replacements and deletes take.
@@ -259,7 +259,7 @@ def kinds_of_tuples(tuples, bound, satisfied, lost, is_effective, wanted, replac
         if is_effective[i] and (replaces or is_delete):
             old = np.int64(lost[i])
         if not is_delete and tuples.source[i] >= 0 and (is_effective[i] or tuples.timestamp[i] <= bound[i]):
-            new = np.int64(satisfied[i])
+            new = np.int64(derived_set[i])
         kind[i] = ((old * sets + new) * 2 + (wanted[i] & 1)) * 2 + is_delete
         is_edge[i] = (old | new) != 0 or wanted[i] != 0
 
@@ -311,13 +311,13 @@ def chunk_of_operations(
     *,
     outcome: np.ndarray,
     has_more: Sequence[int] | np.ndarray = (),
-    evicted: np.ndarray | None = None,
+    is_evicted: np.ndarray | None = None,
     boundary: np.ndarray | None = None,
 ) -> DerivedChunk:
     """Return operations on the graph as edges, with the tuples of a chunk and its view that are needed to move the time.
 
     `now` are the stream times after the tuples of the chunk. The tuples at the places `has_more` become other edges too.
-    `evicted` says of each operation whether it is an eviction, and `boundary` is that of `DerivedChunk`.
+    `is_evicted` says of each operation whether it is an eviction, and `boundary` is that of `DerivedChunk`.
     """
     own = made.row if boundary is None else made.row[boundary == 0]
     has_operations = np.bincount(own, minlength=len(chunk.label)) > 0
@@ -333,7 +333,7 @@ def chunk_of_operations(
     source, label, target, timestamp, delete = (np.ascontiguousarray(column) for column in columns)
     row = row[order]
     derived = Chunk(source, target, label, timestamp, delete, np.empty(len(row), np.int32))
-    are_evicted = None if evicted is None else np.append(evicted, np.zeros(len(idle), bool))[order]
+    are_evicted = None if is_evicted is None else np.append(is_evicted, np.zeros(len(idle), bool))[order]
     is_first = np.diff(row, prepend=-1) != 0
     boundaries = None if boundary is None else np.append(boundary, np.zeros(len(idle), boundary.dtype))[order]
     if boundaries is not None:
@@ -386,7 +386,7 @@ class WindowDerivation:
         *,
         keys: Sequence[Any],
         number: np.ndarray,
-        satisfied: np.ndarray,
+        derived_set: np.ndarray,
         is_plain: np.ndarray,
         properties: Mapping[str, pa.Array],
         timestamp: np.ndarray,
@@ -394,16 +394,16 @@ class WindowDerivation:
     ) -> DerivedChunk:
         """Return the tuples of a chunk, with its view, as the edges that the window holds and evicts.
 
-        `now` are the times after them, `keys` and `number` those of the edges, `satisfied` their sets of derived labels, and
-        `is_plain` says whether a query reads their label without a condition. `properties` and `timestamp` are what
+        `now` are the times after them, `keys` and `number` those of the edges, `derived_set` their sets of derived labels,
+        and `is_plain` says whether a query reads their label without a condition. `properties` and `timestamp` are what
         conditions see, and `values` the properties of edges that are vertices. O(tuples + changes).
         """
         is_read = self._outcome_counts.reads(chunk.label)
-        applied = self.edges.apply(chunk, keys, now, satisfied=satisfied, is_read=is_read, is_plain=is_plain)
+        applied = self.edges.apply(chunk, keys, now, derived_set=derived_set, is_read=is_read, is_plain=is_plain)
         outcome = self._judge(chunk, tuples, applied, now)
         if self._keeps_values:
             names = sorted(self._sets.properties)
-            for row, one in applied.entered:
+            for row, one in applied.entered_edges:
                 one.values = values_at(properties, names, row)
         links: list[tuple[int, TupleEdges]] = []
         if self._links.are_read:
@@ -435,7 +435,7 @@ class WindowDerivation:
     def values_of(self, ends: Link, derived: int | None) -> Mapping[str, Any] | None:
         """Return the values of the youngest edge with these ends, and with a derived label if given; None if unknown."""
         for edge in self.edges.youngest_first(*ends):
-            if derived is None or derived in self._sets.labels_of(edge.satisfied):
+            if derived is None or derived in self._sets.labels_of(edge.derived_set):
                 return edge.values
         return None
 
@@ -444,7 +444,7 @@ class WindowDerivation:
         if self.edges.counts:
             self._outcome_counts.count(applied.outcome)
             return applied.outcome
-        before = PriorEdges(applied.timestamp_before, applied.label_before)
+        before = PriorEdges(applied.prior_timestamp, applied.prior_label)
         bounds = {self.edges.window: lower_bounds(self.edges.window, now)}
         return self._outcome_counts.judge(chunk, tuples, before, bounds)
 
@@ -469,6 +469,6 @@ class WindowDerivation:
         order = np.lexsort((changes.stage, changes.row))
         ordered = StagedChanges(*(column[order] for column in changes))
         made = Operations(*ordered[2:], ordered.row)
-        evicted: np.ndarray = ordered.stage % STAGES == EVICTIONS
+        is_evicted: np.ndarray = ordered.stage % STAGES == EVICTIONS
         boundary: np.ndarray = ordered.stage // STAGES
-        return chunk_of_operations(made, chunk, tuples, now, outcome=outcome, evicted=evicted, boundary=boundary)
+        return chunk_of_operations(made, chunk, tuples, now, outcome=outcome, is_evicted=is_evicted, boundary=boundary)

@@ -194,9 +194,9 @@ class EdgeVertexLinks:
         `number` are the numbers of edges; the other arguments are those of `derive`. O(tuples · expressions + links).
         """
         is_new = np.zeros(len(chunk.label), bool)
-        is_new[[row for row, _ in applied.entered]] = True
+        is_new[[row for row, _ in applied.entered_edges]] = True
         vertex, twin, inserts = self._add_vertices(chunk, properties, timestamp, is_new, number=number, values=values)
-        for row, edge in applied.entered:
+        for row, edge in applied.entered_edges:
             edge.vertex, edge.twin = int(vertex[row]), int(twin[row])
         self._vertices.edges.make_current(np.concatenate([vertex[vertex != NO_VERTEX], twin[twin != NO_VERTEX]]))
         found = [*self.departure_links(applied), *((GAINS, one) for one in inserts)]
@@ -205,7 +205,7 @@ class EdgeVertexLinks:
     def departure_links(self, applied: ChunkEffects) -> list[tuple[int, TupleEdges]]:
         """Return the links of edges that left a window, by stages. These edges stop being current. O(edges)."""
         found: list[tuple[int, TupleEdges]] = []
-        ended = [one for one in applied.left if one[2].vertex != NO_VERTEX]
+        ended = [one for one in applied.departed_edges if one[2].vertex != NO_VERTEX]
         for stage, label in sorted({(stage, edge.label) for _, stage, edge in ended}):
             mine = [(row, edge) for row, of_edge, edge in ended if (of_edge, edge.label) == (stage, label)]
             rows = np.array([row for row, _ in mine], np.int64)

@@ -154,9 +154,9 @@ class Evaluation:
             self.running, self.graph, self.vertices, self.labels, most_rows=self.row_guard.most, witness=witness
         )
         self._crew = Crew(threads)
-        self._upcoming: _NextChunk | None = None
+        self._next_chunk: _NextChunk | None = None
         self._single = SingleTuple()
-        self._uncounted = np.zeros(1, np.uint8), np.zeros(OUTCOME_COUNT, np.int64)
+        self._uncounted_outcomes = np.zeros(1, np.uint8), np.zeros(OUTCOME_COUNT, np.int64)
         self._singles = 0  # single tuples since the last check whether to collect, which costs as much as a tuple
         self._check_interval = min(64, capacity)
         self._vertex_room = 0  # there is room for vertex ids below this
@@ -228,7 +228,7 @@ class Evaluation:
 
     def push(self, tuples: Columns, *, collect: bool) -> PushResult:
         """Apply the tuples of a push in chunks, up to a failure.  Return also the rows that precede the first tuple."""
-        if reserve.rows.nbytes > reserve.LEAST:  # few pushes have so many rows, and the call would slow down small pushes
+        if reserve.rows.nbytes > reserve.KEPT_BYTES:  # few pushes have so many rows, and the call would slow down small ones
             reserve.rows.release_unused()
         rows: list[ChunkRows] = []
         late: list[np.ndarray] = []
@@ -253,11 +253,11 @@ class Evaluation:
                 failure = applied.failure
                 first += count
                 if first < end:
-                    count = self._length_of_chunk(tuples, first) if self._upcoming is None else self._upcoming.tuples
+                    count = self._length_of_chunk(tuples, first) if self._next_chunk is None else self._next_chunk.tuples
         finally:
-            if self._upcoming is not None:
-                self._upcoming.drop(self.intake)
-                self._upcoming = None
+            if self._next_chunk is not None:
+                self._next_chunk.drop(self.intake)
+                self._next_chunk = None
         failed = None if failure is None else failure.row
         if failed is not None and (failed if tuples.first is None else tuples.first[failed]) == 0:
             rows, counts = [], np.zeros(2, np.int64)  # the rows before the first tuple came with it
@@ -301,7 +301,7 @@ class Evaluation:
 
     def _take_in(self, tuples: Columns, first: int, count: int) -> IntakeChunk:
         """Return the ids of a chunk, which may be known already."""
-        upcoming, self._upcoming = self._upcoming, None
+        upcoming, self._next_chunk = self._next_chunk, None
         if upcoming is None:
             return self.intake.chunk(self._label_ids(tuples, first, count))
         return self.intake.finish(upcoming.naming.result())
@@ -314,23 +314,23 @@ class Evaluation:
         has_many_new_names = self.intake.interned - interned > count // 4
         # Edges that are vertices get ids before another thread gives some to names.
         derived = None if self.multigraph is None else self._derive(self.multigraph, taken, tuples, first)
-        self._upcoming = self._name_next(tuples, first + count)
+        self._next_chunk = self._name_next(tuples, first + count)
         tuple_of = None if derived is None else derived.row  # the tuple of each edge, None where each is that of one
         self.guard.places = self.row_guard.places = tuple_of
         chunk = taken.chunk if derived is None else derived.chunk
         view_of_chunk = view(chunk)
         # Everything that can fail for want of room or because of a name is done: what follows is all or nothing.
         self.midway = True
-        beside: Callable[[], object] | None = None
+        extra_task: Callable[[], object] | None = None
         if derived is None:
             outcome, events = np.empty(count, np.uint8), _events_of(tuples, first, count)
             edge_times = EdgeTimes(self.graph, chunk, view_of_chunk) if self.witness else None
             details, resolve = self._resolution(taken, view_of_chunk, outcome, events)
             # Where another thread gives names to most of the next chunk, it is the last to end, and the graph comes first.
-            is_beside = self._crew.has_others and edge_times is None and not has_many_new_names
-            if is_beside and not self.running.need_edge_ids:
+            runs_in_parallel = self._crew.has_others and edge_times is None and not has_many_new_names
+            if runs_in_parallel and not self.running.need_edge_ids:
                 details = details._replace(has_edge_ids=False)
-                beside = partial(self._resolve_beside, resolve, view_of_chunk, details, count)
+                extra_task = partial(self._resolve_and_judge, resolve, view_of_chunk, details, count)
             else:
                 resolve()
             if edge_times is not None:
@@ -346,9 +346,9 @@ class Evaluation:
         is_netted = details.first is not None or tuples.reported_time is not None
         if not (collect or is_netted):
             details = details._replace(counts_only=True)
-        failure = self._crew.apply(running.schedule, chunk, view_of_chunk, self.graph.edges, details, beside=beside)
-        if self._upcoming is not None:
-            self._upcoming.wait()  # from here on names are read
+        failure = self._crew.apply(running.schedule, chunk, view_of_chunk, self.graph.edges, details, extra_task=extra_task)
+        if self._next_chunk is not None:
+            self._next_chunk.wait()  # from here on names are read
         before = None if failure is None or failure.row is None else failure.row - first
         if before is not None and tuple_of is not None:
             before = int(np.searchsorted(tuple_of, before))
@@ -362,8 +362,8 @@ class Evaluation:
             times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
             if times is not None and tuple_of is not None:
                 times = times[tuple_of]
-            evicted = None if derived is None else derived.evicted
-            deltas = self.output.net(deltas, first_of_event, times, evicted=evicted)
+            is_evicted = None if derived is None else derived.is_evicted
+            deltas = self.output.net(deltas, first_of_event, times, is_evicted=is_evicted)
         if running.reports:
             try:
                 deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
@@ -371,7 +371,7 @@ class Evaluation:
                 failure, deltas = problem, []
         if deltas and (overflow := self.output.overflow(deltas)) is not None:
             failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
-            deltas = [(number, delta.before(2 * overflow.place)) for number, delta in deltas]
+            deltas = [(number, delta.events_before(2 * overflow.place)) for number, delta in deltas]
         counts: tuple[int, int] | np.ndarray = _NO_COUNTS
         rows: ChunkRows = []
         if deltas:
@@ -384,10 +384,10 @@ class Evaluation:
         if running.queries_with_budget:
             self.output.note_overruns(first)
         if failure is None:
-            if self._upcoming is None:
+            if self._next_chunk is None:
                 self.collector.collect_if_due()
             elif self.multigraph is None:
-                self.collector.collect_if_due(self._upcoming.named_chunk)
+                self.collector.collect_if_due(self._next_chunk.named_chunk)
             self.midway = False
         is_late = outcome == LATE
         late_rows = is_late.nonzero()[0] + first if np.count_nonzero(is_late) else _NONE
@@ -443,7 +443,9 @@ class Evaluation:
         self.graph.resolve_uncounted_with_streams(view_of_chunk, view_of_named, is_named, count)
         return ChunkDetails(named, view_of_named, first)
 
-    def _resolve_beside(self, resolve: Callable[[], object], view_of_chunk: Any, details: ChunkDetails, count: int) -> None:
+    def _resolve_and_judge(
+        self, resolve: Callable[[], object], view_of_chunk: Any, details: ChunkDetails, count: int
+    ) -> None:
         """Apply a chunk to the graph while other threads apply it in hosts, and do what these cannot do before that."""
         resolve()
         for host in self.running.hosts:
@@ -582,7 +584,7 @@ class Evaluation:
         count = len(labels)
         if count == 1:
             own.label[0], own.delete[0] = labels[0], deletes[0]
-            outcome, counts = self._uncounted
+            outcome, counts = self._uncounted_outcomes
             graph.resolve_one(single.view, outcome, counts=counts)
             return own, single.view, NO_DETAILS
         self._make_room(count, _NO_VERTICES)
@@ -779,7 +781,7 @@ class Evaluation:
         failure = self._crew.apply(self.running.schedule, chunk, view_of_chunk, self.graph.edges, details)
         if failure is not None:
             raise failure
-        deltas = self.output.net(self._deltas(), derived.first, None, evicted=derived.evicted)
+        deltas = self.output.net(self._deltas(), derived.first, None, is_evicted=derived.is_evicted)
         deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp))
         if (overflow := self.output.overflow(deltas)) is not None:
             raise self.row_guard.error(overflow.query, overflow.number, place=0)
@@ -813,8 +815,8 @@ class Evaluation:
             deltas = self.output.report(deltas, np.array([self.graph.time]))
         return self.output.rows(deltas)
 
-    def _make_room(self, count: int, fresh: np.ndarray) -> None:
-        """Make room for `count` more tuples; `fresh` vertex ids are those of new names."""
+    def _make_room(self, count: int, new_ids: np.ndarray) -> None:
+        """Make room for `count` more tuples; `new_ids` are the vertex ids of new names."""
         vertices = self.vertices.count
         growth: list[Callable[[], None]] = self.running.growth(vertices)
         if growth:
@@ -822,13 +824,13 @@ class Evaluation:
             self._crew.map(growth, lambda grow: grow())
         else:
             self.graph.make_room(count, vertices)
-        self.running.make_room(self.vertices, fresh, self.graph)
+        self.running.make_room(self.vertices, new_ids, self.graph)
         self._vertex_room = min(self.graph.vertex_room, self.running.vertex_room)
         self._is_divided = self.running.is_divided
 
-    def _needs_room(self, fresh: list[int]) -> bool:
+    def _needs_room(self, new_ids: list[int]) -> bool:
         """Return whether one more tuple, which brings these new vertex ids, needs any."""
-        return self.graph.is_full or (bool(fresh) and (self._is_divided or max(fresh) >= self._vertex_room))
+        return self.graph.is_full or (bool(new_ids) and (self._is_divided or max(new_ids) >= self._vertex_room))
 
     def _admit_labels(self, labels: np.ndarray) -> None:
         """Register label ids in queries and graph."""
@@ -1022,7 +1024,7 @@ class Evaluation:
         self.vertices._check()
         self.labels._check()
         self.graph._check()
-        labels = {self.labels.names[number] for number in np.flatnonzero(self.graph.edges.bearing).tolist()}
+        labels = {self.labels.names[number] for number in np.flatnonzero(self.graph.edges.label_degree).tolist()}
         assert labels <= self.labels.ids.keys(), "an edge bears a label that was forgotten"
         if self.multigraph is not None:
             self.multigraph._check()

@@ -114,12 +114,12 @@ class NamelessChunk(NamedTuple):
 
 
 class NamedChunk(NamedTuple):
-    """The same tuples, with ids for the names of their ends, of which these are `fresh`."""
+    """The same tuples, with ids for the names of their ends; `new_ids` are those of new names."""
 
     nameless: NamelessChunk
     source: np.ndarray
     target: np.ndarray
-    fresh: np.ndarray
+    new_ids: np.ndarray
 
 
 class IntakeChunk(NamedTuple):
@@ -199,37 +199,37 @@ class Intake:
         """
         tuples, first, labels, has_ends, _ = chunk
         end = first + len(labels.label)
-        fresh = np.zeros(0, np.int32)
+        new_ids = np.zeros(0, np.int32)
         if not has_ends:
             nothing = np.full(end - first, -1, np.int32)
-            return NamedChunk(chunk, nothing, nothing.copy(), fresh)
+            return NamedChunk(chunk, nothing, nothing.copy(), new_ids)
         if tuples.texts is not None and end - first == len(tuples):
             return NamedChunk(chunk, *self.vertices.intern_ends(tuples.texts, labels.has_reader))
         try:
-            source, fresh = self.vertices.intern(tuples.source[first:end], labels.has_reader)
+            source, new_ids = self.vertices.intern(tuples.source[first:end], labels.has_reader)
             target, more = self.vertices.intern(tuples.target[first:end], labels.has_reader)
         except BaseException:
-            self.vertices.release(fresh)
+            self.vertices.release(new_ids)
             raise
-        return NamedChunk(chunk, source, target, np.concatenate([fresh, more]))
+        return NamedChunk(chunk, source, target, np.concatenate([new_ids, more]))
 
     def forget(self, chunk: NamedChunk) -> None:
         """Release the new names of a chunk that will not be applied."""
-        self.vertices.release(chunk.fresh)
+        self.vertices.release(chunk.new_ids)
 
     def finish(self, named_chunk: NamedChunk) -> IntakeChunk:
         """Make room for the tuples, and return them: the last step."""
-        nameless, source, target, fresh = named_chunk
+        nameless, source, target, new_ids = named_chunk
         tuples, first, labels, _, keeps_all = nameless
         label, has_reader, of_streams, is_named, _, named_tuples = labels
         count = len(label)
         try:
-            self._make_room((count if keeps_all else int(np.count_nonzero(has_reader))) + named_tuples, fresh)
+            self._make_room((count if keeps_all else int(np.count_nonzero(has_reader))) + named_tuples, new_ids)
         except BaseException:
             # Workers may not know them: they are new again the next time.
-            self.vertices.release(fresh)
+            self.vertices.release(new_ids)
             raise
-        self.interned += len(fresh)
+        self.interned += len(new_ids)
         chunk = Chunk(
             source=source,
             target=target,
@@ -266,21 +266,21 @@ class Intake:
     ) -> tuple[int, int]:
         """Return the ids of the ends of one tuple, for which room is made where the new ones among them need it."""
         vertices = self.vertices
-        fresh: list[int] = []
+        new_ids: list[int] = []
         try:
             u, is_new = vertices.intern_one(source)
             if is_new:
-                fresh.append(u)
+                new_ids.append(u)
             v, is_new = vertices.intern_one(target)
             if is_new:
-                fresh.append(v)
-            if needs_room(fresh):
-                self._make_room(1, np.array(fresh, np.int32))
+                new_ids.append(v)
+            if needs_room(new_ids):
+                self._make_room(1, np.array(new_ids, np.int32))
         except BaseException:
-            vertices.release(np.array(fresh, np.int32))
+            vertices.release(np.array(new_ids, np.int32))
             raise
-        if fresh:
-            self.interned += len(fresh)
+        if new_ids:
+            self.interned += len(new_ids)
         return u, v
 
     def holds_unused_names(self, edges: int) -> bool:
@@ -324,15 +324,15 @@ class Collector:
             worker.sweep()
         unused = graph.collect()
         unused = unused[unused < intake.vertices.count]
-        retained, bearing = self._running.retained_vertices(), graph.edges.bearing
+        retained, label_degree = self._running.retained_vertices(), graph.edges.label_degree
         if self.multigraph is not None:
             self.multigraph.collect(graph.time)
             twins = intake.vertices.edges.used_by_twins(unused)
             retained = np.concatenate([retained, self.multigraph.vertices(), twins])
-            bearing = self.multigraph.edges_per_label(bearing)
+            label_degree = self.multigraph.edges_per_label(label_degree)
         if upcoming is not None:
             retained = np.concatenate([retained, upcoming.source, upcoming.target])
-            bearing = _with_labels(bearing, upcoming.nameless.labels)
+            label_degree = _with_labels(label_degree, upcoming.nameless.labels)
         if len(retained):
             are_retained = np.zeros(intake.vertices.count, bool)
             are_retained[retained[(retained >= 0) & (retained < len(are_retained))]] = True  # others are terms, or unbound
@@ -342,7 +342,7 @@ class Collector:
         if self.multigraph is not None and self.multigraph.window_edges is not None:
             self.multigraph.window_edges.forget_vertices(released)
         lost = np.maximum(graph.horizons.lost, graph.horizons.passed_by)
-        graph.forget_labels(intake.labels.forget(bearing, lost))
+        graph.forget_labels(intake.labels.forget(label_degree, lost))
         if self.multigraph is not None:
             self.multigraph.forget_labels()
         self._collected_at = graph.time
@@ -361,10 +361,10 @@ class Collector:
             self.collect()
 
 
-def _with_labels(bearing: np.ndarray, labels: ReadLabels) -> np.ndarray:
-    """Return the numbers of edges that bear each label, as if tuples with `labels` were edges: these keep their ids."""
-    bearing = bearing.copy()
-    bearing[labels.label] += 1
+def _with_labels(label_degree: np.ndarray, labels: ReadLabels) -> np.ndarray:
+    """Return the numbers of edges that have each label, as if tuples with `labels` were edges: these keep their ids."""
+    label_degree = label_degree.copy()
+    label_degree[labels.label] += 1
     if labels.of_streams is not None:
-        bearing[labels.of_streams[labels.of_streams >= 0]] += 1
-    return bearing
+        label_degree[labels.of_streams[labels.of_streams >= 0]] += 1
+    return label_degree

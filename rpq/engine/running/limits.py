@@ -72,25 +72,25 @@ class MemoryGuard:
         self.limit = limit
         self.row = 0  # of the push, at which the chunk begins
         self.places: np.ndarray | None = None  # the tuple of each edge of the chunk; None if every edge is one
-        self._others = others  # bytes of what queries share
+        self._other_bytes = others  # bytes of what queries share
         self._workers: dict[Any, int] = {}  # bytes, when each was last measured
-        self._grown: dict[Any, None] = {}  # workers that have grown since
+        self._grown_workers: dict[Any, None] = {}  # workers that have grown since
 
     @property
     def nbytes(self) -> int:
         """The number of bytes of everything together now. O(workers)."""
-        workers: int = sum(worker.nbytes for worker in {**self._workers, **self._grown})
-        return self._others() + workers
+        workers: int = sum(worker.nbytes for worker in {**self._workers, **self._grown_workers})
+        return self._other_bytes() + workers
 
     def add(self, workers: Iterable[Any]) -> None:
         """Add workers, whose bytes count from now on."""
-        self._grown |= dict.fromkeys(workers)
+        self._grown_workers |= dict.fromkeys(workers)
 
     def drop(self, workers: Iterable[Any]) -> None:
         """Drop workers, whose bytes no longer count."""
         for worker in workers:
             self._workers.pop(worker, None)
-            self._grown.pop(worker, None)
+            self._grown_workers.pop(worker, None)
 
     def of(self, name: Callable[[], str], workers: Callable[[], Iterable[Any]]) -> Guard:
         """Return the guard of a query, or of a host and a query that it serves."""
@@ -112,7 +112,7 @@ class MemoryGuard:
     def _refuse_if_too_much(self, query: str, growing: Iterable[Any], size: int, row: int) -> None:
         """Raise `MemoryLimitError` if everything together would pass the limit once a worker has grown to `size` bytes."""
         now = dict.fromkeys(growing)
-        grown, self._grown = self._grown | now, now
+        grown, self._grown_workers = self._grown_workers | now, now
         self._workers.update((worker, worker.nbytes) for worker in grown)
         needed = self._bytes_with(size)
         if needed > self.limit:  # unless others have released memory since
@@ -131,7 +131,7 @@ class MemoryGuard:
 
     def _bytes_with(self, size: int) -> int:
         """Return bytes of everything together once a worker has grown to `size`. O(workers)."""
-        return self._others() + sum(self._workers.values()) + size - size * 4 // 5
+        return self._other_bytes() + sum(self._workers.values()) + size - size * 4 // 5
 
 
 class RowOverflow(NamedTuple):

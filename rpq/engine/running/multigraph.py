@@ -99,7 +99,7 @@ class _Tuples(NamedTuple):
     view: Any
     now: np.ndarray
     """int64: the stream time after each tuple."""
-    satisfied: np.ndarray
+    derived_set: np.ndarray
     """int32: the number of the set of derived labels that each has."""
     properties: Mapping[str, pa.Array]
     timestamp: np.ndarray
@@ -157,7 +157,7 @@ class Multigraph:
         self._is_read = is_read
         self.readings = EdgeReadings(labels)
         """The queries and their readings."""
-        self._tracked: dict[str, Hashable] = {}
+        self._tracker_keys: dict[str, Hashable] = {}
         """The keys of trackers, by the queries about paths in time order whose content does not follow from timestamps."""
         self._capacity = capacity
         self._sets_after_collect = 1024
@@ -235,13 +235,13 @@ class Multigraph:
         assert self.parallel is not None
         if self.window_edges is not None or not (is_late or isinstance(reading.window, CountWindow)):
             return
-        key = self._tracked[name] = count_key(reading, name if is_late else None)
+        key = self._tracker_keys[name] = count_key(reading, name if is_late else None)
         if key not in self.parallel.trackers:
             self.parallel.track(key, ContentTracker(reading.window, partial(self.readings.counted_labels, reading.labels)))
 
     def tracker_of(self, name: str) -> Hashable | None:
         """Return the key of the tracker of a query, None where its content follows from timestamps."""
-        return self._tracked.get(name)
+        return self._tracker_keys.get(name)
 
     def tracks(self, key: Hashable) -> bool:
         """Return whether parallel edges have the slides at which they leave a content."""
@@ -313,7 +313,7 @@ class Multigraph:
         self.readings.remove(names)
         for name in names:
             self.outcome_counts.remove(name)
-            if (key := self._tracked.pop(name, None)) is not None and key not in self._tracked.values():
+            if (key := self._tracker_keys.pop(name, None)) is not None and key not in self._tracker_keys.values():
                 assert self.parallel is not None
                 self.parallel.untrack(key)
         self._set_conditions()
@@ -332,7 +332,7 @@ class Multigraph:
 
     def keeps_parallel(self, labels: LabelSet) -> bool:
         """Return whether all edges with some labels are in `parallel`, as queries over windows of time need them too."""
-        known = [question.label_set for question in self.readings.ordered_questions if question.name not in self._tracked]
+        known = [one.label_set for one in self.readings.ordered_questions if one.name not in self._tracker_keys]
         if labels in known or labels.has_others:
             return labels in known
         return all(any(one.has(label) for one in known) for label in labels.named)
@@ -410,7 +410,7 @@ class Multigraph:
         """
         now = np.maximum.accumulate(chunk.timestamp)
         now = now if time is None else np.maximum(now, time)
-        satisfied = self.sets.sets_of(chunk.label, self._labels.names, properties, timestamp)
+        derived_set = self.sets.sets_of(chunk.label, self._labels.names, properties, timestamp)
         if self._window is not None:
             number = self._numbers(chunk, edge)
             derived = self._window.derive(
@@ -419,7 +419,7 @@ class Multigraph:
                 now,
                 keys=self._keys(chunk, number),
                 number=number,
-                satisfied=satisfied,
+                derived_set=derived_set,
                 is_plain=self._is_read(chunk.label),
                 properties=properties,
                 timestamp=timestamp,
@@ -429,20 +429,20 @@ class Multigraph:
             bounds = {window: lower_bounds(window, now) for window in {*self.outcome_counts.windows}}
             kept = [] if self.keep_window is None else [lower_bounds(self.keep_window, now)]
             bound_of_all = reduce(np.minimum, [*bounds.values(), *kept] if bounds else [now, *kept])
-            whole = _Tuples(chunk, tuples, now, satisfied, properties, timestamp, bounds, bound_of_all)
+            columns = _Tuples(chunk, tuples, now, derived_set, properties, timestamp, bounds, bound_of_all)
             if self.by_id is not None:
                 assert edge is not None
-                derived = self._derive_by_id(self.by_id, whole, self.by_id.name(edge))
+                derived = self._derive_by_id(self.by_id, columns, self.by_id.name(edge))
             else:
                 assert isinstance(self._versions, EdgeVersions)
-                derived = self._derive_versions(self._versions, whole, in_streams)
+                derived = self._derive_versions(self._versions, columns, in_streams)
         self._note_parallel(derived)
         return derived
 
     def _derive_by_id(self, edges: EdgesById, tuples: _Tuples, ids: np.ndarray) -> DerivedChunk:
         """Apply tuples to edges with these ids, and return the edges with derived labels that they become."""
         chunk = tuples.chunk
-        before, made = self._apply_by_id(edges, chunk, ids, tuples.satisfied, tuples.bound_of_all)
+        before, made = self._apply_by_id(edges, chunk, ids, tuples.derived_set, tuples.bound_of_all)
         outcome = self.outcome_counts.judge(chunk, tuples.view, before, tuples.bounds)
         links = None
         if self._links.are_read:
@@ -455,7 +455,7 @@ class Multigraph:
     def _derive_versions(self, versions: EdgeVersions, tuples: _Tuples, in_streams: np.ndarray | None) -> DerivedChunk:
         """Apply tuples to the versions of edges, and return the edges with derived labels that they become."""
         chunk, bound = tuples.chunk, tuples.bound_of_all
-        before = versions.apply(chunk, tuples.view, tuples.satisfied, bound)
+        before = versions.apply(chunk, tuples.view, tuples.derived_set, bound)
         named = None if in_streams is None else self._apply_named(versions, chunk, in_streams, bound)
         outcome = self.outcome_counts.judge(chunk, tuples.view, before, tuples.bounds, named=named)
         is_plain = self._is_read(chunk.label)
@@ -470,7 +470,7 @@ class Multigraph:
             chunk,
             tuples.view,
             tuples.now,
-            satisfied=tuples.satisfied,
+            derived_set=tuples.derived_set,
             before=before,
             bound=bound,
             is_plain=is_plain,
@@ -602,13 +602,13 @@ class Multigraph:
             single.outcome[0] = judge((-1, label, -1), timestamp, is_delete, ABSENT_VERSION, bounds)
             return [label], [int(is_delete)]
         bound = min(bounds, default=now)
-        satisfied = 0 if is_delete else self.sets.set_of_one(chunk.label, self._labels.names, values, chunk.timestamp)
-        before = self._versions.apply_one(single, satisfied, bound)
+        derived_set = 0 if is_delete else self.sets.set_of_one(chunk.label, self._labels.names, values, chunk.timestamp)
+        before = self._versions.apply_one(single, derived_set, bound)
         edge = chunk.source.item(0), label, chunk.target.item(0)
         single.outcome[0] = judge(edge, timestamp, is_delete, before.timestamp.item(0), bounds)
         is_late = timestamp <= bound
         labels, deletes = self._derivation.derive_one(
-            label, satisfied=satisfied, before=before, is_delete=is_delete, is_late=is_late, is_plain=is_plain
+            label, derived_set=derived_set, before=before, is_delete=is_delete, is_late=is_late, is_plain=is_plain
         )
         if self.parallel is not None:
             source, target, is_ordered = chunk.source.item(0), chunk.target.item(0), self.readings.ordered_labels()
@@ -618,17 +618,17 @@ class Multigraph:
         return labels, deletes
 
     def _apply_by_id(
-        self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, satisfied: np.ndarray, bound: np.ndarray
+        self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, derived_set: np.ndarray, bound: np.ndarray
     ) -> tuple[PriorEdges, Operations]:
         """Apply tuples whose edges have ids; return what these were before, and the operations on the graph."""
         is_whole = (chunk.delete != 0) & (edge < 0)
         nothing = np.zeros(len(edge), np.int32)
-        whole = np.where(is_whole, self._derivation.whole_sets(chunk), 0) if is_whole.any() else nothing
+        all_derived = np.where(is_whole, self._derivation.whole_sets(chunk), 0) if is_whole.any() else nothing
         return edges.apply(
             chunk,
             edge,
-            satisfied=satisfied,
-            whole=whole.astype(np.int32),
+            derived_set=derived_set,
+            all_derived=all_derived.astype(np.int32),
             bound=bound,
             is_read=np.ascontiguousarray(self._is_read(np.arange(len(self._labels.names)))),
             is_ordered=self.readings.ordered_labels(),
@@ -734,7 +734,7 @@ class Multigraph:
         O(versions + edges).
         """
         assert isinstance(self._versions, EdgeVersions)
-        satisfied = np.zeros(len(source), np.int32)
+        derived_set = np.zeros(len(source), np.int32)
         if self.identity == "triple":
             derived: dict[tuple[int, int, int], list[int]] = {}
             live, names, ids = graph.live_edges(), self._labels.names, self._labels.ids
@@ -744,8 +744,8 @@ class Multigraph:
                 if isinstance(name, ConditionLabel) and not isinstance(name, EdgeEnd) and name.label in ids:
                     derived.setdefault((u, ids[name.label], v), []).append(number)
             keys = zip(source.tolist(), label.tolist(), target.tolist(), strict=True)
-            satisfied[:] = [self.sets.number_of(derived.get(key, ())) for key in keys]
-        self._versions.load(source, label, target, timestamp, satisfied)
+            derived_set[:] = [self.sets.number_of(derived.get(key, ())) for key in keys]
+        self._versions.load(source, label, target, timestamp, derived_set)
 
     def vertices(self) -> np.ndarray:
         """Return the ids of the vertices of versions and static edges, which the graph may lack. O(versions + ids)."""

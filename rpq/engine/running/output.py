@@ -63,20 +63,20 @@ class Output:
         first: np.ndarray | None,
         times: np.ndarray | None,
         *,
-        evicted: np.ndarray | None = None,
+        is_evicted: np.ndarray | None = None,
     ) -> Deltas:
         """Return deltas net of events, which begin at the places `first`, and with `times` for tuples if they are given.
 
-        Rows that a query with implicit windows loses by evictions alone, at the places `evicted`, are left out.
+        Rows that a query with implicit windows loses by evictions alone, of edges that `is_evicted` marks, are left out.
         """
         found = []
         queries = self._running.by_number
         for number, delta in split_by_query(deltas):
             net = delta
-            if first is not None and (evicted is not None or not queries[number].nets_events):
+            if first is not None and (is_evicted is not None or not queries[number].nets_events):
                 is_implicit = getattr(queries[number].question, "semantics", None) == "implicit"
-                if evicted is not None and is_implicit:
-                    net = _without_evictions(delta, first, evicted)
+                if is_evicted is not None and is_implicit:
+                    net = _without_evictions(delta, first, is_evicted)
                 else:
                     net = net_delta(delta, first)
             net = net if times is None else without_boundaries(net, times)
@@ -176,15 +176,15 @@ class Output:
         return overruns
 
 
-def _without_evictions(delta: Delta, first: np.ndarray, evicted: np.ndarray) -> Delta:
-    """Return a delta net of events, without the rows that only evictions (places of a chunk) remove.
+def _without_evictions(delta: Delta, first: np.ndarray, is_evicted: np.ndarray) -> Delta:
+    """Return a delta net of events, without the rows that only evictions remove, of edges that `is_evicted` marks.
 
     What an event changes without its evictions is netted first; of that, evictions take back what they can.
     """
-    is_evicted = np.repeat(evicted[delta.orders // 2], delta.lengths())
-    if not is_evicted.any():
+    of_evictions = np.repeat(is_evicted[delta.orders // 2], delta.lengths())
+    if not of_evictions.any():
         return net_delta(delta, first)
-    events, (others, evictions) = as_changes([delta.select(~is_evicted), delta.select(is_evicted)], first=first)
+    events, (others, evictions) = as_changes([delta.select(~of_evictions), delta.select(of_evictions)], first=first)
     others = others.net()
     lost = others.select(others.weights < 0)
     gained = merge([others.select(others.weights > 0), evictions]).net()

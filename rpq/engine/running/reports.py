@@ -53,8 +53,8 @@ class Reports:
         self._columns = columns
         self._pieces: list[WeightedRows] = []
         self._raw = 0  # rows in all pieces
-        self._netted = 0  # rows in the first piece, when it was the only one
-        self._due = 0  # when waiting rows are reported, if there are any
+        self._netted_rows = 0  # rows in the first piece, when it was the only one
+        self._due_time = 0  # when waiting rows are reported, if there are any
         self.rows = np.zeros(2, np.int64)
         """The numbers of rows added and removed that were reported so far."""
 
@@ -80,18 +80,18 @@ class Reports:
             if not len(due):
                 continue
             if not self._raw:
-                self._due = int(due.min())
+                self._due_time = int(due.min())
             values, order = delta.ids
             rows = values.copy() if order == (*range(len(order)),) else values[:, list(order)]  # values are its worker's own
             self._pieces.append(WeightedRows(rows, weights, due))
             self._raw += len(due)
-            self._due = min(self._due, int(due.min()))
+            self._due_time = min(self._due_time, int(due.min()))
         if self._content == "whole" and len(times):
             return self._take_whole(times)
         if not self._raw or not len(times):
             return None
         self._request_memory()
-        if times[-1] <= self._due:
+        if times[-1] <= self._due_time:
             self._net_if_large()
             return None
         changes = self._net()
@@ -118,7 +118,7 @@ class Reports:
         answers: list[tuple[np.ndarray, np.ndarray]] = []
         """Boundaries with the same answer, and its rows; without rows it is empty."""
         while boundary < last:
-            if self._raw and self._due <= boundary:
+            if self._raw and self._due_time <= boundary:
                 changes = self._net()
                 is_due = changes.events <= boundary
                 whole = concatenate([self._whole, changes.select(is_due)])
@@ -128,7 +128,7 @@ class Reports:
                 answers.append((np.array([boundary]), np.repeat(self._whole.rows, self._whole.weights, axis=0)))
                 boundary = report_boundary(boundary + 1, self._steps)
                 continue
-            until = min(last, max(boundary + 1, self._due)) if self._raw else last  # the answer is empty
+            until = min(last, max(boundary + 1, self._due_time)) if self._raw else last  # the answer is empty
             if self._report_empty:
                 answers.append((self._boundaries(boundary, until), self._whole.rows))
             boundary = report_boundary(until, self._steps)
@@ -157,21 +157,21 @@ class Reports:
 
     def _net(self) -> WeightedRows:
         """Return the waiting rows in the order of time, each row of a report once."""
-        if len(self._pieces) == 1 and self._raw == self._netted:
+        if len(self._pieces) == 1 and self._raw == self._netted_rows:
             return self._pieces[0]
         changes = concatenate(self._pieces).consolidate()
         self._replace(changes)
         return changes
 
     def _net_if_large(self) -> None:
-        if self._raw > 2 * self._netted + _FEW:
+        if self._raw > 2 * self._netted_rows + _FEW:
             self._net()
 
     def _replace(self, changes: WeightedRows) -> None:
         """Replace the waiting rows by changes in which each row of a report occurs once."""
-        self._raw = self._netted = len(changes)
+        self._raw = self._netted_rows = len(changes)
         self._pieces = [changes] if self._raw else []
-        self._due = int(changes.events[0]) if self._raw else 0
+        self._due_time = int(changes.events[0]) if self._raw else 0
 
     def _report(self, changes: WeightedRows, is_due: np.ndarray, place: np.ndarray) -> Delta | None:
         """Return changes as a delta: of each report the rows that leave before those that enter."""

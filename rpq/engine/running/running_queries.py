@@ -53,12 +53,12 @@ class RunningQueries:
         self._parts: Counter[Part] = Counter()  # the parts of queries and of kinds, each with its number of queries
         self._working_parts: dict[Part, None] = {}  # those with workers
         self._room_users: dict[Part, None] = {}  # those that have to know of new vertices
-        self._shared: dict[Hashable, Any] = {}  # parts that queries share, by keys
+        self._shared_parts: dict[Hashable, Any] = {}  # parts that queries share, by keys
         self._vertex_holders: dict[str, RunningQuery] = {}  # queries that name vertices though no edge may
-        self._overrunning: dict[str, RunningQuery] = {}  # queries with roots that can go over a budget
+        self._overrunning_queries: dict[str, RunningQuery] = {}  # queries with roots that can go over a budget
         self._first_row_queries: set[str] = set()  # queries with answers before the first tuple
         self._divided_queries: set[str] = set()  # queries that have to know of every new vertex
-        self._unreported: dict[str, np.ndarray] = {}  # rows that queries counted and that were not reported, by name
+        self._unreported_rows: dict[str, np.ndarray] = {}  # rows that queries counted and that were not reported, by name
         self._late_queries: set[str] = set()  # queries that started empty in mid-stream
         self._queries_of_label: dict[LabelSymbol, dict[str, None]] = {}  # the queries that name a label
         self._queries_of_other_labels: dict[str, None] = {}  # queries that read labels which they do not name
@@ -210,7 +210,7 @@ class RunningQueries:
                 host.set_labels(*labels)
             resources = replace(resources, host=host)
         try:
-            running = kind.start(question, replace(resources, shared=self._shared))
+            running = kind.start(question, replace(resources, shared=self._shared_parts))
         except BaseException:
             self._forget_idle_host(kind.host)
             raise
@@ -245,7 +245,7 @@ class RunningQueries:
         running.leave()
         self._late_queries.discard(name)
         self._reports_of.pop(name, None)
-        self._unreported.pop(name, None)
+        self._unreported_rows.pop(name, None)
         for part in parts:
             self._parts[part] -= 1
             if not self._parts[part]:
@@ -273,7 +273,7 @@ class RunningQueries:
             del self._columns[name]
             self._texts.pop(name, None)
             self._vertex_holders.pop(name, None)
-            self._overrunning.pop(name, None)
+            self._overrunning_queries.pop(name, None)
             for names_of_some in (self._divided_queries, self._first_row_queries):
                 names_of_some.discard(name)
         self._numbers = self._schemas = None
@@ -332,7 +332,7 @@ class RunningQueries:
     @property
     def queries_with_budget(self) -> Collection[RunningQuery]:
         """The queries with roots that can go over a budget."""
-        return self._overrunning.values()
+        return self._overrunning_queries.values()
 
     @property
     def have_first_rows(self) -> bool:
@@ -407,7 +407,7 @@ class RunningQueries:
                 self._room_users[part] = None
         self._texts |= {running.question.name: running.term_texts for running in added if running.term_texts is not None}
         self._vertex_holders |= {running.question.name: running for running in added if running.holds_vertices}
-        self._overrunning |= {running.question.name: running for running in added if running.may_overrun}
+        self._overrunning_queries |= {running.question.name: running for running in added if running.may_overrun}
         self._first_row_queries |= {running.question.name for running in added if running.has_first_rows}
         self._divided_queries |= {running.question.name for running in added if running.is_divided}
         for running in added:
@@ -443,13 +443,13 @@ class RunningQueries:
             if self._keep_window is not None:
                 self._reading[len(before) :, 0] = 1
         ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
-        fresh = np.zeros(len(ids), bool)
+        is_new = np.zeros(len(ids), bool)
         for running in added:
             for key, mine in zip(self._windows_with_keys(running), running.reads(ids).T, strict=True):
                 number = self._windows[key]
-                fresh |= mine & (self._reading[ids, number] == 0)
+                is_new |= mine & (self._reading[ids, number] == 0)
                 self._reading[ids, number] += mine
-        return ids[fresh]
+        return ids[is_new]
 
     def _set_windows(self, graph: SnapshotGraph) -> None:
         graph.set_windows([window for window, _ in self._windows], self._reading > 0, [key for _, key in self._windows])
@@ -520,10 +520,10 @@ class RunningQueries:
         """Return the functions that make room in hosts for so many vertices, which different threads can call."""
         return [grow for host in self.hosts for grow in host.growth(vertices)]
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
+        """Make room for the ids of the dictionary and the graph; `new_ids` are those of new names."""
         for part in self._room_users:
-            part.make_room(vertices, fresh, graph)
+            part.make_room(vertices, new_ids, graph)
 
     @property
     def vertex_room(self) -> int:
@@ -542,11 +542,11 @@ class RunningQueries:
     def count_unreported(self, running: RunningQuery, rows: np.ndarray) -> None:
         """Count rows of a query, added and removed, that are not reported because they cancel out within one event."""
         if rows.any():
-            self._unreported[running.question.name] = self.unreported_rows(running) + rows
+            self._unreported_rows[running.question.name] = self.unreported_rows(running) + rows
 
     def unreported_rows(self, running: RunningQuery) -> np.ndarray:
         """Return the numbers of added and of removed rows that a query has counted but not reported."""
-        return self._unreported.get(running.question.name, _NO_ROWS)
+        return self._unreported_rows.get(running.question.name, _NO_ROWS)
 
     def figures_of(self, running: RunningQuery) -> Figures:
         """Return the counts and sizes of a query; its rows are those that were reported. O(size of the index)."""

@@ -174,11 +174,11 @@ def _counted_table_of(evaluation: Evaluation, number: np.ndarray) -> np.ndarray:
     if multigraph is None or multigraph.window_edges is None or not len(multigraph.window_edges):
         return table_bytes({})
     edges = [*multigraph.window_edges]
-    used = np.unique([edge.satisfied for edge in edges])
+    used = np.unique([edge.derived_set for edge in edges])
     columns = {
         "vertex": [-1 if edge.vertex == NO_VERTEX else int(number[edge.vertex]) for edge in edges],
         "twin": [-1 if edge.twin == NO_VERTEX else int(number[edge.twin]) for edge in edges],
-        "set": np.searchsorted(used, [edge.satisfied for edge in edges]).tolist(),
+        "set": np.searchsorted(used, [edge.derived_set for edge in edges]).tolist(),
         "plain": [int(edge.is_plain) for edge in edges],
         "number": [edge.number for edge in edges],
         "insert": [edge.key if multigraph.identity == "parallel" else 0 for edge in edges],
@@ -197,7 +197,7 @@ def _counted_of(evaluation: Evaluation) -> CountedState | None:
     if evaluation.multigraph is None or counted is None:
         return None
     numbers, sets = _label_numbers(evaluation), evaluation.multigraph.sets
-    used = np.unique([edge.satisfied for edge in counted]).astype(np.int64).tolist()
+    used = np.unique([edge.derived_set for edge in counted]).astype(np.int64).tolist()
     of_sets = [numbers[list(sets.labels_of(number))].tolist() for number in used]
     hides = evaluation.multigraph.hides
     return CountedState(window=counted.window, number=counted.number, sets=of_sets, hides=hides)
@@ -437,13 +437,13 @@ class SavedState:
             entered, identity = self._enter_edges(evaluation, of_queries)
             if self.content.multigraph is not None and evaluation.multigraph is not None:
                 self._restore_multigraph(self.content.multigraph, evaluation.multigraph, evaluation, identity)
-            fresh = identity[~evaluation.vertices.are_nameless(identity)]
-            waiting = self._enter_waiting(evaluation)
-            fresh = np.concatenate([fresh, *waiting.values()])
+            new_ids = identity[~evaluation.vertices.are_nameless(identity)]
+            waiting = self._enter_waiting_rows(evaluation)
+            new_ids = np.concatenate([new_ids, *waiting.values()])
             for host in evaluation.running.hosts:
-                host.make_room(evaluation.vertices, fresh, evaluation.graph)
+                host.make_room(evaluation.vertices, new_ids, evaluation.graph)
             for running, state, mine in zip(evaluation.running, self.content.queries, of_queries, strict=True):
-                running.make_room(evaluation.vertices, fresh, evaluation.graph)
+                running.make_room(evaluation.vertices, new_ids, evaluation.graph)
                 running.restore(
                     state.content, partial(self._load, running, state, mine, entered, evaluation), evaluation.vertices.id_of
                 )
@@ -479,7 +479,7 @@ class SavedState:
         graph.enter_static(identity[saved.static_source], identity[saved.static_target], saved.static_label)
         if graph.statics < len(saved.static_source):
             raise Damage("a static edge occurs twice")
-        self._fill_counted(evaluation, of_queries, entered)
+        self._fill_count_windows(evaluation, of_queries, entered)
         evaluation.note_first()
         if self.content.time is not None:
             graph.advance(self.content.time)
@@ -522,7 +522,7 @@ class SavedState:
         if (state.counted is None) != (multigraph.window_edges is None):
             raise Damage("the edges of a count window are there, or missing, where the queries have another window")
         if state.counted is not None and multigraph.window_edges is not None:
-            self._restore_counted(state.counted, multigraph.window_edges, multigraph, identity, numbers)
+            self._restore_count_windows(state.counted, multigraph.window_edges, multigraph, identity, numbers)
         elif numbers is None:
             multigraph.restore(
                 identity[saved.version_source],
@@ -677,7 +677,7 @@ class SavedState:
         ends = identity[saved.version_source], saved.version_label, identity[saved.version_target]
         return edges.load(names, (*ends, saved.version_timestamp, sets[saved.version_set]))
 
-    def _restore_counted(
+    def _restore_count_windows(
         self,
         state: CountedState,
         counted: WindowEdges,
@@ -708,7 +708,7 @@ class SavedState:
             key = (u, label, v) if multigraph.identity == "triple" else row["insert"]
             key = key if numbers is None else int(numbers[place])
             edge = WindowEdge(
-                key, (u, label, v), time, satisfied=sets[row["set"]], is_plain=bool(row["plain"]), number=row["number"]
+                key, (u, label, v), time, derived_set=sets[row["set"]], is_plain=bool(row["plain"]), number=row["number"]
             )
             edge.vertex, edge.twin = (
                 NO_VERTEX if row[name] < 0 else int(identity[row[name]]) for name in ("vertex", "twin")
@@ -719,7 +719,7 @@ class SavedState:
             raise Damage("an edge of a count window occurs twice")
         counted.load(edges, state.number)
 
-    def _fill_counted(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
+    def _fill_count_windows(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
         """Fill the count windows of the graph from those of the queries. Raises `Damage` if these are inconsistent."""
         counted, holders = evaluation.graph.counted, evaluation.graph.edges.holders
         known: dict[Any, tuple[int, np.ndarray]] = {}
@@ -736,7 +736,7 @@ class SavedState:
                 elif known[key][0] != number or (known[key][1] != inside).any():
                     raise Damage(f"query {running.question.name!r} has another count than a query with the same window")
 
-    def _enter_waiting(self, evaluation: Evaluation) -> dict[str, np.ndarray]:
+    def _enter_waiting_rows(self, evaluation: Evaluation) -> dict[str, np.ndarray]:
         """Assign ids to vertices in rows that wait for a report; return the ids for each query with reports, by its name."""
         found: dict[str, np.ndarray] = {}
         vertices = evaluation.vertices

@@ -37,9 +37,9 @@ class Kind:
     magic: bytes
     noun: str
     version: int
-    read: tuple[int, ...] = ()
+    unsealed_versions: tuple[int, ...] = ()
     """Other readable versions, which are not sealed."""
-    sealed: tuple[int, ...] = ()
+    sealed_versions: tuple[int, ...] = ()
     """Older readable versions, which are sealed."""
 
 
@@ -81,8 +81,8 @@ def header_of(kind: Kind, data: bytes, size: int, *, name: str) -> Header:
     if not _is_whole(data):
         raise damage_error(kind, name, "the checksum of its header is wrong")
     _, version, length, digest = _FIELDS.unpack_from(data)
-    if version not in (kind.version, *kind.sealed):
-        *others, last = map(str, sorted((*kind.read, *kind.sealed, kind.version)))
+    if version not in (kind.version, *kind.sealed_versions):
+        *others, last = map(str, sorted((*kind.unsealed_versions, *kind.sealed_versions, kind.version)))
         versions = f"{', '.join(others)} and {last}" if others else last
         raise StateFormatError(
             f"{name} has version {version} of the format; this release reads version {versions}", reason="version"

@@ -26,7 +26,7 @@ from rpq.engine.state.sealed import HEADER_BYTES, Kind, damage_error, header_of,
 from rpq.errors import StateFormatError
 from rpq.stream.json_values import Damage, JsonValue
 
-STATE = Kind(magic=b"RPQSTATE", noun="saved state of an engine", version=3, read=(1,), sealed=(2,))
+STATE = Kind(magic=b"RPQSTATE", noun="saved state of an engine", version=3, unsealed_versions=(1,), sealed_versions=(2,))
 _ARROW = b"ARROW1"
 _METADATA = b"rpq"
 _LENGTH = struct.Struct("<Q")

@@ -97,7 +97,7 @@ def add_any_path(
             )
         inner = Block(Scope(block.scope), is_set=True)
         labels = [edge.labels for edge in clauses.add_steps(inner, path, [first, *nodes[1:-1], last], connectors)]
-        inner.inherited.clear()  # the ends are columns of the part, whose values join it
+        inner.outer_names.clear()  # the ends are columns of the part, whose values join it
         _add_inner_conditions(clauses, inner, values)
         body = inner.operator()
         bound = algebra.possible_variables(body)
@@ -146,7 +146,7 @@ def _add_inner_conditions(clauses: Clauses, inner: Block, values: ValueReader) -
     bound = algebra.possible_variables(inner.operator())
     known = [one for name in inner.scope.names() if (one := inner.scope.get(name)) is not None]
     outer = {edge_column(one.internal) if one.kind == "edge" else one.internal for one in known} - bound
-    for part in inner.deferred:
+    for part in inner.deferred_conditions:
         for name in (node for node in condition_nodes(part) if isinstance(node, Name)):
             if algebra.column_of_value(values.value(inner.scope, name)) not in bound:
                 raise match_error(values.text, name.column - 1, _ALONE)
@@ -157,4 +157,4 @@ def _add_inner_conditions(clauses: Clauses, inner: Block, values: ValueReader) -
                 raise match_error(
                     values.text, next(node.column for node in condition_nodes(part) if isinstance(node, Exists)) - 1, _ALONE
                 )
-    inner.deferred = []
+    inner.deferred_conditions = []

@@ -48,11 +48,11 @@ class Block:
     tests: list[tuple[Operator, bool]] = field(default_factory=list)
     """The bodies of EXISTS, and whether each is negated."""
     constants: dict[str, Constant] = field(default_factory=dict)
-    inherited: set[str] = field(default_factory=set)
+    outer_names: set[str] = field(default_factory=set)
     """The variables among the constants whose names an outer block fixes."""
-    deferred: list[Node] = field(default_factory=list)
+    deferred_conditions: list[Node] = field(default_factory=list)
     """Conditions inside nodes and edges, which may read all variables of the clause."""
-    lone: list[tuple[str, str, int]] = field(default_factory=list)
+    lone_nodes: list[tuple[str, str, int]] = field(default_factory=list)
     """Nodes that stand alone: internal names, names, and places."""
 
     def operator(self) -> Operator:
@@ -60,13 +60,13 @@ class Block:
         of_parts = frozenset().union(*map(algebra.possible_variables, self.parts))
         own = {known.internal for known in self.scope.own.values()}
         # A name that an outer block binds is compared with its constant: `Extend` would leave the outer value in place.
-        tabled = {name for name in self.constants if name in of_parts or name not in own | self.inherited}
+        tabled = {name for name in self.constants if name in of_parts or name not in own | self.outer_names}
         fixed = {name: constant for name, constant in self.constants.items() if name not in tabled}
         atoms = tuple(WindowAtom(place_constants(atom, fixed)) for atom in self.atoms)
         tables = [Values((name,), ((constant.name,),)) for name, constant in self.constants.items() if name in tabled]
         found = make_join(*([Conjunction(atoms)] if atoms or not self.parts else []), *self.parts, *tables)
         for name, constant in fixed.items():
-            if name not in self.inherited and any(Variable(name) in (atom.subject, atom.object) for atom in self.atoms):
+            if name not in self.outer_names and any(Variable(name) in (atom.subject, atom.object) for atom in self.atoms):
                 found = Extend(found, name, constant)
         for condition in self.conditions:
             found = Filter(found, condition)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rpq.language.match.syntax import (
-    Aggregated,
+    AggregateCall,
     Element,
     Exists,
     GraphPattern,
@@ -39,7 +39,7 @@ def condition_nodes(condition: Any) -> Iterator[Any]:
     """Yield a condition and all nodes below it, but none inside an EXISTS."""
     if isinstance(condition, Exists):
         yield condition
-    elif isinstance(condition, Aggregated):
+    elif isinstance(condition, AggregateCall):
         yield condition
         if condition.argument is not None:
             yield from condition_nodes(condition.argument)
@@ -84,7 +84,7 @@ def own_condition(condition: Any, variable: str) -> Node | None:
     """Return a condition on one edge alone with the names of its properties; None if it reads anything else."""
     nodes = [*condition_nodes(condition)]
     names = [node for node in nodes if isinstance(node, Name)]
-    if any(isinstance(node, (Exists, Aggregated)) for node in nodes) or not names:
+    if any(isinstance(node, (Exists, AggregateCall)) for node in nodes) or not names:
         return None
     if any(not node.name.startswith(f"{variable}.") for node in names):
         return None

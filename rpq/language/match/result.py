@@ -7,7 +7,7 @@ from typing import Literal, NoReturn
 
 from rpq.language.edge_variables import Value
 from rpq.language.match.scope import Scope, ValueReader
-from rpq.language.match.syntax import Aggregated, Dialect, Item, MatchText, match_error
+from rpq.language.match.syntax import AggregateCall, Dialect, Item, MatchText, match_error
 from rpq.language.pattern import Constant, Variable
 from rpq.language.sparql import algebra
 from rpq.language.sparql.algebra import (
@@ -80,14 +80,14 @@ class _Items:
         keys: list[str] = []
         aggregates: dict[str, Aggregate] = {}
         finals: list[tuple[str, Formula]] = []
-        is_grouped = any(isinstance(item.value, Aggregated) for item in items)
+        is_grouped = any(isinstance(item.value, AggregateCall) for item in items)
         for number, item in enumerate(items):
             name = item.name or item.text
             if name in _RESERVED:
                 self._fail(item.at, f"all rows have a column called {name}: write AS and another name behind it")
             if name in [one.name for one in columns]:
                 self._fail(item.at, f"two columns are called {name}: write AS and another name behind one of them")
-            if isinstance(item.value, Aggregated):
+            if isinstance(item.value, AggregateCall):
                 inner, column = self._add_aggregate(inner, scope, item.value, name, f".column {number}", aggregates, finals)
                 columns.append(column)
                 internals.append(f".column {number}")
@@ -134,7 +134,7 @@ class _Items:
         self,
         inner: Operator,
         scope: Scope,
-        item: Aggregated,
+        item: AggregateCall,
         name: str,
         internal: str,
         aggregates: dict[str, Aggregate],

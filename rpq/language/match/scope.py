@@ -9,7 +9,7 @@ from rpq.errors import WhereError, did_you_mean
 from rpq.language.conditions import TUPLE_COLUMNS, condition_text
 from rpq.language.edge_variables import Filter, Value, filter_of
 from rpq.language.match.condition_trees import condition_nodes, rename
-from rpq.language.match.syntax import Aggregated, Exists, match_error
+from rpq.language.match.syntax import AggregateCall, Exists, match_error
 from rpq.language.pattern import Constant
 from rpq.language.where import Name, Node, parse_where
 
@@ -79,8 +79,8 @@ class ValueReader:
         """Return a condition as a filter over the bindings of a block."""
         known: dict[str, Value] = {}
         for node in condition_nodes(condition):
-            if isinstance(node, (Exists, Aggregated)):
-                what = f"the aggregate {node.function}" if isinstance(node, Aggregated) else "EXISTS"
+            if isinstance(node, (Exists, AggregateCall)):
+                what = f"the aggregate {node.function}" if isinstance(node, AggregateCall) else "EXISTS"
                 if isinstance(node, Exists) and node.node is not None:
                     what = "a label of a node"
                 advice = (

@@ -1,7 +1,7 @@
 """The syntax tree of a MATCH text, made by the grammar in `match.lark`, and errors that point to their place in the text.
 
 Conditions are trees of `rpq.language.where`, whose names are variables (`a`) and their properties (`e.amount`); `Exists` and
-`Aggregated` stand only where the grammar of MATCH has them. Every part has its place, an offset in the text.
+`AggregateCall` stand only where the grammar of MATCH has them. Every part has its place, an offset in the text.
 """
 
 from __future__ import annotations
@@ -140,12 +140,12 @@ class Exists:
     column: int
     node: Name | None = None
     """The node whose labels the condition tests, as in `a:Account`; None for a pattern in braces."""
-    returned: tuple[Any, ...] = ()
+    returned_values: tuple[Any, ...] = ()
     """The items after RETURN. They have no effect, but may name only variables in scope."""
 
 
 @dataclass(frozen=True)
-class Aggregated:
+class AggregateCall:
     """An aggregate in RETURN; without an argument it counts rows."""
 
     function: str
@@ -374,7 +374,7 @@ def _text_value(token: str) -> str:
     """
     quote, inner = token[0], token[1:-1]
 
-    def replaced(found: re.Match[str]) -> str:
+    def unescape(found: re.Match[str]) -> str:
         escaped: str = found[0]
         if escaped[1] in "uU":
             code = None if found[1] is None else int(found[1], 16)
@@ -384,7 +384,7 @@ def _text_value(token: str) -> str:
             return chr(code)
         return quote if escaped == quote * 2 else _ESCAPES.get(escaped[1], escaped[1])
 
-    return re.sub(rf"\\u([0-9a-fA-F]{{4}})|\\.|{quote}{quote}", replaced, inner, flags=re.DOTALL)
+    return re.sub(rf"\\u([0-9a-fA-F]{{4}})|\\.|{quote}{quote}", unescape, inner, flags=re.DOTALL)
 
 
 def _reader(text: str) -> Any:
@@ -416,18 +416,18 @@ def _reader(text: str) -> Any:
         name: str
         at: int
 
-    class Written(NamedTuple):
+    class ReadValue(NamedTuple):
         value: Any
         text: str
 
     class SetQuantifier(NamedTuple):
         is_distinct: bool
 
-    class Returned(NamedTuple):
+    class ReturnedValues(NamedTuple):
         values: tuple[Any, ...]
 
     class Mode(NamedTuple):
-        different: bool
+        different_edges: bool
 
     class Search(NamedTuple):
         is_any: bool
@@ -530,8 +530,8 @@ def _reader(text: str) -> Any:
                 return Constant(-inner.value, column=column)
             return Arithmetic("-", Constant(0, column=column), inner, column=column)
 
-        def exists_result(self, meta: Any, children: list[Any]) -> Returned:
-            return Returned(tuple(one for one in trees(children) if not isinstance(one, SetQuantifier)))
+        def exists_result(self, meta: Any, children: list[Any]) -> ReturnedValues:
+            return ReturnedValues(tuple(one for one in trees(children) if not isinstance(one, SetQuantifier)))
 
         def has_labels(self, meta: Any, children: list[Any]) -> Exists:
             named, label = trees(children)
@@ -546,9 +546,9 @@ def _reader(text: str) -> Any:
             return Not(found, column=start(meta) + 1)
 
         def exists(self, meta: Any, children: list[Any]) -> Exists:
-            returned = of_type(children, Returned)
+            returned = of_type(children, ReturnedValues)
             return Exists(
-                of_type(children, GraphPattern), start(meta) + 1, returned=() if returned is None else returned.values
+                of_type(children, GraphPattern), start(meta) + 1, returned_values=() if returned is None else returned.values
             )
 
         def call(self, meta: Any, children: list[Any]) -> Any:
@@ -559,7 +559,7 @@ def _reader(text: str) -> Any:
             if function in AGGREGATES:
                 if len(values) != 1:
                     refuse(named.at, f"{named.name} has one argument, not {len(values)}")
-                return Aggregated(function, values[0], quantified is not None and quantified.is_distinct, named.at + 1)
+                return AggregateCall(function, values[0], quantified is not None and quantified.is_distinct, named.at + 1)
             if function in REFUSED_FUNCTIONS:
                 refuse(named.at, f"{named.name} is refused: {REFUSED_FUNCTIONS[function]}")
             if quantified is not None:
@@ -572,11 +572,11 @@ def _reader(text: str) -> Any:
                 refuse(named.at, f"{function} has {FUNCTIONS[function]} arguments, not {len(values)}")
             return Call(function, tuple(values), column=named.at + 1)
 
-        def call_of_rows(self, meta: Any, children: list[NameOf]) -> Aggregated:
+        def call_of_rows(self, meta: Any, children: list[NameOf]) -> AggregateCall:
             named = children[0]
             if named.name.lower() != "count":
                 refuse(named.at, f"{named.name}(*) is refused: count(*) alone counts rows")
-            return Aggregated("count", None, False, named.at + 1)
+            return AggregateCall("count", None, False, named.at + 1)
 
         def where(self, meta: Any, children: list[Any]) -> Where:
             return Where(children[-1])
@@ -741,8 +741,8 @@ def _reader(text: str) -> Any:
         def graph_pattern(self, meta: Any, children: list[Any]) -> GraphPattern:
             mode, where = of_type(children, Mode), of_type(children, Where)
             paths = tuple(one for one in children if isinstance(one, PathPattern))
-            different = None if mode is None else mode.different
-            return GraphPattern(different, paths, None if where is None else where.condition, start(meta))
+            different_edges = None if mode is None else mode.different_edges
+            return GraphPattern(different_edges, paths, None if where is None else where.condition, start(meta))
 
         def clause(self, meta: Any, children: list[Any]) -> Clause:
             return Clause("OPTIONAL" in words(children), of_type(children, GraphPattern), start(meta))
@@ -756,11 +756,11 @@ def _reader(text: str) -> Any:
         def all_columns(self, meta: Any, children: list[Any]) -> Item:
             refuse(start(meta), "RETURN * is refused: name the columns, as in RETURN a, b")
 
-        def written(self, meta: Any, children: list[Any]) -> Written:
-            return Written(children[0], " ".join(text[start(meta) : int(meta.end_pos)].split()))
+        def written(self, meta: Any, children: list[Any]) -> ReadValue:
+            return ReadValue(children[0], " ".join(text[start(meta) : int(meta.end_pos)].split()))
 
         def item(self, meta: Any, children: list[Any]) -> Item:
-            value, alias = of_type(children, Written), of_type(children, NameOf)
+            value, alias = of_type(children, ReadValue), of_type(children, NameOf)
             return Item(value.value, None if alias is None else alias.name, value.text, start(meta))
 
         def query(self, meta: Any, children: list[Any]) -> MatchText:

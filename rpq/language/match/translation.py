@@ -34,7 +34,7 @@ from rpq.language.match.path_expressions import PathExpressions, has_trails
 from rpq.language.match.result import Column, result_of
 from rpq.language.match.scope import Binding, Scope, ValueReader
 from rpq.language.match.syntax import (
-    Aggregated,
+    AggregateCall,
     Dialect,
     EdgePattern,
     Exists,
@@ -124,7 +124,7 @@ class _Translator:
 
     def translation(self) -> Translation:
         tree = self._tree
-        aggregates = any(isinstance(item.value, Aggregated) for item in tree.items)
+        aggregates = any(isinstance(item.value, AggregateCall) for item in tree.items)
         scope = Scope()
         block = Block(scope, is_set=tree.is_distinct and not aggregates)
         optional: list[tuple[GraphPattern, tuple[str, ...]]] = []
@@ -178,7 +178,7 @@ class _Translator:
         self._used.add(internal)
         return internal
 
-    def _fresh(self) -> str:
+    def _new_name(self) -> str:
         self._numbers += 1
         return self._internal(str(self._numbers))
 
@@ -190,7 +190,7 @@ class _Translator:
 
     def add_node(self, block: Block, node: NodePattern, *, is_lone: bool = False) -> Term:
         """Add the labels and conditions of a node to a block, and return its term. A lone node has no edge in its path."""
-        term: Term = Blank(self._fresh())
+        term: Term = Blank(self._new_name())
         name = node.variable
         if name is not None:
             self._check_name(name, node.at)
@@ -203,7 +203,7 @@ class _Translator:
                 self._fail(node.at, f"{name} is {what}, and a node too: rename one of them")
             if known.constant is not None and known.internal not in block.constants:
                 block.constants[known.internal] = known.constant
-                block.inherited.add(known.internal)
+                block.outer_names.add(known.internal)
             term = Variable(known.internal)
         for given in node.properties:
             if given.name != "id":
@@ -225,7 +225,7 @@ class _Translator:
                 block.scope.own[name or ""] = replace(known, constant=constant)
         if node.label is not None:
             self._add_labels(block, term, node.label, node.at, is_lone=is_lone)
-        block.deferred += conjuncts(node.where)
+        block.deferred_conditions += conjuncts(node.where)
         return term
 
     def _add_labels(self, block: Block, term: Term, label: LabelTree, at: int, *, is_lone: bool) -> None:
@@ -265,7 +265,7 @@ class _Translator:
 
     def _check_lone(self, block: Block) -> None:
         """Refuse nodes that stand in no edge."""
-        for internal, name, at in block.lone:
+        for internal, name, at in block.lone_nodes:
             known = any(Variable(internal) in (atom.subject, atom.object) for atom in block.atoms)
             known |= any(internal in algebra.possible_variables(part) for part in block.parts)
             if not known:
@@ -293,8 +293,8 @@ class _Translator:
             edges += self._add_path(block, path, overlapping)
         if differs:
             self._separate(block, edges)
-        conditions = [*block.deferred, *conjuncts(pattern.where)]
-        block.deferred = []
+        conditions = [*block.deferred_conditions, *conjuncts(pattern.where)]
+        block.deferred_conditions = []
         return conditions
 
     def _overlapping(self, paths: Sequence[PathPattern]) -> frozenset[int]:
@@ -350,7 +350,7 @@ class _Translator:
             if node.label is None:
                 known = block.scope.get(node.variable or "")
                 internal = "" if known is None else known.internal
-                block.lone.append((internal, node.variable or "", node.at))
+                block.lone_nodes.append((internal, node.variable or "", node.at))
             return []
         quantified = [one for one in connectors if one.quantifier is not None]
         self._check_mode(path, connectors, quantified)
@@ -466,12 +466,12 @@ class _Translator:
             self.add_atom(block, Atom(source, expression, target), connector.at)
             return BoundEdge(labels, None, connector.at, is_trail=True)
         self._has_edges = True
-        internal = self._fresh() if name is None else block.scope.own[name].internal
+        internal = self._new_name() if name is None else block.scope.own[name].internal
         edge, text = Variable(edge_column(internal)), str(expression)
         self.add_atom(block, Atom(source, Label(EdgeEnd(text, self._ends[0])), edge), connector.at)
         self._atoms -= 1
         self.add_atom(block, Atom(edge, Label(EdgeEnd(text, self._ends[1])), target), connector.at)
-        block.deferred += others
+        block.deferred_conditions += others
         return BoundEdge(labels, internal, connector.at)
 
     # --- conditions ------------------------------------------------------------------------------------------------
@@ -516,8 +516,8 @@ class _Translator:
         block = Block(Scope(outer), is_set=True)
         self._add_pattern(block, exists.pattern)
         self._check_lone(block)
-        for node in (part for value in exists.returned for part in condition_nodes(value)):
-            if isinstance(node, Aggregated):
+        for node in (part for value in exists.returned_values for part in condition_nodes(value)):
+            if isinstance(node, AggregateCall):
                 advice = "it has a row even without a match; leave RETURN out"
                 self._fail(node.column - 1, f"the aggregate {node.function} in EXISTS is refused: {advice}")
             if isinstance(node, Name) and block.scope.get(node.name.partition(".")[0]) is None:
@@ -543,7 +543,7 @@ class _Translator:
         scope.own = {**sure, **of_optional}
         block = Block(Scope(scope), is_set)
         conditions = self._add_paths(block, pattern)
-        block.inherited.clear()  # nodes with a constant are columns, which its own inequalities read and which join it
+        block.outer_names.clear()  # nodes with a constant are columns, which its own inequalities read and which join it
         self._check_lone(block)
         of_block = algebra.possible_variables(block.operator())
         for name, known in of_optional.items():

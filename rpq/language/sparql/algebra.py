@@ -500,7 +500,7 @@ def variables_of(formula: Formula) -> Names:
         case Aggregate(_, argument):
             return frozenset() if argument is None else variables_of(argument)
         case EdgeCondition(condition):
-            compared = (one for same in condition.same for one in (same.left, same.right))
+            compared = (one for same in condition.same_terms for one in (same.left, same.right))
             return frozenset(map(column_of_value, (*condition.values, *compared)))
         case EdgeValue(value):
             return frozenset({column_of_value(value)})

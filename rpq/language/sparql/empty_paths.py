@@ -43,10 +43,10 @@ MOST_BRANCHED = 4
 """The maximum number of paths by which a whole conjunction is divided into branches; other paths become parts of a join."""
 
 
-def with_empty_paths(operator: Operator, fresh: Callable[[], Blank]) -> Operator:
+def with_empty_paths(operator: Operator, new_blank: Callable[[], Blank]) -> Operator:
     """Return the equivalent of a basic graph pattern in which all atoms join nonempty paths.
 
-    The pattern is a conjunction, or a join or union of some. `fresh` returns blank nodes that occur nowhere else.
+    The pattern is a conjunction, or a join or union of some. `new_blank` returns blank nodes that occur nowhere else.
 
     >>> from rpq.automata import parse
     >>> from rpq.language.pattern import Atom
@@ -64,11 +64,11 @@ def with_empty_paths(operator: Operator, fresh: Callable[[], Blank]) -> Operator
     """
     match operator:
         case Conjunction(atoms):
-            return _divide(atoms, fresh) if any(map(_may_be_empty, atoms)) else operator
+            return _divide(atoms, new_blank) if any(map(_may_be_empty, atoms)) else operator
         case Join(parts):
-            return make_join(*(with_empty_paths(part, fresh) for part in parts))
+            return make_join(*(with_empty_paths(part, new_blank) for part in parts))
         case Union(branches):
-            return make_union(*(with_empty_paths(branch, fresh) for branch in branches))
+            return make_union(*(with_empty_paths(branch, new_blank) for branch in branches))
     return operator  # a triple with a variable as predicate under a filter
 
 
@@ -76,9 +76,9 @@ def _may_be_empty(one: WindowAtom) -> bool:
     return accepts_empty(one.atom.expression)
 
 
-def _divide(atoms: Sequence[WindowAtom], fresh: Callable[[], Blank]) -> Operator:
+def _divide(atoms: Sequence[WindowAtom], new_blank: Callable[[], Blank]) -> Operator:
     """Return the solutions of atoms, some of which may join empty paths."""
-    division = _Division(fresh)
+    division = _Division(new_blank)
     predicates = {one.predicate for one in atoms}
     together: list[WindowAtom] = []
     apart: list[Operator] = []
@@ -104,8 +104,8 @@ Nodes = tuple[tuple[Term, str | None], ...]
 class _Division:
     """The division of a conjunction by whether the paths of its atoms are empty."""
 
-    def __init__(self, fresh: Callable[[], Blank]) -> None:
-        self._fresh = fresh
+    def __init__(self, new_blank: Callable[[], Blank]) -> None:
+        self._new_blank = new_blank
 
     def divide(self, atoms: Sequence[WindowAtom], nodes: Nodes, done: int) -> Operator:
         """Return the solutions of atoms in which some terms are nodes; the first `done` atoms join nonempty paths only."""
@@ -163,7 +163,7 @@ class _Division:
             if not isinstance(term, Constant):
                 ends.append(term)
                 continue
-            end = self._fresh()
+            end = self._new_blank()
             ends.append(end)
             tables.append(Values((_name(end),), tuple((name,) for name in vertices_of(term))))
             constants.append(term.name)
@@ -184,8 +184,8 @@ class _Division:
         Where the term is a constant, return one solution if it is a node, otherwise none.
         """
         columns = () if isinstance(term, Constant) else (_name(term),)
-        predicate = Variable(_name(self._fresh()))
-        ends = [(term, self._fresh()), (self._fresh(), term)]
+        predicate = Variable(_name(self._new_blank()))
+        ends = [(term, self._new_blank()), (self._new_blank(), term)]
         found = [Conjunction((WindowAtom.of_every_label(subject, predicate, object_, window),)) for subject, object_ in ends]
         return Distinct(make_union(*(Project(one, columns) for one in found)))
 

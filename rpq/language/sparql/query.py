@@ -585,9 +585,9 @@ def _kinds(operator: Operator) -> Mapping[str, ColumnKind]:
         case ReportTime():
             return dict.fromkeys(possible_variables(operator), "text")
         case Join(parts) | Union(parts):
-            return _either(*map(_kinds, parts))
+            return _merge_kinds(*map(_kinds, parts))
         case LeftJoin(left, right):
-            return _either(_kinds(left), _kinds(right))
+            return _merge_kinds(_kinds(left), _kinds(right))
         case Filter(inner) | Distinct(inner) | SemiJoin(inner) | Minus(inner) | Project(inner) | Slice(inner):
             return _kinds(inner)
         case Extend(inner, variable, formula, is_joined):
@@ -610,7 +610,7 @@ def _kind(formula: Formula, kinds: Mapping[str, ColumnKind]) -> ColumnKind:
     return "text"
 
 
-def _either(*branches: Mapping[str, ColumnKind]) -> Mapping[str, ColumnKind]:
+def _merge_kinds(*branches: Mapping[str, ColumnKind]) -> Mapping[str, ColumnKind]:
     """Merge the kinds of the columns of several operators; a column of two kinds is text."""
     found: dict[str, ColumnKind] = {}
     for kinds in branches:

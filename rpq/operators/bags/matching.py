@@ -119,7 +119,7 @@ class MatchedRows:
     @property
     def entries(self) -> int:
         """The number of stored rows, and keys."""
-        return int(self._bags.bags.different.sum())
+        return int(self._bags.bags.entry_count.sum())
 
     @property
     def nbytes(self) -> int:
@@ -186,7 +186,7 @@ def unlink_gone(bags, matching):
 @njit(cache=True, nogil=True, forceinline=True)
 def _has_turned(bags, key):
     """Return whether a key had a partner before the event and has none, or the other way round."""
-    return bags.before[key] != NONE and (bags.before[key] >> _PARTNER != 0) != (bags.counts[key] >> _PARTNER != 0)
+    return bags.prior_count[key] != NONE and (bags.prior_count[key] >> _PARTNER != 0) != (bags.counts[key] >> _PARTNER != 0)
 
 
 @njit(cache=True, nogil=True)
@@ -259,7 +259,7 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
             i += 1
         if lone != 0:
             for place in range(bags.fields[CHANGED]):
-                entry = np.int64(bags.changed[place])
+                entry = np.int64(bags.changed_entries[place])
                 side = np.int64(bags.bag[entry])
                 if side == KEY and _has_turned(bags, entry):
                     has = bags.counts[entry] >> _PARTNER != 0
@@ -271,7 +271,7 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
                 else:
                     continue
                 while entry != NONE:
-                    before = bags.counts[entry] if bags.before[entry] == NONE else bags.before[entry]
+                    before = bags.counts[entry] if bags.prior_count[entry] == NONE else bags.prior_count[entry]
                     after = bags.counts[entry]
                     if side == KEY:
                         # The key turned: its rows leave the output, or enter it.

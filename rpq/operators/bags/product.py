@@ -50,9 +50,9 @@ WRITTEN = 7  # changes of the output so far
 WEIGHT = 8  # the sum of the sizes of their weights
 REPORTS = 9  # 0: rows are only counted
 MOST = 10  # limit of an event, which has one sign: after one more row all ends, for good; -1 no limit
-ENOUGH = 11  # weight at which it stops
-TURNED = 12  # under DISTINCT, how many rows the event has added or removed so far
-STOPPED = 13  # 1: under DISTINCT it has stopped, and the rows so far are to be written
+ENOUGH_WEIGHT = 11  # weight at which it stops
+TURNED_ROWS = 12  # under DISTINCT, how many rows the event has added or removed so far
+HAS_STOPPED = 13  # 1: under DISTINCT it has stopped, and the rows so far are to be written
 STATE = 14
 
 
@@ -135,7 +135,7 @@ class Product:
             values = np.ascontiguousarray(some).reshape(-1)
             while not self._call(add_all, self._bag(meaning, part), values, at, len(some)):
                 self.bags.make_room(1)
-        self._change([((meaning, len(rows) - 1), WeightedRows.inserted(rows[-1]))], None, most, reports=False)
+        self._change([((meaning, len(rows) - 1), WeightedRows.insertion_of(rows[-1]))], None, most, reports=False)
 
     @property
     def meanings(self) -> list[int]:
@@ -184,7 +184,7 @@ class Product:
         reports: bool,
     ) -> Output:
         state = self._parts.state
-        state[[AT, IS_APPLIED, WRITTEN, WEIGHT, STOPPED]] = 0
+        state[[AT, IS_APPLIED, WRITTEN, WEIGHT, HAS_STOPPED]] = 0
         state[REPORTS], state[MOST] = reports, -1 if most is None else most
         some = [(self._bag(*place), rows) for place, rows in changes if len(rows)]
         output = self._room(sum([len(rows) for _, rows in some]) if reports else 0)
@@ -227,7 +227,7 @@ class Product:
         room = sum(int(self._call(count_all, meaning)) for meaning in self.meanings)
         output = self._room(room if most is None else min(room, most + 1))
         state[WRITTEN] = state[WEIGHT] = 0
-        state[ENOUGH] = INT64_MAX if most is None else most + 1
+        state[ENOUGH_WEIGHT] = INT64_MAX if most is None else most + 1
         for meaning in self.meanings:
             self._call(write_all, output, meaning)
         count = int(state[WRITTEN])
@@ -248,7 +248,7 @@ class Product:
     @property
     def entries(self) -> int:
         """The number of different rows of all parts."""
-        return int(self.bags.bags.different[1:].sum())
+        return int(self.bags.bags.entry_count[1:].sum())
 
     @property
     def nbytes(self) -> int:
@@ -313,7 +313,7 @@ class Distinct:
     @property
     def entries(self) -> int:
         """The number of different rows."""
-        return int(self.bags.bags.different.sum())
+        return int(self.bags.bags.entry_count.sum())
 
     @property
     def nbytes(self) -> int:
@@ -342,7 +342,7 @@ def _combinations(bags, parts, meaning, part):
     count = np.int64(1)
     for other in range(parts.parts[meaning]):
         if other != part:
-            count *= bags.different[_bag(parts, meaning, other)]
+            count *= bags.entry_count[_bag(parts, meaning, other)]
     return count
 
 
@@ -381,7 +381,7 @@ def _combine(bags, parts, output, meaning, part, amount, event, is_reported):
     stride, columns = bags.fields[STRIDE], state[COLUMNS]
     for other in range(number):
         if other != part:
-            parts.at[other] = bags.first[_bag(parts, meaning, other)]
+            parts.at[other] = bags.first_entry[_bag(parts, meaning, other)]
             if parts.at[other] == NONE:
                 return
     while True:
@@ -395,14 +395,14 @@ def _combine(bags, parts, output, meaning, part, amount, event, is_reported):
                 parts.row[column] = bags.rows[entry * stride + parts.select[2 * column + 1]]
             if state[DISTINCT] != 0:
                 entry = add_in_event(bags, 0, parts.row, 0, weight)
-                state[TURNED] += (bags.counts[entry] == weight) != (bags.counts[entry] == 0)  # it came or went
-                if _is_limited(state, is_reported) and state[TURNED] > state[MOST]:
-                    state[STOPPED] = 1
+                state[TURNED_ROWS] += (bags.counts[entry] == weight) != (bags.counts[entry] == 0)  # it came or went
+                if _is_limited(state, is_reported) and state[TURNED_ROWS] > state[MOST]:
+                    state[HAS_STOPPED] = 1
                     return
             elif is_reported:
-                left = state[ENOUGH] - state[WEIGHT]
+                left = state[ENOUGH_WEIGHT] - state[WEIGHT]
                 _write(parts, output, min(weight, left) if weight > 0 else max(weight, -left), event)
-                if state[WEIGHT] >= state[ENOUGH]:
+                if state[WEIGHT] >= state[ENOUGH_WEIGHT]:
                     return
         turning = np.int64(number - 1)
         while turning >= 0:
@@ -410,7 +410,7 @@ def _combine(bags, parts, output, meaning, part, amount, event, is_reported):
                 parts.at[turning] = bags.next[parts.at[turning]]
                 if parts.at[turning] != NONE:
                     break
-                parts.at[turning] = bags.first[_bag(parts, meaning, turning)]
+                parts.at[turning] = bags.first_entry[_bag(parts, meaning, turning)]
             turning -= 1
         if turning < 0:
             return
@@ -430,7 +430,7 @@ def _write(parts, output, weight, event):
 
 
 @njit(cache=True, nogil=True)
-def _write_turned(bags, rows, weights, events, at, width, event, removes, adds):
+def _write_changed_rows(bags, rows, weights, events, at, width, event, removes, adds):
     """Write the rows that an event has removed from the set of rows with a count, then those that it has added.
 
     Writes from place `at` on; return the place behind.
@@ -440,8 +440,8 @@ def _write_turned(bags, rows, weights, events, at, width, event, removes, adds):
         if not (removes if sign < 0 else adds):
             continue
         for i in range(bags.fields[CHANGED]):
-            entry = np.int64(bags.changed[i])
-            was, is_there = bags.before[entry] > 0, bags.counts[entry] > 0
+            entry = np.int64(bags.changed_entries[i])
+            was, is_there = bags.prior_count[entry] > 0, bags.counts[entry] > 0
             if was != is_there and is_there == (sign > 0):
                 for column in range(width):
                     rows[at * width + column] = bags.rows[entry * stride + column]
@@ -466,15 +466,16 @@ def change_parts(bags, parts, output, values, places, numbers, weights, events, 
             meaning, part = (numbers[i] - 1) // state[MOST_PARTS], (numbers[i] - 1) % state[MOST_PARTS]
             is_reported = state[REPORTS] != 0 and (weight > 0 or not is_silent[i])
             if i == 0 or events[i - 1] != event:
-                state[ENOUGH] = state[WEIGHT] + state[MOST] + 1 if state[MOST] >= 0 and state[DISTINCT] == 0 else INT64_MAX
-                state[TURNED] = 0
+                is_limited = state[MOST] >= 0 and state[DISTINCT] == 0
+                state[ENOUGH_WEIGHT] = state[WEIGHT] + state[MOST] + 1 if is_limited else INT64_MAX
+                state[TURNED_ROWS] = 0
             needed = _combinations(bags, parts, meaning, part)
             if state[DISTINCT] != 0 or not is_reported:
                 if _is_limited(state, is_reported):
-                    needed = min(needed, state[MOST] + 1 - state[TURNED])  # a new entry is a new row
+                    needed = min(needed, state[MOST] + 1 - state[TURNED_ROWS])  # a new entry is a new row
                 state[NEEDED] = 1 + (needed if state[DISTINCT] != 0 else 0)
             else:
-                needed = min(needed, state[ENOUGH] - state[WEIGHT])
+                needed = min(needed, state[ENOUGH_WEIGHT] - state[WEIGHT])
                 state[NEEDED] = needed
                 if state[WRITTEN] + needed > room:
                     return np.int64(NEED_ROWS)
@@ -485,20 +486,20 @@ def change_parts(bags, parts, output, values, places, numbers, weights, events, 
             if state[DISTINCT] != 0 or is_reported:
                 _combine(bags, parts, output, meaning, part, weight, event, is_reported)
             state[IS_APPLIED] = 1
-            if state[WEIGHT] >= state[ENOUGH]:
+            if state[WEIGHT] >= state[ENOUGH_WEIGHT]:
                 return np.int64(DONE)
-        is_over = state[STOPPED] != 0 or i + 1 == count or events[i + 1] != event
+        is_over = state[HAS_STOPPED] != 0 or i + 1 == count or events[i + 1] != event
         if is_over and fields[CHANGED] != 0:
             if state[REPORTS] != 0:
                 if state[WRITTEN] + fields[CHANGED] > room:
                     state[NEEDED] = fields[CHANGED]
                     return np.int64(NEED_ROWS)
-                state[WRITTEN] = _write_turned(
+                state[WRITTEN] = _write_changed_rows(
                     bags, output.rows, output.weights, output.events, state[WRITTEN], state[COLUMNS], event,
                     not is_silent[i], True,
                 )  # fmt: skip
             settle(bags)
-        if state[STOPPED] != 0:
+        if state[HAS_STOPPED] != 0:
             return np.int64(DONE)
         state[AT] = i + 1
         state[IS_APPLIED] = 0
@@ -507,8 +508,8 @@ def change_parts(bags, parts, output, values, places, numbers, weights, events, 
 
 @njit(cache=True, nogil=True)
 def write_all(bags, parts, output, meaning):
-    """Write all rows of a meaning with their counts, up to a weight of `ENOUGH`. There must be room."""
-    if parts.state[WEIGHT] < parts.state[ENOUGH]:
+    """Write all rows of a meaning with their counts, up to a weight of `ENOUGH_WEIGHT`. There must be room."""
+    if parts.state[WEIGHT] < parts.state[ENOUGH_WEIGHT]:
         _combine(bags, parts, output, meaning, np.int64(NONE), np.int64(1), np.int64(0), True)
 
 
@@ -531,7 +532,7 @@ def change_distinct(bags, changes, change_weights, change_events, width):
         adds |= change_weights[i] > 0
         if i + 1 < count and change_events[i + 1] == change_events[i]:
             continue
-        written = _write_turned(bags, rows, weights, events, written, width, change_events[i], removes, adds)
+        written = _write_changed_rows(bags, rows, weights, events, written, width, change_events[i], removes, adds)
         removes = adds = False
         settle(bags)
     return rows, weights, events, written

@@ -36,7 +36,7 @@ FREE = 1  # entries in the stack of free ones
 ROOM = 2  # entries for which there is room
 TABLE = 3  # entries of the hash table
 STRIDE = 4  # columns that an entry has room for
-CHANGED = 5  # entries in `changed`
+CHANGED = 5  # entries in `changed_entries`
 FIELDS = 6
 
 NONE = -1
@@ -49,20 +49,28 @@ class Bags(NamedTuple):
     rows: np.ndarray  # int32, STRIDE an entry
     bag: np.ndarray  # int32 an entry; -1 free
     counts: np.ndarray  # int64 an entry
-    before: np.ndarray  # int64 an entry: its count before the event; -1 if unchanged
+    prior_count: np.ndarray  # int64 an entry: its count before the event; -1 if unchanged
     next: np.ndarray  # int32 an entry, in the list of its bag
     previous: np.ndarray  # int32 an entry
-    free: np.ndarray  # int32, stack
-    changed: np.ndarray  # int32: entries that the event changed
+    free_entries: np.ndarray  # int32, stack
+    changed_entries: np.ndarray  # int32: entries that the event changed
     table: np.ndarray  # int32
     width: np.ndarray  # int32 a bag: columns
-    first: np.ndarray  # int32 a bag: its list
-    different: np.ndarray  # int64 a bag: entries in its list
+    first_entry: np.ndarray  # int32 a bag: of its list
+    entry_count: np.ndarray  # int64 a bag: entries in its list
     total: np.ndarray  # int64 a bag: rows
     fields: np.ndarray  # int64[FIELDS]
 
 
-_OF_ENTRIES = {"bag": NONE, "counts": 0, "before": NONE, "next": NONE, "previous": NONE, "free": NONE, "changed": NONE}
+_OF_ENTRIES = {
+    "bag": NONE,
+    "counts": 0,
+    "prior_count": NONE,
+    "next": NONE,
+    "previous": NONE,
+    "free_entries": NONE,
+    "changed_entries": NONE,
+}
 
 
 class RowBags:
@@ -74,15 +82,15 @@ class RowBags:
             rows=np.zeros(capacity * stride, np.int32),
             bag=np.full(capacity, NONE, np.int32),
             counts=np.zeros(capacity, np.int64),
-            before=np.full(capacity, NONE, np.int64),
+            prior_count=np.full(capacity, NONE, np.int64),
             next=np.full(capacity, NONE, np.int32),
             previous=np.full(capacity, NONE, np.int32),
-            free=np.full(capacity, NONE, np.int32),
-            changed=np.full(capacity, NONE, np.int32),
+            free_entries=np.full(capacity, NONE, np.int32),
+            changed_entries=np.full(capacity, NONE, np.int32),
             table=new_table(capacity),
             width=np.array(widths, np.int32),
-            first=np.full(len(widths), NONE, np.int32),
-            different=np.zeros(len(widths), np.int64),
+            first_entry=np.full(len(widths), NONE, np.int32),
+            entry_count=np.zeros(len(widths), np.int64),
             total=np.zeros(len(widths), np.int64),
             fields=np.array([0, 0, capacity, 0, stride, 0], np.int64),
         )
@@ -126,17 +134,18 @@ class RowBags:
     def check(self) -> None:
         """Assert the invariants between entries, lists and counts."""
         bags, fields = self.bags, self.bags.fields
-        assert fields[CHANGED] == 0 and (bags.before == NONE).all(), "an event was not settled"
+        assert fields[CHANGED] == 0 and (bags.prior_count == NONE).all(), "an event was not settled"
         assert (bags.counts >= 0).all(), "a row is there less than never"
         for bag in range(len(bags.width)):
-            listed, entry, before = [], int(bags.first[bag]), NONE
+            listed, entry, before = [], int(bags.first_entry[bag]), NONE
             while entry != NONE:
                 assert bags.previous[entry] == before, "a list is linked one way only"
                 listed.append(entry)
                 before, entry = entry, int(bags.next[entry])
             places = np.flatnonzero((bags.bag == bag) & (bags.counts != 0))
             assert sorted(listed) == places.tolist(), "a row with a count is not listed"
-            assert (bags.different[bag], bags.total[bag]) == (len(places), bags.counts[places].sum()), "a bag is miscounted"
+            counts = len(places), bags.counts[places].sum()
+            assert (bags.entry_count[bag], bags.total[bag]) == counts, "a bag is miscounted"
 
 
 @wraps_around
@@ -176,7 +185,7 @@ def prefetch_entry(bags, bag, rows, at):
         prefetch_at(bags.rows, entry * bags.fields[STRIDE])
         prefetch_at(bags.bag, entry)
         prefetch_at(bags.counts, entry)
-        prefetch_at(bags.before, entry)
+        prefetch_at(bags.prior_count, entry)
     return entry
 
 
@@ -203,7 +212,7 @@ def add(bags, bag, rows, at, amount):
     else:
         if fields[FREE] > 0:
             fields[FREE] -= 1
-            entry = np.int64(bags.free[fields[FREE]])
+            entry = np.int64(bags.free_entries[fields[FREE]])
         else:
             entry = fields[USED]
             fields[USED] += 1
@@ -216,22 +225,22 @@ def add(bags, bag, rows, at, amount):
     bags.counts[entry] = count + amount
     bags.total[bag] += amount
     if count == 0:
-        following = np.int64(bags.first[bag])
+        following = np.int64(bags.first_entry[bag])
         bags.next[entry] = following
         bags.previous[entry] = NONE
         if following != NONE:
             bags.previous[following] = entry
-        bags.first[bag] = entry
-        bags.different[bag] += 1
+        bags.first_entry[bag] = entry
+        bags.entry_count[bag] += 1
     elif count + amount == 0:
         before, following = np.int64(bags.previous[entry]), np.int64(bags.next[entry])
         if before != NONE:
             bags.next[before] = following
         else:
-            bags.first[bag] = following
+            bags.first_entry[bag] = following
         if following != NONE:
             bags.previous[following] = before
-        bags.different[bag] -= 1
+        bags.entry_count[bag] -= 1
     return entry
 
 
@@ -239,9 +248,9 @@ def add(bags, bag, rows, at, amount):
 def add_in_event(bags, bag, rows, at, amount):
     """Change a count like `add`; list the first change of a row in an event, with the count before. Return its entry."""
     entry = add(bags, bag, rows, at, amount)
-    if bags.before[entry] == NONE:
-        bags.before[entry] = bags.counts[entry] - amount
-        bags.changed[bags.fields[CHANGED]] = entry
+    if bags.prior_count[entry] == NONE:
+        bags.prior_count[entry] = bags.counts[entry] - amount
+        bags.changed_entries[bags.fields[CHANGED]] = entry
         bags.fields[CHANGED] += 1
     return entry
 
@@ -269,8 +278,8 @@ def add_all(bags, bag, rows, at, count):
 @njit(cache=True, nogil=True)
 def empty(bags, bag):
     """Remove all rows from a bag."""
-    while bags.first[bag] != NONE:
-        entry = np.int64(bags.first[bag])
+    while bags.first_entry[bag] != NONE:
+        entry = np.int64(bags.first_entry[bag])
         add(bags, bag, bags.rows, entry * bags.fields[STRIDE], -bags.counts[entry])
 
 
@@ -278,7 +287,7 @@ def empty(bags, bag):
 def settle(bags):
     """End the event."""
     for i in range(bags.fields[CHANGED]):
-        bags.before[bags.changed[i]] = NONE
+        bags.prior_count[bags.changed_entries[i]] = NONE
     bags.fields[CHANGED] = 0
 
 
@@ -287,9 +296,9 @@ def _forget(bags):
     """Free the entries without a count, except those that the present event changed."""
     fields = bags.fields
     for entry in range(fields[USED]):
-        if bags.bag[entry] != NONE and bags.counts[entry] == 0 and bags.before[entry] == NONE:
+        if bags.bag[entry] != NONE and bags.counts[entry] == 0 and bags.prior_count[entry] == NONE:
             bags.bag[entry] = NONE
-            bags.free[fields[FREE]] = entry
+            bags.free_entries[fields[FREE]] = entry
             fields[FREE] += 1
     _fill_table(bags)
 

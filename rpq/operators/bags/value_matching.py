@@ -59,7 +59,7 @@ from rpq.rows.weighted_rows import WeightedRows
 ValueMode = Mode | Literal["rows"]
 """The kinds of matching; `rows` returns each row of the left as often as it has partners."""
 
-_OF_ENTRIES = {"node_of": NONE, "next": NONE, "previous": NONE, "root": NONE, "running": 0}
+_OF_ENTRIES = {"node_of": NONE, "next": NONE, "previous": NONE, "root": NONE, "running_weight": 0}
 _OF_NODES = {
     "kind": NONE,
     "high": 0,
@@ -67,14 +67,14 @@ _OF_NODES = {
     "real": 0,
     "tree": NONE,
     "parent": NONE,
-    "before": NONE,
-    "after": NONE,
+    "lower_child": NONE,
+    "upper_child": NONE,
     "smaller": NONE,
     "greater": NONE,
     "head": NONE,
     "total": 0,
     "pending": 0,
-    "free": NONE,
+    "free_nodes": NONE,
 }
 _UNTOUCHED = 0
 _HAD_NO_PARTNER = 1
@@ -112,8 +112,8 @@ class ValueMatches:
         left_keys, right_keys, more = self._columns
         empty: dict[str, np.ndarray] = {name: np.zeros(0, _dtype(name)) for name in Matching._fields}
         own = {"left_keys": left_keys, "right_keys": right_keys, "more": more}
-        keyed, shape = np.zeros(self._keys + 2, np.int32), np.array(self._shape, np.int64)
-        self._matching = Matching(**{**empty, **own, "keyed": keyed, "shape": shape})
+        tree_row, shape = np.zeros(self._keys + 2, np.int32), np.array(self._shape, np.int64)
+        self._matching = Matching(**{**empty, **own, "tree_row": tree_row, "shape": shape})
         self._follow(16)
 
     def _follow(self, nodes: int) -> None:
@@ -123,7 +123,7 @@ class ValueMatches:
         matching = lengthen_fields(matching, room - len(matching.node_of), **_OF_ENTRIES)
         matching = lengthen_fields(matching, nodes - len(matching.kind), **_OF_NODES)
         most = 4 * len(matching.kind) + room  # a change of the right touches two nodes of each of three kinds
-        self._matching = lengthen_fields(matching, most - len(matching.touched), touched=NONE)
+        self._matching = lengthen_fields(matching, most - len(matching.touched_nodes), touched_nodes=NONE)
         self._view = view(self._matching)
         self.nbytes = self._bags.nbytes + sum(array.nbytes for array in self._matching)
         """The number of bytes held."""
@@ -169,7 +169,7 @@ class ValueMatches:
     @property
     def entries(self) -> int:
         """The number of stored rows, and values."""
-        return int(self._bags.bags.different[:TREE].sum() + self._bags.bags.total[TREE])
+        return int(self._bags.bags.entry_count[:TREE].sum() + self._bags.bags.total[TREE])
 
     def ids(self) -> np.ndarray:
         """Return the ids in the stored rows and keys, with duplicates. O(entries)."""
@@ -186,13 +186,13 @@ class ValueMatches:
             kind, side = table[tree, self._keys : self._keys + 2].tolist()
             node, smaller, number = int(matching.root[tree]), NONE, 0
             assert matching.parent[node] == NONE, "a root has a parent"
-            while matching.before[node] != NONE:
-                node = int(matching.before[node])
+            while matching.lower_child[node] != NONE:
+                node = int(matching.lower_child[node])
             while node != NONE:
                 number += 1
                 assert (matching.kind[node], matching.tree[node]) == (kind, tree), "a node stands in another tree"
                 assert matching.smaller[node] == smaller, "nodes are linked one way only"
-                for child in (int(matching.before[node]), int(matching.after[node])):
+                for child in (int(matching.lower_child[node]), int(matching.upper_child[node])):
                     assert child == NONE or matching.parent[child] == node, "a child has another parent"
                 if smaller != NONE:
                     values = [getattr(matching, name)[smaller] for name in ("kind", "high", "low", "real")]
@@ -215,7 +215,7 @@ class ValueMatches:
 
 
 def _dtype(name: str) -> type:
-    if name in ("high", "low", "total", "pending", "running"):
+    if name in ("high", "low", "total", "pending", "running_weight"):
         return np.int64
     return np.float64 if name == "real" else np.int32
 
@@ -228,16 +228,16 @@ def _read_key(matching, rows, at, side):
     """Write the key of a row of a side as that of a tree."""
     for column in range(matching.shape[KEYS]):
         place = matching.left_keys[column] if side == LEFT else matching.right_keys[column]
-        matching.keyed[column] = rows[at + place]
+        matching.tree_row[column] = rows[at + place]
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _tree_of(bags, matching, kind, side):
     """Return the tree of the key that was read, or NONE."""
     keys = matching.shape[KEYS]
-    matching.keyed[keys] = kind
-    matching.keyed[keys + 1] = side
-    return find(bags, TREE, matching.keyed, 0)
+    matching.tree_row[keys] = kind
+    matching.tree_row[keys + 1] = side
+    return find(bags, TREE, matching.tree_row, 0)
 
 
 @njit(cache=True, nogil=True)
@@ -245,8 +245,8 @@ def _change_value(bags, matching, kind, high, low, real, side, weight):
     """Add to the rows of a value of the key that was read, and return its node, which may then have none."""
     tree = _tree_of(bags, matching, kind, side)
     if tree == NONE:
-        tree = add(bags, TREE, matching.keyed, 0, np.int64(1))
-        add(bags, TREE, matching.keyed, 0, np.int64(-1))
+        tree = add(bags, TREE, matching.tree_row, 0, np.int64(1))
+        add(bags, TREE, matching.tree_row, 0, np.int64(-1))
     node = find_value(matching, tree, kind, high, low, real)
     if node == NONE:
         node = insert_value(bags, matching, tree, kind, high, low, real)
@@ -309,7 +309,7 @@ def _mark(bags, matching, node):
     if matching.pending[node] == _UNTOUCHED:
         has = _node_has_partner(bags, matching, node)
         matching.pending[node] = _HAD_PARTNER if has else _HAD_NO_PARTNER
-        matching.touched[matching.shape[TOUCHED]] = node
+        matching.touched_nodes[matching.shape[TOUCHED]] = node
         matching.shape[TOUCHED] += 1
 
 
@@ -371,16 +371,16 @@ def _count_partners(bags, matching, kind, high, low, real, weight):
             continue
         bound = bound_of(matching, tree, mirrored, kind, high, low, real)
         if mirrored in (GREATER, GREATER_EQUAL):
-            matching.running[tree] += weight
+            matching.running_weight[tree] += weight
             first = leftmost(matching, tree)
-            matching.touched[shape[TOUCHED]] = first
+            matching.touched_nodes[shape[TOUCHED]] = first
             shape[TOUCHED] += 1
             weight_at = -weight
         else:
             weight_at = weight
         if bound != NONE:
             matching.pending[bound] += weight_at
-            matching.touched[shape[TOUCHED]] = bound
+            matching.touched_nodes[shape[TOUCHED]] = bound
             shape[TOUCHED] += 1
 
 
@@ -396,7 +396,7 @@ def _is_behind(matching, one, other):
 @njit(cache=True, nogil=True)
 def _sort(matching, count):
     """Sort the nodes that were touched (Shell 1959, with the gaps of Knuth 1973). O(count^1.5)."""
-    touched = matching.touched
+    touched = matching.touched_nodes
     gap = 1
     while 3 * gap + 1 < count:
         gap = 3 * gap + 1
@@ -495,28 +495,28 @@ def apply_value_changes(
         if lone == 0 and touched > 0:
             _sort(matching, touched)
         for place in range(touched):
-            node = np.int64(matching.touched[place])
+            node = np.int64(matching.touched_nodes[place])
             tree, until, factor = np.int64(matching.tree[node]), np.int64(NONE), np.int64(0)
             if lone == 0:
-                if place > 0 and matching.touched[place - 1] == node:
+                if place > 0 and matching.touched_nodes[place - 1] == node:
                     continue  # it was touched several times
                 after = place + 1
-                while after < touched and matching.touched[after] == node:
+                while after < touched and matching.touched_nodes[after] == node:
                     after += 1
-                matching.running[tree] += matching.pending[node]
+                matching.running_weight[tree] += matching.pending[node]
                 matching.pending[node] = 0
-                factor = matching.running[tree]
-                if after < touched and matching.tree[matching.touched[after]] == tree:
-                    until = np.int64(matching.touched[after])
+                factor = matching.running_weight[tree]
+                if after < touched and matching.tree[matching.touched_nodes[after]] == tree:
+                    until = np.int64(matching.touched_nodes[after])
                 else:
-                    matching.running[tree] = 0
+                    matching.running_weight[tree] = 0
                 if factor == 0:
                     continue
             else:
                 had = matching.pending[node] == _HAD_PARTNER
                 matching.pending[node] = _UNTOUCHED
                 for column in range(shape[KEYS]):
-                    matching.keyed[column] = bags.rows[tree * stride + column]
+                    matching.tree_row[column] = bags.rows[tree * stride + column]
                 has = _node_has_partner(bags, matching, node)
                 if has == had:
                     continue

@@ -45,10 +45,10 @@ MORE = 5  # columns of the right that come behind those of the left
 SIGN = 6
 NODES = 7  # nodes given out so far (high water)
 FREE_NODES = 8  # nodes in the stack of free ones
-TOUCHED = 9  # entries of `touched`
+TOUCHED = 9  # entries of `touched_nodes`
 SHAPE = 10
 
-_LEAST = np.int64(-(2**63))
+_SIGN_BIT = np.int64(-(2**63))
 """The sign bit, which converts a signed comparison to an unsigned one."""
 
 
@@ -76,26 +76,26 @@ class Matching(NamedTuple):
     next: np.ndarray  # int32 an entry of a row, in the list of its node
     previous: np.ndarray  # int32
     root: np.ndarray  # int32 an entry of a tree
-    running: np.ndarray  # int64 an entry of a tree: weights of partners of its first node
+    running_weight: np.ndarray  # int64 an entry of a tree: weights of partners of its first node
     kind: np.ndarray  # int32 a node
     high: np.ndarray  # int64 a node
     low: np.ndarray  # int64 a node
     real: np.ndarray  # float64 a node
     tree: np.ndarray  # int32 a node: the entry of its tree
     parent: np.ndarray  # int32 a node
-    before: np.ndarray  # int32 a node: the child with smaller values
-    after: np.ndarray  # int32 a node: the child with greater values
+    lower_child: np.ndarray  # int32 a node: the child with smaller values
+    upper_child: np.ndarray  # int32 a node: the child with greater values
     smaller: np.ndarray  # int32 a node: the one before it in order
     greater: np.ndarray  # int32 a node: the one behind it in order
     head: np.ndarray  # int32 a node: its first row
     total: np.ndarray  # int64 a node: its rows
     pending: np.ndarray  # int64 a node: what it adds to the partners from here on, or whether it had one
-    free: np.ndarray  # int32, stack
-    touched: np.ndarray  # int32: nodes of the left that the event touched
+    free_nodes: np.ndarray  # int32, stack
+    touched_nodes: np.ndarray  # int32: nodes of the left that the event touched
     left_keys: np.ndarray  # int32: places of the key in rows of the left
     right_keys: np.ndarray  # int32
     more: np.ndarray  # int32: places in rows of the right
-    keyed: np.ndarray  # int32: the row of a tree
+    tree_row: np.ndarray  # int32: the row of a tree
     shape: np.ndarray  # int64[SHAPE]
 
 
@@ -117,7 +117,7 @@ def compare(matching, kind, high, low, real, node):
         if high != matching.high[node]:
             return _order(high, matching.high[node])
         if kind == EXACT:
-            return _order(low ^ _LEAST, matching.low[node] ^ _LEAST)
+            return _order(low ^ _SIGN_BIT, matching.low[node] ^ _SIGN_BIT)
         return _order(low, matching.low[node])
     if kind < _NUMBERS and other < _NUMBERS:
         another = matching.real[node]
@@ -198,8 +198,8 @@ def leftmost(matching, tree):
     """Return the node with the smallest value of a tree, or NONE."""
     node = np.int64(matching.root[tree])
     if node != NONE:
-        while matching.before[node] != NONE:
-            node = np.int64(matching.before[node])
+        while matching.lower_child[node] != NONE:
+            node = np.int64(matching.lower_child[node])
     return node
 
 
@@ -208,8 +208,8 @@ def rightmost(matching, tree):
     """Return the node with the greatest value of a tree, or NONE."""
     node = np.int64(matching.root[tree])
     if node != NONE:
-        while matching.after[node] != NONE:
-            node = np.int64(matching.after[node])
+        while matching.upper_child[node] != NONE:
+            node = np.int64(matching.upper_child[node])
     return node
 
 
@@ -226,10 +226,10 @@ def bound_of(matching, tree, sign, kind, high, low, real):
         else:
             is_before = comparison == 1 or comparison == NO_ORDER
         if is_before:
-            node = np.int64(matching.after[node])
+            node = np.int64(matching.upper_child[node])
         else:
             found = node
-            node = np.int64(matching.before[node])
+            node = np.int64(matching.lower_child[node])
     return found
 
 
@@ -273,24 +273,24 @@ def _raise(matching, node):
     """Exchange a node with its parent; the order stays."""
     parent = np.int64(matching.parent[node])
     above = np.int64(matching.parent[parent])
-    if matching.before[parent] == node:
-        child = np.int64(matching.after[node])
-        matching.before[parent] = child
-        matching.after[node] = parent
+    if matching.lower_child[parent] == node:
+        child = np.int64(matching.upper_child[node])
+        matching.lower_child[parent] = child
+        matching.upper_child[node] = parent
     else:
-        child = np.int64(matching.before[node])
-        matching.after[parent] = child
-        matching.before[node] = parent
+        child = np.int64(matching.lower_child[node])
+        matching.upper_child[parent] = child
+        matching.lower_child[node] = parent
     if child != NONE:
         matching.parent[child] = parent
     matching.parent[parent] = node
     matching.parent[node] = above
     if above == NONE:
         matching.root[matching.tree[node]] = node
-    elif matching.before[above] == parent:
-        matching.before[above] = node
+    elif matching.lower_child[above] == parent:
+        matching.lower_child[above] = node
     else:
-        matching.after[above] = node
+        matching.upper_child[above] = node
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -301,7 +301,7 @@ def find_value(matching, tree, kind, high, low, real):
         comparison = compare(matching, kind, high, low, real, node)
         if comparison == 0:
             break
-        node = np.int64(matching.before[node] if comparison < 0 else matching.after[node])
+        node = np.int64(matching.lower_child[node] if comparison < 0 else matching.upper_child[node])
     return node
 
 
@@ -311,7 +311,7 @@ def insert_value(bags, matching, tree, kind, high, low, real):
     shape = matching.shape
     if shape[FREE_NODES] > 0:
         shape[FREE_NODES] -= 1
-        node = np.int64(matching.free[shape[FREE_NODES]])
+        node = np.int64(matching.free_nodes[shape[FREE_NODES]])
     else:
         node = shape[NODES]
         shape[NODES] += 1
@@ -321,18 +321,18 @@ def insert_value(bags, matching, tree, kind, high, low, real):
         parent = other
         if compare(matching, kind, high, low, real, other) < 0:
             greater = other
-            other = np.int64(matching.before[other])
+            other = np.int64(matching.lower_child[other])
         else:
             smaller = other
-            other = np.int64(matching.after[other])
+            other = np.int64(matching.upper_child[other])
     matching.kind[node] = kind
     matching.high[node] = high
     matching.low[node] = low
     matching.real[node] = real
     matching.tree[node] = tree
     matching.parent[node] = parent
-    matching.before[node] = NONE
-    matching.after[node] = NONE
+    matching.lower_child[node] = NONE
+    matching.upper_child[node] = NONE
     matching.head[node] = NONE
     matching.total[node] = 0
     matching.smaller[node] = smaller
@@ -344,9 +344,9 @@ def insert_value(bags, matching, tree, kind, high, low, real):
     if parent == NONE:
         matching.root[tree] = node
     elif parent == greater:
-        matching.before[parent] = node
+        matching.lower_child[parent] = node
     else:
-        matching.after[parent] = node
+        matching.upper_child[parent] = node
     while matching.parent[node] != NONE and _rises(matching, node, np.int64(matching.parent[node])):
         _raise(matching, node)
     add(bags, TREE, bags.rows, tree * bags.fields[STRIDE], np.int64(1))
@@ -358,7 +358,7 @@ def delete_node(bags, matching, node):
     """Remove a node without rows."""
     shape, tree = matching.shape, np.int64(matching.tree[node])
     while True:
-        one, other = np.int64(matching.before[node]), np.int64(matching.after[node])
+        one, other = np.int64(matching.lower_child[node]), np.int64(matching.upper_child[node])
         if one == NONE and other == NONE:
             break
         if one == NONE or (other != NONE and _rises(matching, other, one)):
@@ -367,16 +367,16 @@ def delete_node(bags, matching, node):
     parent = np.int64(matching.parent[node])
     if parent == NONE:
         matching.root[tree] = NONE
-    elif matching.before[parent] == node:
-        matching.before[parent] = NONE
+    elif matching.lower_child[parent] == node:
+        matching.lower_child[parent] = NONE
     else:
-        matching.after[parent] = NONE
+        matching.upper_child[parent] = NONE
     smaller, greater = np.int64(matching.smaller[node]), np.int64(matching.greater[node])
     if smaller != NONE:
         matching.greater[smaller] = greater
     if greater != NONE:
         matching.smaller[greater] = smaller
     matching.kind[node] = NONE
-    matching.free[shape[FREE_NODES]] = node
+    matching.free_nodes[shape[FREE_NODES]] = node
     shape[FREE_NODES] += 1
     add(bags, TREE, bags.rows, tree * bags.fields[STRIDE], np.int64(-1))

@@ -23,13 +23,13 @@ _LARGER = 8
 class Way(NamedTuple):
     """The direction in which paths are followed: the automaton, the roots and the ends (None: all vertices).
 
-    `turned` if roots are the targets of answers.
+    `is_reversed` is true if roots are the targets of answers.
     """
 
     dfa: DFA
     roots: Collection[Vertex] | None
     ends: Collection[Vertex] | None
-    turned: bool
+    is_reversed: bool
 
 
 def way_of(query: Query) -> Way:
@@ -43,7 +43,7 @@ def way_of(query: Query) -> Way:
     forward = Way(query.dfa, query.sources, query.targets, False)
     if query.is_ordered or query.targets is None or (query.sources is not None and len(query.sources) <= len(query.targets)):
         return forward
-    dfa = _reversed(query.expression)
+    dfa = _reversed_automaton(query.expression)
     if dfa is None:
         return forward
     if len(dfa.accepting) > _LARGER * len(query.dfa.accepting):
@@ -54,7 +54,7 @@ def way_of(query: Query) -> Way:
 
 
 @lru_cache(maxsize=4096)
-def _reversed(expression: str) -> DFA | None:
+def _reversed_automaton(expression: str) -> DFA | None:
     """Return the automaton of the reversal, if there is one: thousands of queries may ask for that of one expression."""
     try:
         return automaton_of(str(reversal(parse(expression))))

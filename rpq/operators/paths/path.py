@@ -137,7 +137,7 @@ def paths_of(
     ends[1:] = delta.path_ends[added]
     steps = np.empty(int(ends[-1]), np.int64)
     visited = np.empty(len(added) + len(steps), np.int64)
-    _follow(delta.pairs[added], delta.paths, ends, delta.turned, edges.source, edges.target, visited, steps)
+    _follow(delta.pairs[added], delta.paths, ends, delta.is_reversed, edges.source, edges.target, visited, steps)
     ids, place = np.unique(visited, return_inverse=True)
     names = vertices.names_of(ids).to_pylist()
     names = [encode_basestring(name) for name in names] if vertices.kind == "string" else [str(name) for name in names]
@@ -173,19 +173,19 @@ def _words(place: np.ndarray, texts: list[str]) -> Words:
 
 
 @njit(cache=True, nogil=True)
-def _follow(pairs, paths, ends, turned, source, target, visited, steps):
+def _follow(pairs, paths, ends, is_reversed, source, target, visited, steps):
     """Write the vertices and the steps (edge << 1 | against) of paths, first to last.
 
-    In `paths` the last step from the root is first: where pairs are turned, that is the first step of the path, taken the
+    In `paths` the last step from the root is first: if pairs are reversed, that is the first step of the path, taken the
     other way.
     """
     at = np.int64(0)
     step = np.int64(0)
     for row in range(len(pairs)):
-        visited[at] = pairs[row] & LOW_HALF if turned else pairs[row] >> 32
+        visited[at] = pairs[row] & LOW_HALF if is_reversed else pairs[row] >> 32
         at += 1
         for count in range(ends[row + 1] - ends[row]):
-            taken = paths[ends[row] + count] ^ 1 if turned else paths[ends[row + 1] - 1 - count]
+            taken = paths[ends[row] + count] ^ 1 if is_reversed else paths[ends[row + 1] - 1 - count]
             edge, against = taken >> 1, taken & 1
             visited[at] = source[edge] if against else target[edge]
             steps[step] = taken

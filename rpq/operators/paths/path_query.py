@@ -201,10 +201,10 @@ class PathQuery(RunningQuery):
     def reads(self, labels: np.ndarray) -> np.ndarray:
         return self._trees.reads(labels)
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         if isinstance(self.term_texts, LengthTexts):
             self.term_texts.vertices = vertices
-        self._trees.admit(self._reader, vertices, fresh, graph)
+        self._trees.admit(self._reader, vertices, new_ids, graph)
 
     def count_from(self, numbers: Sequence[int]) -> None:
         self._trees.count_from(numbers[0])
@@ -225,10 +225,11 @@ class PathQuery(RunningQuery):
         return [self.indexes[0].slides(edges)]
 
     def answers(self) -> list[IdRows]:
+        is_reversed = self._way.is_reversed
         if self.question.has_length:
             found = [(index.answers(), _with_lengths(index)) for index in self.indexes]
-            return [rows_with_lengths(pairs, index.lengths_of(pairs), turned=self._way.turned) for pairs, index in found]
-        return [rows_of_pairs(pairs, turned=self._way.turned) for pairs in self._trees.answers(self._reader)]
+            return [rows_with_lengths(pairs, index.lengths_of(pairs), is_reversed=is_reversed) for pairs, index in found]
+        return [rows_of_pairs(pairs, is_reversed=is_reversed) for pairs in self._trees.answers(self._reader)]
 
     def rows(self) -> np.ndarray:
         return self._trees.rows(self._reader)
@@ -253,7 +254,7 @@ class PathQuery(RunningQuery):
         return PathExplanation(
             query=self.question,
             states=len(self._way.dfa.accepting),
-            followed_from="targets" if self._way.turned else "sources",
+            followed_from="targets" if self._way.is_reversed else "sources",
             roots=None if roots is None else len(roots),
             shared_with=len(self._trees.readers) - 1,
             trees=self._trees.count_trees(),
@@ -263,7 +264,7 @@ class PathQuery(RunningQuery):
     def witness(self, answer: tuple[int, ...], graph: PresentGraph) -> Path | None:
         edges, vertices, labels, values = graph
         source, target = answer[:2]
-        root, end = (target, source) if self._way.turned else (source, target)
+        root, end = (target, source) if self._way.is_reversed else (source, target)
         if not self._trees.joins(self._reader, root, end):
             return None
         for index in self.indexes:
@@ -279,7 +280,7 @@ class PathQuery(RunningQuery):
                 continue
             steps = index.witness(root, end, edges)
             if steps is not None:
-                if self._way.turned:  # last to first, and each taken the other way
+                if self._way.is_reversed:  # last to first, and each taken the other way
                     steps = steps[::-1] ^ 1
                 in_window = index.slides(steps >> 1) > index.current
                 return path_of(source, steps, edges, vertices, labels, values, in_window=in_window)
@@ -362,7 +363,7 @@ class PathQuery(RunningQuery):
         if len(self.set_aside()) < len(aside):
             raise Damage("a root is set aside that meets no conflict")
         outcomes = np.array([counters[name] for name in OUTCOMES], np.int64)
-        self._reader.counted_before = self._trees.outcome_counts() - outcomes
+        self._reader.counts_before = self._trees.outcome_counts() - outcomes
         self._reader.latency_before = self._trees.latency() - latency
         self._trees.set_rows(self._reader, [counters[name] for name in _ROWS])
         for i, index in enumerate(self.indexes):
@@ -372,7 +373,7 @@ class PathQuery(RunningQuery):
 
     def _counts(self) -> list[int]:
         """Return the counts of the outcomes of tuples since the query was registered, in the order of `OUTCOMES`."""
-        counts: list[int] = (self._trees.outcome_counts() - self._reader.counted_before).tolist()
+        counts: list[int] = (self._trees.outcome_counts() - self._reader.counts_before).tolist()
         return counts
 
     def _latency(self) -> np.ndarray:

@@ -50,7 +50,7 @@ def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
         return None  # in doubt
     ends = None if way.ends is None else frozenset(way.ends)
     numbered = query.label_set if query.window.kind == "count" else None
-    return words_of(way.dfa), way.turned, query.window, query.semantics, query.paths, ends, numbered
+    return words_of(way.dfa), way.is_reversed, query.window, query.semantics, query.paths, ends, numbered
 
 
 def words_of(dfa: DFA) -> Hashable:
@@ -72,8 +72,8 @@ class Reader:
     """Its number among the readers of these trees."""
     roots: Collection[Vertex] | None
     guard: Guard
-    counted_before: np.ndarray
-    """The counts of the trees when the query came, in the order of `Outcome`."""
+    counts_before: np.ndarray
+    """The counts of the trees when the query was registered, in the order of `Outcome`."""
     latency_before: np.ndarray
     to_load: list[np.ndarray] = field(default_factory=list)
     """The roots whose trees each index has to have when the query is loaded."""
@@ -131,7 +131,7 @@ class PathTrees:
     needs_room = True
 
     def __init__(self, query: Query, way: Way, resources: Resources) -> None:
-        self.turned = way.turned
+        self.is_reversed = way.is_reversed
         self.window = query.window
         self._ends = way.ends
         self._compiled = CompiledExpression(way.dfa, closes=query.paths == "simple_cycle")
@@ -158,7 +158,7 @@ class PathTrees:
         self._unread_trees = 0  # roots without a reader whose trees still exist
         self._met_vertices: np.ndarray | None = None
         self._numbers: Mapping[str, int] | None = None
-        self._unnumbered: dict[int, Reader] = {}  # by place: those whose numbers are not known
+        self._unnumbered_readers: dict[int, Reader] = {}  # by place: those whose numbers are not known
         self._current_size: _IndexSize | None = None
         self._latency_copy: tuple[bytes, np.ndarray] | None = None
         self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
@@ -180,9 +180,9 @@ class PathTrees:
         if query.has_length:
             from rpq.operators.paths.lengths.length_index import length_index_over  # as do its own
 
-            return length_index_over(query.window, self.program, turned=self.turned, **options)
+            return length_index_over(query.window, self.program, is_reversed=self.is_reversed, **options)
         judge = judge_for(query, self.program, room=resources.capacity)
-        return index_over(query.window, self.program, judge=judge, turned=self.turned, **options)
+        return index_over(query.window, self.program, judge=judge, is_reversed=self.is_reversed, **options)
 
     # --- who reads them --------------------------------------------------------------------------------------
 
@@ -208,11 +208,11 @@ class PathTrees:
             place=place,
             roots=roots,
             guard=guard,
-            counted_before=self.outcome_counts(),
+            counts_before=self.outcome_counts(),
             latency_before=self.latency(),
         )
         self.readers[place] = reader
-        self._unnumbered[place] = reader
+        self._unnumbered_readers[place] = reader
         if roots is None:
             self._whole.append(reader)
         else:
@@ -227,7 +227,7 @@ class PathTrees:
         """
         del self.readers[reader.place]
         self._waiting.pop(reader.place, None)
-        self._unnumbered.pop(reader.place, None)
+        self._unnumbered_readers.pop(reader.place, None)
         if not self.readers:
             return
         self._rows[reader.place] = 0
@@ -277,21 +277,21 @@ class PathTrees:
         relevant: np.ndarray = (self._forward[labels] >= 0) | (self._inverse[labels] >= 0)
         return relevant[:, None]
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
+        """Make room for the ids of the dictionary and the graph; `new_ids` are those of new names."""
         self._grow_arrays(vertices.count)
-        self._meet(vertices, fresh)
+        self._meet(vertices, new_ids)
         self._announce_capacity(graph)
 
-    def admit(self, reader: Reader, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+    def admit(self, reader: Reader, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room like `make_room` for a query that was added; `load` makes the trees that it lacks."""
         self._grow_arrays(vertices.count)
         if not self.is_loaded:
-            if fresh is not self._met_vertices:  # it is the same for all that come in one step
-                self._met_vertices = fresh
-                self._meet(vertices, fresh)
+            if new_ids is not self._met_vertices:  # it is the same for all that come in one step
+                self._met_vertices = new_ids
+                self._meet(vertices, new_ids)
         elif reader.roots is None:
-            reader.to_load = self._owned_vertices(vertices, fresh)
+            reader.to_load = self._owned_vertices(vertices, new_ids)
         else:
             for name in reader.roots:
                 if (root := vertices.id_of(name)) >= 0:
@@ -316,19 +316,19 @@ class PathTrees:
         for index, flags in zip(self.indexes, self._is_root, strict=True):
             index.make_room(len(self._is_end), graph.capacity, flags, self._is_end)
 
-    def _meet(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
+    def _meet(self, vertices: VertexDictionary, new_ids: np.ndarray) -> None:
         """Note which of the vertices that come are roots or ends of queries."""
-        if not len(fresh):
+        if not len(new_ids):
             return
         if self._named_roots or not self._whole or not self._division.is_whole:
-            self._named_roots.forget(fresh)
-            for flags, owned in zip(self._is_root, self._division.ownership(vertices.hashes(fresh)), strict=True):
-                flags[fresh] = owned & bool(self._whole)
-            roots = self._named_roots.meet(vertices, fresh)
+            self._named_roots.forget(new_ids)
+            for flags, owned in zip(self._is_root, self._division.ownership(vertices.hashes(new_ids)), strict=True):
+                flags[new_ids] = owned & bool(self._whole)
+            roots = self._named_roots.meet(vertices, new_ids)
             for flags, owned in zip(self._is_root, self._division.ownership(vertices.hashes(roots)), strict=True):
                 flags[roots] = owned
         if self._ends is not None:
-            self._is_end[fresh] = find_named(vertices, fresh, self._ends)
+            self._is_end[new_ids] = find_named(vertices, new_ids, self._ends)
 
     # --- existing windows ------------------------------------------------------------------------------------
 
@@ -355,7 +355,7 @@ class PathTrees:
             if quiet and chunk is not None:
                 self._refuse_other_edges(chunk, slides)
             found = [
-                self._grown(index, reader, flags, roots)
+                self._grow_trees(index, reader, flags, roots)
                 for index, flags, roots in zip(self.indexes, self._is_root, reader.to_load, strict=False)
             ]
             reader.to_load = []
@@ -386,7 +386,7 @@ class PathTrees:
         event = {"times": np.array([time]), "kinds": np.array([1], np.int8), "orders": np.array([1])}
         return [self._delta(pairs, np.array([len(pairs)]), **event)]
 
-    def _grown(self, index: DeltaIndex, reader: Reader, flags: np.ndarray, roots: np.ndarray) -> np.ndarray:
+    def _grow_trees(self, index: DeltaIndex, reader: Reader, flags: np.ndarray, roots: np.ndarray) -> np.ndarray:
         """Make the trees of a query's roots that an index lacks. Return the pairs of these roots."""
         has_tree = flags[roots] > 0
         lacking = roots[~has_tree]
@@ -440,14 +440,14 @@ class PathTrees:
 
     def _learn_numbers(self, numbers: Mapping[str, int]) -> None:
         if numbers is not self._numbers:
-            self._numbers, self._unnumbered = numbers, {**self.readers}
-        for place, reader in self._unnumbered.items():
+            self._numbers, self._unnumbered_readers = numbers, {**self.readers}
+        for place, reader in self._unnumbered_readers.items():
             self._number_of[place] = numbers[reader.name]
-        self._unnumbered.clear()
+        self._unnumbered_readers.clear()
 
     def _delta(self, pairs: np.ndarray, ends: np.ndarray, **events: np.ndarray) -> PathDelta:
         nothing = np.zeros(0, np.int64)
-        return PathDelta(pairs=pairs, ends=ends, paths=nothing, path_ends=nothing, turned=self.turned, **events)
+        return PathDelta(pairs=pairs, ends=ends, paths=nothing, path_ends=nothing, is_reversed=self.is_reversed, **events)
 
     def answers(self, reader: Reader) -> list[np.ndarray]:
         """Return the pairs that answer a query now, of each index."""

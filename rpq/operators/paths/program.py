@@ -106,10 +106,10 @@ def _flatten(table: np.ndarray, accepting: np.ndarray, *, closes: bool) -> Progr
     if closes:
         leaves.append([])
         accepts = np.append(accepts, np.uint8(1))
-    step_first, step_source, step_target = _ragged(steps)
-    leave_first, leave_class, leave_target = _ragged(leaves)
-    enter_first, enter_class, enter_source = _ragged(enters)
-    later_first, later_state, _ = _ragged([[(int(t), 0) for t in np.flatnonzero(row)] for row in conflicts])
+    step_first, step_source, step_target = _flatten_pairs(steps)
+    leave_first, leave_class, leave_target = _flatten_pairs(leaves)
+    enter_first, enter_class, enter_source = _flatten_pairs(enters)
+    later_first, later_state, _ = _flatten_pairs([[(int(t), 0) for t in np.flatnonzero(row)] for row in conflicts])
     return Program(
         sizes=np.array([classes, states + closes, accepts.sum(), states if closes else -1], np.int64),
         step_first=step_first,
@@ -165,7 +165,7 @@ def _conflicts(table: np.ndarray, accepting: np.ndarray, count: int) -> tuple[np
     return padded, np.cumsum(first, dtype=np.int32), np.nonzero(earlier)[1].astype(np.int32)
 
 
-def _ragged(lists: list[list[tuple[int, int]]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _flatten_pairs(lists: list[list[tuple[int, int]]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return lists of pairs as (first, left, right): list i is first[i] : first[i + 1] of the two."""
     first = np.zeros(len(lists) + 1, np.int32)
     np.cumsum([len(pairs) for pairs in lists], out=first[1:])

@@ -235,17 +235,17 @@ class NamedRoots:
                 left += 1
         return left
 
-    def meet(self, vertices: VertexDictionary, fresh: np.ndarray) -> np.ndarray:
-        """Note which of the vertices that come are roots, and return these (int64). O(the fewer of the two)."""
-        if len(fresh) < len(self._of_name):
-            names = vertices.names_of(fresh).to_pylist()
-            met = [(root, name) for root, name in zip(fresh.tolist(), names, strict=True) if name in self._of_name]
+    def meet(self, vertices: VertexDictionary, new_ids: np.ndarray) -> np.ndarray:
+        """Note which of the vertices `new_ids` are roots. Return these (int64). O(the fewer of the two)."""
+        if len(new_ids) < len(self._of_name):
+            names = vertices.names_of(new_ids).to_pylist()
+            new_roots = [(root, name) for root, name in zip(new_ids.tolist(), names, strict=True) if name in self._of_name]
         else:
             ids = [(vertices.id_of(name), name) for name in self._of_name]
-            met = [(root, name) for root, name in ids if root >= 0 and root not in self._name_of]
-        for root, name in met:
+            new_roots = [(root, name) for root, name in ids if root >= 0 and root not in self._name_of]
+        for root, name in new_roots:
             self._name(root, name)
-        return np.array([root for root, _ in met], np.int64)
+        return np.array([root for root, _ in new_roots], np.int64)
 
     def meet_one(self, root: int, name: Vertex) -> None:
         """Note that a vertex is a root, by this name."""

@@ -54,7 +54,10 @@ class Chain(NamedTuple):
 
     def backwards(self) -> Self:
         """Return the chain walked from its object to its subject. Raises `SizeError`."""
-        links = [Link(place, automata.reversal(walked), not turned) for place, walked, turned in reversed(self.links)]
+        links = [
+            Link(place, automata.reversal(expression), not is_backwards)
+            for place, expression, is_backwards in reversed(self.links)
+        ]
         atom = Atom(self.atom.object, automata.reversal(self.atom.expression), self.atom.subject)
         return self._replace(atom=atom, links=tuple(links))
 

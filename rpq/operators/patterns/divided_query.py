@@ -66,15 +66,15 @@ def divide(edges: Sequence[MeaningEdge], columns: Sequence[str], *, by_pairs: bo
 
 def _distance(edges: Sequence[MeaningEdge], variable: str) -> int:
     """Return the sum over all edges of the number of joins between the edge and one with the variable."""
-    reached: set[object] = {variable}
-    waiting = [{term for term in (source, target) if isinstance(term, str)} for source, _, target in edges]
+    reached_terms: set[object] = {variable}
+    remaining = [{term for term in (source, target) if isinstance(term, str)} for source, _, target in edges]
     total = steps = 0
-    while waiting:
-        met = [terms for terms in waiting if terms & reached]
-        assert met, "the edges are not connected"
-        total += steps * len(met)
-        waiting = [terms for terms in waiting if not terms & reached]
-        reached = reached.union(*met)
+    while remaining:
+        reached_edges = [terms for terms in remaining if terms & reached_terms]
+        assert reached_edges, "the edges are not connected"
+        total += steps * len(reached_edges)
+        remaining = [terms for terms in remaining if not terms & reached_terms]
+        reached_terms = reached_terms.union(*reached_edges)
         steps += 1
     return total
 
@@ -124,9 +124,9 @@ class DividedQuery(RunningQuery):
     def reads(self, labels: np.ndarray) -> np.ndarray:
         return self.first.reads(labels)
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         for lane in self.lanes:
-            lane.make_room(vertices, fresh, graph)
+            lane.make_room(vertices, new_ids, graph)
         self.vertex_room = min(lane.vertex_room for lane in self.lanes)
 
     def count_from(self, numbers: Sequence[int]) -> None:

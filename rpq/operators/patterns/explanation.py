@@ -472,9 +472,9 @@ def explain_running(
 
     def relation(name: str, atoms: tuple[int, ...]) -> ExplainedRelation:
         content = of_atoms[atoms[0] - 1] if of_atoms else contents.get(name)
-        return ExplainedRelation(name=name, atoms=atoms) if content is None else measured(name, atoms, content)
+        return ExplainedRelation(name=name, atoms=atoms) if content is None else explained_relation(name, atoms, content)
 
-    def measured(name: str, atoms: tuple[int, ...], content: Content | PathContent) -> ExplainedRelation:
+    def explained_relation(name: str, atoms: tuple[int, ...], content: Content | PathContent) -> ExplainedRelation:
         others = tuple(
             other for other, member in host.members.items() if other != question.name and content in member.contents
         )
@@ -495,7 +495,7 @@ def explain_running(
         meanings=[_meaning(host, meaning, parts, names) for meaning, parts in meanings],
         relation=relation,
         more_relations=[] if of_atoms else [
-            measured(name, (), content) for name, content in contents.items() if name not in read_by_atoms
+            explained_relation(name, (), content) for name, content in contents.items() if name not in read_by_atoms
         ],
     )
 

@@ -53,7 +53,7 @@ class PathRead(NamedTuple):
 
     expression: str
     roots: Roots
-    turned: bool = False
+    is_reversed: bool = False
     """True if it is read from the object of its atom to the subject."""
     order: TimeOrder | None = None
     """The order in time of the edges of the paths."""
@@ -126,14 +126,14 @@ def _path(atom: Atom, edges: Sequence[DirectedAtom]) -> DirectedAtom:
         return DirectedAtom(atom.subject, PathRead(str(expression), begin, order=atom.order), atom.object)
     forward = DirectedAtom(atom.subject, PathRead(str(expression), begin), atom.object)
     roots = _roots(atom.object, edges)
-    if _fewness(forward.reads.roots) >= _fewness(roots):  # type: ignore[union-attr]
+    if _selectivity(forward.reads.roots) >= _selectivity(roots):  # type: ignore[union-attr]
         return forward
     try:
         reversal = str(automata.reversal(expression))
         automaton_of(reversal)
     except (SizeError, ExpressionError):  # the reversal is nested too deep, or its automaton is much larger
         return forward
-    return DirectedAtom(atom.object, PathRead(reversal, roots, turned=True), atom.subject)
+    return DirectedAtom(atom.object, PathRead(reversal, roots, is_reversed=True), atom.subject)
 
 
 def _roots(term: Term, edges: Sequence[DirectedAtom]) -> Roots:
@@ -160,7 +160,7 @@ def _bound_roots(term: Term, edges: Sequence[DirectedAtom], expression: Expressi
     return None
 
 
-def _fewness(roots: Roots) -> int:
+def _selectivity(roots: Roots) -> int:
     if roots is None or (isinstance(roots, Neighbours) and roots.names is None):
         return 0
     return 1 if isinstance(roots, Neighbours) else 2
@@ -213,10 +213,10 @@ class Meaning(NamedTuple):
     def atoms(self, relation_of: Callable[[MeaningEdge], int], id_of: Callable[[str], int]) -> list[PlanAtom]:
         """Return the atoms, with relations and vertices as numbers."""
 
-        def known(term: str | NamedVertex) -> str | int:
+        def plan_term(term: str | NamedVertex) -> str | int:
             return id_of(term.name) if isinstance(term, NamedVertex) else term
 
-        return [PlanAtom(known(edge[0]), relation_of(edge), known(edge[2])) for edge in self.edges]
+        return [PlanAtom(plan_term(edge[0]), relation_of(edge), plan_term(edge[2])) for edge in self.edges]
 
 
 def name_of_read(reads: LabelSymbol | PathRead) -> str:

@@ -60,8 +60,8 @@ class Member(Protocol):
     def leave_changed(self) -> None:
         """Leave the parts whose constants have other ids now, before any query joins them again: equal parts are shared."""
 
-    def resolve(self, *, fresh: Container[str] = ()) -> None:
-        """Link plans whose constants have ids now, and unlink others. Constants that are `fresh` have no edges yet."""
+    def resolve(self, *, new_names: Container[str] = ()) -> None:
+        """Link plans whose constants have ids now, and unlink others. Those with `new_names` have no edges yet."""
 
     def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
         """Return the rows that follow from changes of its parts.
@@ -98,7 +98,7 @@ class PatternHost:
         """The queries whose answer changes with the time of the report."""
         self.chunk_times = self._times = np.zeros(0, np.int64)
         """The timestamps of the last chunk, whose rows are still to be returned."""
-        self._undivided: dict[int, Callable[[], None]] = {}  # parts that threads may divide, and the function that does
+        self._undivided_parts: dict[int, Callable[[], None]] = {}  # parts that threads may divide, and how
         self.tuples = 0
         """The number of applied tuples."""
         self.is_delete = np.zeros(0, np.uint8)
@@ -124,8 +124,8 @@ class PatternHost:
         self._memberships: dict[Hashable, WindowMembership] = {} if lead is None else lead._memberships
         self._graph: SnapshotGraph | None = None
         self._vertices: VertexDictionary | None = None
-        self._delivered = DeliveredRows()
-        self._sink = self._delivered
+        self._delivered_rows = DeliveredRows()
+        self._sink = self._delivered_rows
         self._live = LivePatterns(
             self.store,
             self.tables,
@@ -280,12 +280,12 @@ class PatternHost:
 
     def divide_if_worth_it(self, part: int, divide: Callable[[], None]) -> None:
         """Call `divide` between chunks once a part has caused so much work that threads should divide it."""
-        self._undivided[part] = divide
+        self._undivided_parts[part] = divide
 
     def review(self) -> None:
         """Divide parts that cause much work; to be called between chunks. O(parts that may be divided)."""
-        for part in [part for part in self._undivided if self._live.choice.rows_a_change(part) >= WORTH_DIVIDING]:
-            divide = self._undivided.pop(part)
+        for part in [part for part in self._undivided_parts if self._live.choice.rows_a_change(part) >= WORTH_DIVIDING]:
+            divide = self._undivided_parts.pop(part)
             if self._holders[part] == 1:
                 divide()
 
@@ -350,7 +350,7 @@ class PatternHost:
         if self._holders[number]:
             return
         self.tables.remove(number)
-        self._undivided.pop(number, None)
+        self._undivided_parts.pop(number, None)
         del self._parts[number], self._holders[number], self._cells[number]
         key = self._keys.pop(number)
         if self._equal_parts.get(key) == number:
@@ -406,7 +406,7 @@ class PatternHost:
     def _take(self, live: LivePatterns) -> None:
         """Store the delivered rows. Raises `RowLimitError` where one event has brought too many rows already."""
         output = live.output
-        is_of_stream = self._sink is self._delivered
+        is_of_stream = self._sink is self._delivered_rows
         # Only the values of rows determine which of them belong to a share.
         only_counts = is_of_stream and self._counts_only and self.is_whole
         some = self._other_parts if only_counts and len(self._other_parts) < len(self._parts) else None
@@ -415,7 +415,7 @@ class PatternHost:
             if self._most_answers is not None and self._sink.row_count > self._most_answers:
                 raise _EnoughError
             return
-        self._most_rows += output.state.values + output.state.overwritten
+        self._most_rows += output.state.values + output.state.overwritten_values
         if self._rows.limit is not None and self._most_rows > self._rows.limit and self._is_by_tuple:
             last = output.state.runs - 1
             self._count_event(output.runs["order"].item(last), output.runs["time"].item(last))
@@ -424,7 +424,7 @@ class PatternHost:
         """Count the rows that the last event has brought so far. Raises `RowLimitError` where they are too many."""
         assert self._rows.limit is not None
         select = None if self.is_whole else lambda part, rows: self.are_own(rows, self._cells[part])
-        counts = self._delivered.rows_of_event(order, time, select)
+        counts = self._delivered_rows.rows_of_event(order, time, select)
         reported = {part: rows for part, rows in counts.items() if part in self._result_parts}
         self._most_rows = max(reported.values(), default=0)
         if self._most_rows > self._rows.limit:
@@ -460,12 +460,12 @@ class PatternHost:
             lane.relations.set_labels(labels, names)
             lane.paths.set_labels(labels, names)
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Make room for the ids of the dictionary and the graph, in all lanes; `fresh` ids are those of new names."""
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
+        """Make room for the ids of the dictionary and the graph, in all lanes; `new_ids` are those of new names."""
         for grow in self.growth(vertices.count):
             grow()
         for lane in self.lanes:
-            lane._make_own_room(vertices, fresh, graph)
+            lane._make_own_room(vertices, new_ids, graph)
         self.vertex_room = min([lane._own_room for lane in self._lanes_at_work])
         for membership in self._memberships.values():
             membership.make_room(graph.capacity)
@@ -487,22 +487,22 @@ class PatternHost:
         self.store.make_room_for_vertices(count)
         self._own_room = self.store.relations.state.vertices
 
-    def _make_own_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+    def _make_own_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         self._graph, self._vertices = graph, vertices
-        if not self.is_whole and len(fresh):
+        if not self.is_whole and len(new_ids):
             if more := self._own_room - len(self._hashes):
                 self._hashes = np.concatenate([self._hashes, np.zeros(more, np.uint64)])
-            self._hashes[fresh] = vertices.hashes(fresh)
-        changed, without_edges, bound = self.constants.update(vertices, fresh)
-        if bound:
-            for constant, vertex in bound.items():
+            self._hashes[new_ids] = vertices.hashes(new_ids)
+        changed, new_names, vertex_of_constant = self.constants.update(vertices, new_ids)
+        if vertex_of_constant:
+            for constant, vertex in vertex_of_constant.items():
                 self.tables.bind(constant, vertex)
             for name in changed:
                 self.members[name].leave_changed()
             for name in sorted(changed):
-                self.members[name].resolve(fresh=without_edges)
+                self.members[name].resolve(new_names=new_names)
                 self._changed_members.add(name)
-        self.paths.make_room(self._own_room, graph, changed=changed, fresh=fresh)
+        self.paths.make_room(self._own_room, graph, changed=changed, new_ids=new_ids)
 
     @property
     def needs_edge_ids(self) -> bool:
@@ -511,7 +511,7 @@ class PatternHost:
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk (and of its view); `deltas` returns the rows. Raises `LimitError`."""
-        self._delivered.clear()
+        self._delivered_rows.clear()
         self._times = chunk.timestamp
         self._most_rows = self._granted_bytes = 0
         self._is_by_tuple, self._counts_only = details.first is None, details.counts_only
@@ -523,11 +523,11 @@ class PatternHost:
         most = self._unread_values
         if self.paths:
             changes, failure, place = self.paths.apply(chunk, tuples, edges, details)
-            self._live.apply_view(both, place, changes._replace(spent=self.paths.spent[:place]), most_overwritten=most)
+            self._live.apply_view(both, place, changes._replace(ticks=self.paths.ticks[:place]), overwrite_limit=most)
             if failure is not None:
                 raise failure
         else:
-            self._live.apply_view(both, count, most_overwritten=most)
+            self._live.apply_view(both, count, overwrite_limit=most)
         if details.has_edge_ids and self.thread == 0:
             self.judge(tuples, details, count)
         self.tuples += count
@@ -558,7 +558,7 @@ class PatternHost:
             changes, failure, place = self.paths.apply(chunk, tuples, edges, NO_DETAILS)
             if failure is not None:
                 raise failure
-            changes = changes._replace(spent=self.paths.spent[:place])
+            changes = changes._replace(ticks=self.paths.ticks[:place])
         self._collect_separately(lambda: self._live.apply_view(tuples, place, changes))
         for array, copied in zip(counts, before, strict=True):
             array[:] = copied
@@ -568,7 +568,7 @@ class PatternHost:
     @property
     def has_rows(self) -> bool:
         """True if the last chunk changed rows of parts, or moved the time that a query reads."""
-        return bool(len(self._delivered)) or bool(self.readers_of_report_time)
+        return bool(len(self._delivered_rows)) or bool(self.readers_of_report_time)
 
     def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:
         """Return the rows of the last chunk by the number of the query, only those `before` a tuple of it if given.
@@ -576,8 +576,8 @@ class PatternHost:
         To be called once a chunk.
         """
         self.chunk_times = self._times if before is None else self._times[:before]
-        deltas = self._deltas_of(self._delivered, before=before, timed=self.readers_of_report_time)
-        self._delivered.clear()
+        deltas = self._deltas_of(self._delivered_rows, before=before, timed=self.readers_of_report_time)
+        self._delivered_rows.clear()
         return sorted(((numbers[name], delta) for name, delta in deltas), key=itemgetter(0))
 
     def is_silent(self, orders: np.ndarray) -> np.ndarray:
@@ -599,7 +599,7 @@ class PatternHost:
         parts_of: dict[str, dict[Place, Delta]] = {name: {} for name in timed}
         changed = delivered.by_part()
         if before is not None:
-            changed = {number: rows.before(2 * before) for number, rows in changed.items()}
+            changed = {number: rows.events_before(2 * before) for number, rows in changed.items()}
         for number, rows in changed.items():
             for name, place in self._parts[number]:
                 parts_of.setdefault(name, {})[place] = rows
@@ -611,7 +611,7 @@ class PatternHost:
 
     def advance(self, time: int) -> None:
         """Move the stream time without a tuple; `deltas` returns the rows. Raises `LimitError`."""
-        self._delivered.clear()
+        self._delivered_rows.clear()
         self._times = np.array([time])
         self._most_rows = self._granted_bytes = 0
         self._is_by_tuple, self._counts_only, self.first = True, False, None
@@ -631,7 +631,8 @@ class PatternHost:
     @property
     def nbytes(self) -> int:
         """The size in memory, in bytes."""
-        shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._delivered.nbytes + self._hashes.nbytes
+        shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._hashes.nbytes
+        shared += self._delivered_rows.nbytes
         of_paths = self.paths.nbytes + sum(membership.nbytes for membership in self._own_memberships)
         return shared + of_paths + self._bytes_of_members()
 
@@ -661,7 +662,7 @@ class PatternHost:
 
         `need` is the code that a kernel returned.
         """
-        delivered, piece = self._delivered.nbytes, self._live.nbytes
+        delivered, piece = self._delivered_rows.nbytes, self._live.nbytes
         if need == tables.NEED_OUTPUT and delivered + piece <= self._granted_bytes:
             return  # adding up the memory in use takes as long as some thousand rows
         size = self.nbytes

@@ -69,12 +69,13 @@ class RunningPattern(HostedQuery):
 
     def __init__(self, question: PatternQuery, resources: Resources, *, divided_by: str | None = None) -> None:
         super().__init__(question, resources)
-        self._joined = question.joined_pattern
+        self._joined_pattern = question.joined_pattern
         self.divided_by = divided_by
-        self.is_divided = bool(self._joined.pattern.constants) or resources.share.total > 1
+        self.is_divided = bool(self._joined_pattern.pattern.constants) or resources.share.total > 1
         # A join of edges alone needs no index, and holds no more than the edges.
-        has_paths = bool(self._joined.pattern.path_expressions)
-        self._chains = chains_to_evaluate(self._joined) if has_paths else single_atom_chains(self._joined.pattern.atoms)
+        pattern = self._joined_pattern.pattern
+        has_paths = bool(pattern.path_expressions)
+        self._chains = chains_to_evaluate(self._joined_pattern) if has_paths else single_atom_chains(pattern.atoms)
         atoms = direct_atoms([chain.atom for chain in self._chains])
         self._has_paths = any(isinstance(atom.reads, PathRead) for atom in atoms)
         self._meanings = meanings_of(atoms, isomorphism=self._is_isomorphism)
@@ -86,10 +87,10 @@ class RunningPattern(HostedQuery):
         self._repeats = False  # whether two bindings may give the same row
         self._is_direct = self._rows_are_those_of_its_part()
         self._solutions = Solutions(
-            select=[variable(name) for name in self._joined.columns],
+            select=[variable(name) for name in self._joined_pattern.columns],
             meanings=len(self._meanings),
-            most_parts=len(self._joined.pattern.atoms),
-            distinct=self._joined.distinct,
+            most_parts=len(self._joined_pattern.pattern.atoms),
+            distinct=self._joined_pattern.distinct,
             isomorphism=self._is_isomorphism,
         )
         self._ids: dict[int, dict[str, int | None]] = {}  # meaning to the ids of its constants, as its plans have them
@@ -97,7 +98,7 @@ class RunningPattern(HostedQuery):
         self._joined_meanings: set[int] = set()  # meanings whose parts deliver rows to it
         self._most_rows = resources.rows.limit if question.report == "change" and self.reports_joins else None
         self._relations = ReadRelations(
-            self._joined,
+            self._joined_pattern,
             atoms,
             self._host,
             origin=self._origin,
@@ -116,24 +117,24 @@ class RunningPattern(HostedQuery):
 
     @property
     def _is_isomorphism(self) -> bool:
-        return self._joined.matching == "isomorphism"
+        return self._joined_pattern.matching == "isomorphism"
 
     def _rows_are_those_of_its_part(self) -> bool:
         if len(self._meanings) != 1:
             return False
-        if self._joined.distinct and not self._meanings[0].is_covered_by(self._joined.columns):
+        if self._joined_pattern.distinct and not self._meanings[0].is_covered_by(self._joined_pattern.columns):
             return False
         numbers: dict[LabelSymbol | PathRead, int] = {}
         atoms = self._meanings[0].atoms(lambda edge: numbers.setdefault(edge[1], len(numbers)), self._names.index)
         if not is_one_part(atoms):
             return False
         named = {term for atom in atoms for term in (atom.source, atom.target) if isinstance(term, str)}
-        self._repeats = len(named) > len(self._joined.columns)
+        self._repeats = len(named) > len(self._joined_pattern.columns)
         return True
 
     def _plan(self, meaning: Meaning, id_of: Callable[[str], int]) -> Plan:
         atoms = meaning.atoms(self._relations.relation_of, id_of)
-        select = [variable(name) for name in self._joined.columns]
+        select = [variable(name) for name in self._joined_pattern.columns]
         plan = plan_pattern(atoms, select=select, isomorphism=self._is_isomorphism)
         if self._is_isomorphism and len(plan.parts) > 1:
             # Variables of different parts are compared where their product is formed, so all must be columns.
@@ -156,7 +157,7 @@ class RunningPattern(HostedQuery):
     def _withdraw(self) -> None:
         self._solutions.clear()
         for meaning in [*self._joined_meanings]:
-            self._take_out(meaning)
+            self._leave_parts(meaning)
         for meaning in [*self._parts]:
             self._release(meaning)
         self._ids.clear()
@@ -169,22 +170,22 @@ class RunningPattern(HostedQuery):
         """
         for number in [*self._joined_meanings]:
             if any(self._host.constants.id_of(name) != identity for name, identity in self._ids[number].items()):
-                self._take_out(number)
+                self._leave_parts(number)
 
-    def resolve(self, *, most: int | None = None, fresh: Container[str] = ()) -> None:
+    def resolve(self, *, most: int | None = None, new_names: Container[str] = ()) -> None:
         """Link the plans of meanings all of whose constants are vertices now; unlink those of others.
 
         A meaning in which a constant has lost its id or has another one has no solutions: the former vertex had no edge
         left. If there are more than `most` solutions, not all are counted. They must be counted before anything changes.
-        Constants that are `fresh` have no edges yet.
+        Constants with `new_names` have no edges yet.
         """
         for number, names in enumerate(self._names_of):
             ids = {name: self._host.constants.id_of(name) for name in names}
             if ids != self._ids.get(number):
-                self._take_out(number)
+                self._leave_parts(number)
                 self._ids[number] = ids
                 if None not in ids.values():
-                    self._put_in(number, most, fresh)
+                    self._join_parts(number, most, new_names)
 
     def divide(self) -> None:
         """Find the solutions of this thread alone from now on, by the values of a pair of variables."""
@@ -205,15 +206,16 @@ class RunningPattern(HostedQuery):
         """Add the parts of a meaning to the host; under isomorphism its constants must have ids."""
         ids = self._id_of(number) if self._is_isomorphism else self._names.index
         atoms = self._meanings[number].atoms(self._relations.relation_of, ids)
-        select = [variable(name) for name in self._joined.columns]
+        select = [variable(name) for name in self._joined_pattern.columns]
         # Rows that expire silently must be known where they are counted, or may come back in the same event.
-        explicit = self._joined.semantics == "explicit" or not self._is_direct or self._is_netted
-        is_reported = self.reports_joins and self._is_direct and not self._is_netted and self._joined.report == "change"
+        explicit = self._joined_pattern.semantics == "explicit" or not self._is_direct or self._is_netted
+        is_reported = self.reports_joins and self._is_direct and not self._is_netted
+        is_reported = is_reported and self._joined_pattern.report == "change"
         numbers = [self._host.constants.number_of(name) for name in self._names]
         parts = self._parts[number] = []
         for part, columns, ranks in shaped_parts(atoms, select, isomorphism=self._is_isomorphism):
             constants = None if ranks is None else tuple([numbers[rank] for rank in ranks])
-            known = self._host.add_part(
+            part_number = self._host.add_part(
                 part,
                 explicit=explicit,
                 is_reported=is_reported,
@@ -221,19 +223,19 @@ class RunningPattern(HostedQuery):
                 constants=constants,
                 is_divided=self.divided_by == PAIR,
             )
-            parts.append(MeaningPart(known, columns, frozenset(self._names[rank] for rank in ranks or ())))
+            parts.append(MeaningPart(part_number, columns, frozenset(self._names[rank] for rank in ranks or ())))
 
     def _release(self, number: int) -> None:
         for part in self._parts.pop(number, []):
             self._host.release_part(part.number)
 
-    def _put_in(self, number: int, most: int | None, fresh: Container[str]) -> None:
+    def _join_parts(self, number: int, most: int | None, new_names: Container[str]) -> None:
         if number not in self._parts:
             self._prepare(number)
         for place, part in enumerate(self._parts[number]):
             self._host.join_part(part.number, self.question.name, Place(number, place))
         self._joined_meanings.add(number)
-        self._count_solutions(number, most=most, fresh=fresh)
+        self._count_solutions(number, most=most, new_names=new_names)
 
     def _parts_as_written(self, number: int) -> list[tuple[int, Part]]:
         """Return the parts of a meaning with the pattern's own names of variables, and the ids of its constants."""
@@ -251,7 +253,7 @@ class RunningPattern(HostedQuery):
 
         return id_of
 
-    def _take_out(self, number: int) -> None:
+    def _leave_parts(self, number: int) -> None:
         if number not in self._joined_meanings:
             return
         self._joined_meanings.remove(number)
@@ -261,21 +263,21 @@ class RunningPattern(HostedQuery):
             self._release(number)
         self._solutions.drop(number)
 
-    def _count_solutions(self, number: int, *, most: int | None, fresh: Container[str] = ()) -> None:
+    def _count_solutions(self, number: int, *, most: int | None, new_names: Container[str] = ()) -> None:
         """Count the current solutions of a meaning; where they are more than `most`, not all of them."""
         if self._is_direct:
             return
-        self._solutions.put(number, self._columns_of_parts(number), self._rows_of_parts(number, fresh), most=most)
+        self._solutions.put(number, self._columns_of_parts(number), self._rows_of_parts(number, new_names), most=most)
 
     def _columns_of_parts(self, meaning: int) -> list[tuple[str, ...]]:
         return [part.columns for part in self._parts[meaning]]
 
-    def _rows_of_parts(self, meaning: int, fresh: Container[str] = ()) -> list[np.ndarray]:
+    def _rows_of_parts(self, meaning: int, new_names: Container[str] = ()) -> list[np.ndarray]:
         """Return the current rows of each part of a meaning: (row, column). O(edges, and the cost of joining them)."""
         rows = []
         for part in self._parts[meaning]:
             # With paths a vertex without edges may have rows: those of paths without steps.
-            is_bare = not self._has_paths and any(name in fresh for name in part.constants)
+            is_bare = not self._has_paths and any(name in new_names for name in part.constants)
             columns = len(part.columns)
             rows.append(np.zeros((0, columns), np.int32) if is_bare else self._host.rows_of_part(part.number, columns))
         return rows
@@ -288,10 +290,10 @@ class RunningPattern(HostedQuery):
     def reads(self, labels: np.ndarray) -> np.ndarray:
         return self._relations.reads(labels)[:, None]
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         self._graph = graph
         self.vertex_room = self._host.vertex_room
-        if len(fresh):
+        if len(new_ids):
             self._host.look_up(vertices, self._names)
             self.resolve(most=0)
 
@@ -309,7 +311,7 @@ class RunningPattern(HostedQuery):
         most = self._fill(time, chunk, *slides, quiet=quiet)
         if quiet or chunk is None:
             return []
-        answers = WeightedRows.inserted(self._own_rows(self._ids_of_answers(most=most)))
+        answers = WeightedRows.insertion_of(self._own_rows(self._ids_of_answers(most=most)))
         return [self._count_rows(answers.delta(np.array([1]), np.array([time])))]
 
     def _fill(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool) -> int | None:
@@ -344,7 +346,7 @@ class RunningPattern(HostedQuery):
         is_partial = self._is_netted or self._host.first is not None or not self._host.is_whole
         most = None if is_partial else self._most_rows
         events, changes = as_changes(parts.values(), first=self._host.first)
-        is_boundary = None if self._joined.semantics == "explicit" else events[:, 0] % 2 == 0
+        is_boundary = None if self._joined_pattern.semantics == "explicit" else events[:, 0] % 2 == 0
         solutions = self._solutions.change(dict(zip(parts, changes, strict=True)), silent=is_boundary, most=most)
         if not len(solutions):
             return _NO_CHANGE
@@ -355,7 +357,7 @@ class RunningPattern(HostedQuery):
     def _net_delta(self, changes: WeightedRows, events: np.ndarray) -> Delta:
         """Return the net rows of events, without those that an eviction takes silently."""
         changes = changes.net()
-        if self._joined.semantics == "implicit":
+        if self._joined_pattern.semantics == "implicit":
             changes = changes.select((changes.weights > 0) | ~self._host.is_silent(events[:, 0])[changes.events])
         return self._count_rows(self._own_rows_of_delta(changes.delta(events[:, 0], events[:, 1])))
 
@@ -380,9 +382,9 @@ class RunningPattern(HostedQuery):
         if not self._is_direct:
             return self._solutions.answers(most=most)
         if not self._joined_meanings:
-            return np.zeros((0, len(self._joined.columns)), np.int32)
+            return np.zeros((0, len(self._joined_pattern.columns)), np.int32)
         ((number, _, _),) = self._parts[0]
-        return self._host.rows_of_part(number, len(self._joined.columns), most=most)
+        return self._host.rows_of_part(number, len(self._joined_pattern.columns), most=most)
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         assert self._graph is not None
@@ -398,7 +400,7 @@ class RunningPattern(HostedQuery):
         ]
         of_reads = self._relations.contents_by_read
         contents = {name_of_read(reads): content for reads, content in of_reads.items()}
-        is_each_alone = len(self._chains) == len(self._joined.pattern.atoms)
+        is_each_alone = len(self._chains) == len(self._joined_pattern.pattern.atoms)
         of_atoms = []
         if is_each_alone:
             reads = iter(self._reads)
@@ -414,7 +416,7 @@ class RunningPattern(HostedQuery):
         edges, vertices, labels, values = graph
         if not self._is_own(answer):
             return None
-        known = {variable(name): value for name, value in zip(self._joined.columns, answer, strict=True)}
+        known = {variable(name): value for name, value in zip(self._joined_pattern.columns, answer, strict=True)}
         return self._witness_of(known, edges, vertices.name_of, labels, values)
 
     def _meanings_with_parts(self) -> list[tuple[Meaning, list[Part]]]:
@@ -438,7 +440,7 @@ class RunningPattern(HostedQuery):
         return witness_of(
             self._meanings_with_parts(),
             known,
-            question=self._joined,
+            question=self._joined_pattern,
             chains=self._chains,
             host=self._host,
             relation_of=relations.relation_of,

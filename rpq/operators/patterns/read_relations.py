@@ -88,14 +88,14 @@ class ReadRelations:
         self._edge_reads = sorted(ends, key=lambda read: (read[0], read[1] or ""))
         self._labels = sorted({label for label, _ in ends})
         self._paths = list(dict.fromkeys(atom.reads for atom in atoms if isinstance(atom.reads, PathRead)))
-        known = coordinates or {}
+        coordinates = coordinates or {}
         self._coordinates: dict[PathRead, list[tuple[int, int] | None]] = {}
         """For each path the coordinates of its roots in this share, one for each atom; None for an atom that needs all."""
         for atom in atoms:
             if isinstance(atom.reads, PathRead):
                 name = atom.variables[0]
-                own = self._coordinates.setdefault(atom.reads, [])
-                own.append(None if name is None else known.get(name))
+                coordinates_of_read = self._coordinates.setdefault(atom.reads, [])
+                coordinates_of_read.append(None if name is None else coordinates.get(name))
         self._is_counted = question.window.kind == "count"
         self._derived_paths: list[DerivedPath] = []
         self.begin_at(origin)
@@ -168,7 +168,7 @@ class ReadRelations:
         need, coordinates = self._need(read.roots), self._coordinates[read]
         if None in coordinates:
             return {need}
-        return {Need(None, own=own) if need is None else need._replace(own=own) for own in coordinates}
+        return {(need or Need(None))._replace(coordinate=coordinate) for coordinate in coordinates}
 
     def _need(self, roots: Roots) -> Need | None:
         if isinstance(roots, Neighbours):
@@ -211,7 +211,7 @@ class ReadRelations:
             reading = Reading(self._question.window, self._question.label_set)
             self._host.take_membership(self._key, [reading], self._reader, is_fixed=False)
             self.set_labels(self._host.relations.labels()[0])
-        self._counted_before = self._tuple_counts()
+        self._counts_before = self._tuple_counts()
 
     def release(self) -> None:
         """Release the relations of the host."""
@@ -328,12 +328,12 @@ class ReadRelations:
     @property
     def counts(self) -> list[int]:
         """The counts of tuples since `take`, in the order of `Outcome`."""
-        counts: list[int] = (self._tuple_counts() - self._counted_before).tolist()
+        counts: list[int] = (self._tuple_counts() - self._counts_before).tolist()
         return counts
 
     def set_counts(self, counts: Sequence[int]) -> None:
         """Continue counting from the counts of a saved engine."""
-        self._counted_before = self._tuple_counts() - np.array(counts, np.int64)
+        self._counts_before = self._tuple_counts() - np.array(counts, np.int64)
 
     def _tuple_counts(self) -> np.ndarray:
         if self._paths:
@@ -442,17 +442,17 @@ class WindowedReads:
         without_static = read.reading not in self._static
         graphs = None if without_static else self._graphs
         if isinstance(read, WindowedEdge):
-            numbered = reading.labels if reading.window.kind == "count" else None
+            counted_labels = reading.labels if reading.window.kind == "count" else None
             stream = reading.stream
             return Content(
-                read.label, reading.window, numbered, self.origin, loopless, stream, without_static, read.end, graphs
+                read.label, reading.window, counted_labels, self.origin, loopless, stream, without_static, read.end, graphs
             )
         return content_of(
             read.expression,
             self._question,
             self.origin,
             window=reading.window,
-            numbered=reading.labels if reading.window.kind == "count" else None,
+            counted_labels=reading.labels if reading.window.kind == "count" else None,
             stream=reading.stream,
             without_static=without_static,
             graphs=graphs,
@@ -467,7 +467,7 @@ class WindowedReads:
         for read, path in self._paths:
             self._host.paths.take(path, read.expression, self._question, read.need)
         self._membership = self._host.take_membership(self._key, self.readings, self._key, is_fixed=True)
-        self._counted_before = self._membership.counts(self._key)
+        self._counts_before = self._membership.counts(self._key)
 
     def leave(self) -> None:
         """Release the relations."""
@@ -605,13 +605,13 @@ class WindowedReads:
     @property
     def counts(self) -> list[int]:
         """The counts of tuples since `enter`, in the order of `Outcome`: each tuple is counted once."""
-        counts = self._membership.counts(self._key) - self._counted_before
+        counts = self._membership.counts(self._key) - self._counts_before
         found: list[int] = (counts if self._host.thread == 0 else 0 * counts).tolist()
         return found
 
     def set_counts(self, counts: Sequence[int]) -> None:
         """Continue counting from the counts of a saved engine."""
-        self._counted_before = self._membership.counts(self._key) - np.array(counts, np.int64)
+        self._counts_before = self._membership.counts(self._key) - np.array(counts, np.int64)
 
     @property
     def edges_live(self) -> int:

@@ -132,7 +132,7 @@ class Support(Record):
         ("word", int64),  # offset of the word of all bits of the pattern
         ("cell", int64 * 2),  # offset of the header of the end's list
         ("bit", int64 * 2),
-        ("away", int64 * 2),  # bits of the other lists at that end's variable
+        ("other_bits", int64 * 2),  # bits of the other lists at that end's variable
         ("link", int64 * 2),  # the other atoms at that end's variable, in `support_link`
         ("link_end", int64 * 2),
         ("place", int64 * 2),  # column of `support_place`
@@ -149,7 +149,7 @@ class SupportFrame(Record):
         ("position", int64),
         ("end", int64),
         ("vertex", int64),
-        ("own", int64),  # bit of the list that changed
+        ("bit", int64),  # bit of the list that changed
     )
 
 
@@ -165,7 +165,7 @@ class RelationState(Record):
         ("edges", int64),  # edges given out (high water), edge 0 included
         ("edge_room", int64),
         ("free_edge", int64),  # first free edge, chained through `next`
-        ("live", int64),  # number of edges
+        ("live_edges", int64),  # number of edges
         ("mask", int64),  # entries of the hash table - 1
         ("next_boundary", int64),  # stream time at which the next slide of some time window begins
         ("windows", int64),
@@ -202,15 +202,15 @@ class Seed(Record):
         ("steps_end", int64),
         ("looks", int64),
         ("looks_end", int64),
-        ("fixed", int64),  # values of constants
-        ("fixed_end", int64),
+        ("constants", int64),  # in `constant`
+        ("constants_end", int64),
         ("columns", int64),  # the first slots are the columns of a row
         ("is_explicit", int64),  # 1: expiry is reported
-        ("divided", int64 * 2),  # slots whose values decide which thread has a solution, bound by the edge; -1 not by it
-        ("looked", int64),  # values looked at that gave no row by themselves, so far
-        ("written", int64),  # rows written so far
-        ("alike", int64),  # the next seed that needs the same conditions; -1 none
-        ("alike_before", int64),
+        ("thread_slots", int64 * 2),  # slots whose values decide which thread has a solution, bound by the edge; -1 if not
+        ("visited_values", int64),  # values examined so far that gave no row by themselves
+        ("written_rows", int64),  # rows written so far
+        ("next_alike", int64),  # the next seed that needs the same conditions; -1 none
+        ("previous_alike", int64),
         ("entry", int64),  # its entry, in `entry` of the conditions
         ("needs_source", int64),  # the node that must hold at the source
         ("needs_target", int64),
@@ -232,7 +232,7 @@ class Step(Record):
         ("probes_end", int64),
         ("is_plain", int64),  # 1: every entry of the one list gives a value
         ("condition", int64),  # the node that must hold at a value; 0 holds everywhere
-        ("divided", int64 * 2),  # slots whose values decide which thread has a solution, bound now; -1 not now
+        ("thread_slots", int64 * 2),  # slots whose values decide which thread has a solution, bound by this step; -1 if not
     )
 
 
@@ -265,7 +265,7 @@ class Look(Record):
     _fields_ = (("slot", int64), ("word", int64), ("bits", int64))
 
 
-class Fixed(Record):
+class ConstantSlot(Record):
     """A constant, and the slot that is bound to it."""
 
     _fields_ = (("slot", int64), ("vertex", int64))
@@ -297,18 +297,18 @@ class PlanState(Record):
         ("event_time", int64),
         ("sign", int64),
         ("outcomes", int64 * 6),  # number of tuples, by `Outcome`
-        ("expired", int64),
+        ("expired_edges", int64),
         ("stage", int64),  # progress of an insert in a count window
-        ("entering", int64),  # what is still to change for an edge that entered, + 1: support lists, + 2: conditions
+        ("insert_stages", int64),  # what must still change for an edge that entered, + 1: support lists, + 2: conditions
         ("answer", int64),  # the next edge when all answers are enumerated, or the next record of a vertex
         ("answer_place", int64),  # place of the next edge in the list of the vertex of that record
         ("change", int64),  # next event of derived changes
         ("changes", int64),  # number of these events
         ("change_order", int64),  # the order of the next event, beyond all tuples if there is none
         ("change_pair", int64),  # next pair of that event
-        ("deriving", int64),  # 1: the changing edge is a pair of that event
-        ("started", int64),  # cycle counter at the beginning of the current tuple; 0 not begun, or no relation reads it
-        ("timed", int64),  # tuples for which `Changes.spent` has the ticks spent before
+        ("is_derived", int64),  # 1: the changing edge is a pair of that event
+        ("tuple_start", int64),  # cycle counter at the beginning of the current tuple; 0 not begun, or no relation reads it
+        ("timed_tuples", int64),  # tuples for which `Changes.ticks` has the ticks taken before
     )
 
 
@@ -347,8 +347,8 @@ class OutputState(Record):
         ("value_room", int64),
         ("runs", int64),
         ("run_room", int64),
-        ("overwritten", int64),  # values that others were written over, because nobody reads them
-        ("most_overwritten", int64),  # the number of these until the output counts as full
+        ("overwritten_values", int64),  # values overwritten by others, because nobody reads them
+        ("overwrite_limit", int64),  # the number of these from which the output counts as full
     )
 
 
@@ -364,8 +364,8 @@ class Relations(NamedTuple):
     window: np.ndarray  # Window
     reader_first: np.ndarray  # int32 a label + 1: the relations that its edges belong to, in `reader`
     reader: np.ndarray  # int32
-    numbered_first: np.ndarray  # int32 a label + 1: the count windows that number its inserts, in `numbered`
-    numbered: np.ndarray  # int32
+    count_window_first: np.ndarray  # int32 a label + 1: the count windows that number its inserts, in `count_window`
+    count_window: np.ndarray  # int32
     label_number: np.ndarray  # int32 a label: its number in relations of all labels; NO_LABEL where these do not read it
     support: np.ndarray  # Support
     support_link: np.ndarray  # int64: 2 * atom + end
@@ -382,7 +382,7 @@ class Plans(NamedTuple):
     reach: np.ndarray  # Reach
     test: np.ndarray  # Test
     look: np.ndarray  # Look
-    fixed: np.ndarray  # Fixed
+    constant: np.ndarray  # ConstantSlot
     binding: np.ndarray  # int32[SLOTS]: the vertex a slot is bound to
     frame: np.ndarray  # Frame, one a step of the current seed
     latency: np.ndarray  # int64[LATENCY_BUCKETS]: tuples that some relation reads, by the ticks that they took
@@ -408,7 +408,7 @@ class Changes(NamedTuple):
     first: np.ndarray  # int64: first of its edges, in `pairs`
     end: np.ndarray  # int64
     pairs: np.ndarray  # int64: source << 32 | target
-    spent: np.ndarray  # int64 a tuple: ticks spent in the indexes of paths
+    ticks: np.ndarray  # int64 a tuple: the ticks that it took in the indexes of paths
 
 
 _NO_EVENTS = np.zeros(0, np.int64)
@@ -420,7 +420,7 @@ NO_CHANGES = Changes(
     first=_NO_EVENTS,
     end=_NO_EVENTS,
     pairs=_NO_EVENTS,
-    spent=_NO_EVENTS,
+    ticks=_NO_EVENTS,
 )
 """No change of any derived relation."""
 
@@ -470,7 +470,7 @@ class NodePart(Record):
     _fields_ = (("branch", int32), ("node", int32), ("next_use", int32), ("previous_use", int32))
 
 
-class Holding(Record):
+class NodeRecord(Record):
     """A record of a vertex at which a node holds; number 0 is not used."""
 
     _fields_ = (
@@ -509,7 +509,7 @@ class Entry(Record):
 
     _fields_ = (
         ("node", int32),
-        ("seed", int32),  # the first, chained through `alike`; -1 none
+        ("seed", int32),  # the first, chained through `next_alike`; -1 none
         ("next", int32),
         ("group", int32),
     )
@@ -521,7 +521,7 @@ class ConditionFrame(Record):
     _fields_ = (
         ("vertex", int64),
         ("branch", int64),
-        ("only", int64),  # 1: for this branch alone, not for those after it in the chain
+        ("is_single", int64),  # 1: for this branch alone, not for those after it in the chain
         ("position", int64),  # -1: its list has not been opened
         ("end", int64),
     )
@@ -531,28 +531,28 @@ class ConditionState(Record):
     """The sizes of the arrays of conditions, and the state of a change."""
 
     _fields_ = (
-        ("holdings", int64),  # full entries of `holdings`, those of records that were removed included
-        ("holding_room", int64),  # entries that may be full
-        ("holding_entries", int64),
-        ("holding_bits", int64),  # bits of an entry that the number of a record takes
+        ("table_used", int64),  # full entries of `record_table`, including those of removed records
+        ("table_room", int64),  # entries that may be full
+        ("table_entries", int64),
+        ("table_bits", int64),  # bits of an entry that contain the number of a record
         ("records", int64),  # records given out (high water), record 0 included
         ("record_room", int64),
         ("free_record", int64),  # first free record, chained through `next`
         ("depth", int64),
         ("stack_room", int64),
         ("pending", int64),  # branches whose counts the changing edge itself changes, in `pending`
-        ("pending_at", int64),  # next of these
+        ("next_pending", int64),  # next of these
         ("pending_room", int64),
-        ("comes", int64),  # 1: counts go up; 0 down
-        ("busy", int64),  # 1: a change has begun and has not finished
+        ("is_increase", int64),  # 1: counts are increased; 0: decreased
+        ("is_busy", int64),  # 1: a change has begun and has not finished
         ("entry_mask", int64),
         ("candidates", int64),  # seeds in `candidate`
         ("next_candidate", int64),
-        ("chosen", int64),  # 1: the candidates are those of the changing edge
+        ("has_candidates", int64),  # 1: the candidates are those of the changing edge
         ("fill_record", int64),  # progress of filling a new branch or node
         ("work", int64),  # counts changed so far
-        ("is_on", int64),  # 1: seeds are found by the nodes that they need
-        ("taking_out", int64),  # 1: the changing edge has been reported, and is being removed
+        ("is_enabled", int64),  # 1: seeds are found by the nodes that they need
+        ("is_removal", int64),  # 1: the changing edge has been reported, and is being removed
         ("gone_source", int64),  # source of the edge that is being removed
         ("gone_target", int64),
         ("gone_relation", int64),
@@ -564,7 +564,7 @@ class ConditionState(Record):
         ("blocks", int64),  # blocks given out (high water), block 0 included
         ("block_room", int64),
         ("free_block", int64),  # first free block, chained through its first number
-        ("marked", int64),  # number of edges for which nodes were marked
+        ("marked_edges", int64),  # number of edges for which nodes were marked
     )
 
 
@@ -593,8 +593,8 @@ class Conditions(NamedTuple):
     node: np.ndarray  # Node
     branch: np.ndarray  # Branch
     part: np.ndarray  # NodePart
-    holdings: np.ndarray  # uint32: table of the records by node and vertex (`tagged_hashing.py`)
-    record: np.ndarray  # Holding
+    record_table: np.ndarray  # uint32: table of the records by node and vertex (`tagged_hashing.py`)
+    record: np.ndarray  # NodeRecord
     vertex: np.ndarray  # VertexNodes
     block: np.ndarray  # int32, BLOCK a block
     stack: np.ndarray  # ConditionFrame

@@ -291,7 +291,7 @@ def steps_of_atom(
     assert first is not None and last is not None, "a meaning without one of its constants has no plan"
     reads = edge[1]
     if isinstance(reads, PathRead):
-        return _path(index_of(reads), first, last, graph, turned=reads.turned)
+        return _path(index_of(reads), first, last, graph, is_reversed=reads.is_reversed)
     step = edge_step(atom.expression)
     assert step is not None, "what reads edges takes a step of one label"
     return (
@@ -306,12 +306,12 @@ def steps_of_atom(
     )
 
 
-def _path(index: DeltaIndex, first: int, last: int, graph: WindowGraph, *, turned: bool) -> tuple[Step, ...]:
-    """Return the edges of a path of an index; with `turned`, from its last vertex to its first."""
+def _path(index: DeltaIndex, first: int, last: int, graph: WindowGraph, *, is_reversed: bool) -> tuple[Step, ...]:
+    """Return the edges of a path of an index; with `is_reversed`, from its last vertex to its first."""
     timed = index.timed_witness(first, last) if isinstance(index, OrderedIndex) else None
     found = index.witness(first, last, graph.edges) if timed is None else timed.steps
     assert found is not None, "a pair that holds has a path"
-    steps = found[::-1] ^ 1 if turned else found
+    steps = found[::-1] ^ 1 if is_reversed else found
     times = map(graph.time_of, (steps >> 1).tolist()) if timed is None else timed.times.tolist()
     edges = graph.edges
     return tuple(

@@ -1,8 +1,8 @@
 """A running pattern with edge variables or a filter: the solutions of its join, filtered, with values in place of edges.
 
-In the join edges are vertices, and all variables are columns (`rpq.language.pattern.Pattern.to_join`). Its changes are
-filtered, their columns become those that are selected, and what is left is netted or, under DISTINCT, counted. Since the
-values of such a vertex never change, all steps but the last are linear. Values of edges are terms of the query
+In the join, edges are vertices, and all variables are columns (`rpq.language.pattern.Pattern.to_join`). Its changes are
+filtered, reduced to the selected columns, and then netted or, under DISTINCT, counted. Since the values of such a vertex
+never change, all steps except the last are linear. Values of edges are terms of the query
 (`TermIds`), so that rows with equal values are equal.
 
 In the network of a MATCH text, `EdgeConditionNode` and `EdgeValueNode` are the operators for such conditions and values.
@@ -49,7 +49,7 @@ from rpq.stream.names.terms import XSD, literal_text
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
 
 _MOST_ROWS = 1 << 16
-"""The number of rows that a filter sees at once."""
+"""The number of rows for which a filter is evaluated at once."""
 
 
 class BoundFilter:
@@ -72,7 +72,7 @@ class BoundFilter:
         return np.concatenate([np.zeros(0, bool), *found])
 
     def _bound(self, edges: EdgeVertices, kind: str | None, unit: str | None) -> Predicate:
-        """Return the filter over the types that properties have; integer vertices are numbers where the filter allows it."""
+        """Return the filter for the current types of properties. Integer vertices are numbers if the filter allows it."""
 
         def kind_of(value: Value) -> ColumnKind:
             if value.kind == "timestamp":
@@ -102,7 +102,7 @@ class BoundFilter:
                 found[value.column] = edges.timestamps(ids)
             else:
                 found[value.column] = edges.values(value.name, ids)
-        for same in self._condition.same:
+        for same in self._condition.same_terms:
             left, right = (rows[:, self._place[_column_of(one)]] for one in (same.left, same.right))
             if same.left.kind == "number":
                 left, right = edges.numbers(left), edges.numbers(right)
@@ -132,7 +132,7 @@ class RunningEdgeValues(RunningPattern):
         terms: TermIds | None = None,
         own_columns: tuple[str, ...] | None = None,
     ) -> None:
-        """Start the query, alone or as one of several threads that have `terms` and `own_columns` in common."""
+        """Start the query, alone or as one of several threads that share `terms` and `own_columns`."""
         pattern, columns = question.pattern, question.join.columns
         self._values = pattern.values
         self._places = [columns.index(_column_of(value)) for value in pattern.values]
@@ -145,7 +145,7 @@ class RunningEdgeValues(RunningPattern):
         self.term_texts = self._terms if is_typed else None
         self.holds_vertices = is_typed
         of_edges = {edge_column(name) for name in pattern.edge_variables}
-        self._differing = [place for place, name in enumerate(columns) if name not in of_edges]
+        self._differing_places = [place for place, name in enumerate(columns) if name not in of_edges]
         self._is_isomorphic = question.matching == "isomorphism"
         self._constants = sorted({constant.name for constant in pattern.constants}) if self._is_isomorphic else []
         super().__init__(question, resources, divided_by=divided_by)
@@ -155,11 +155,11 @@ class RunningEdgeValues(RunningPattern):
     def columns(self) -> tuple[str, ...]:
         return self._own_columns
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        super().make_room(vertices, fresh, graph)
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
+        super().make_room(vertices, new_ids, graph)
         self._vertices = vertices
         if self.term_texts is not None:
-            self._terms.add_vertices(vertices, fresh)
+            self._terms.add_vertices(vertices, new_ids)
         self._note_identity_type()
 
     def _note_identity_type(self) -> None:
@@ -180,7 +180,7 @@ class RunningEdgeValues(RunningPattern):
         return changes.with_rows(self._columns_of_rows(changes.rows))
 
     def _solution_mask(self, rows: np.ndarray) -> np.ndarray | None:
-        """Return which bindings of the join are solutions; None for all."""
+        """Return which bindings of the join are solutions, or None if all are."""
         assert self._vertices is not None
         found = self._are_different(rows) if self._is_isomorphic else None
         if not self._host.is_whole:
@@ -211,9 +211,9 @@ class RunningEdgeValues(RunningPattern):
         return self._host.are_own(rows, tuple(one._replace(column=self._places[one.column]) for one in self._cell))
 
     def _are_different(self, rows: np.ndarray) -> np.ndarray:
-        """Return in which rows all vertices and constants are pairwise different; edges do not matter."""
+        """Return in which rows all vertices and constants are pairwise different. Edges do not matter."""
         found = np.ones(len(rows), bool)
-        columns: list[np.ndarray | int | None] = [rows[:, place] for place in self._differing]
+        columns: list[np.ndarray | int | None] = [rows[:, place] for place in self._differing_places]
         columns += [self._host.constants.id_of(name) for name in self._constants]
         for one, other in combinations(columns, 2):
             if isinstance(one, np.ndarray):
@@ -261,7 +261,7 @@ class RunningEdgeValues(RunningPattern):
         self._fill(time, chunk, *slides, quiet=quiet)
         if chunk is None:
             return []
-        answers = self._select(WeightedRows.inserted(self._ids_of_answers()))
+        answers = self._select(WeightedRows.insertion_of(self._ids_of_answers()))
         if self._distinct is not None:
             self._distinct.clear()
             answers = self._distinct.change(answers)
@@ -270,7 +270,7 @@ class RunningEdgeValues(RunningPattern):
     def _answer(self) -> np.ndarray:
         if self._vertices is None:
             return np.zeros((0, len(self._values)), np.int32)
-        rows = self._select(WeightedRows.inserted(self._ids_of_answers())).rows
+        rows = self._select(WeightedRows.insertion_of(self._ids_of_answers())).rows
         return rows if self._distinct is None else np.unique(rows, axis=0)
 
     def answers(self) -> list[IdRows]:
@@ -327,7 +327,7 @@ class RunningEdgeValues(RunningPattern):
                 )
         if any(vertex < 0 for vertex in known.values()):
             return None
-        names = [variable(name) for name in self._joined.columns]
+        names = [variable(name) for name in self._joined_pattern.columns]
         for _, parts in self._meanings_with_parts():
             bindings = bindings_of(parts, known, self._host)
             while some := [*islice(bindings, _MOST_ROWS)]:
@@ -341,9 +341,10 @@ class RunningEdgeValues(RunningPattern):
         return None
 
     def _named_values(self, binding: Binding, vertices: VertexDictionary) -> Iterator[tuple[str, Any]]:
-        """Yield the variables and blank nodes of a binding with their values; edges have some by their identity."""
+        """Yield the variables and blank nodes of a binding with their values. The values of edges depend on their
+        identity."""
         of_edges = {edge_column(name): name for name in self.question.pattern.edge_variables}
-        for name in self._joined.columns:
+        for name in self._joined_pattern.columns:
             identity = binding[variable(name)]
             if name not in of_edges:
                 yield name if name.startswith("_:") else f"?{name}", vertices.name_of(identity)
@@ -382,7 +383,7 @@ class RunningEdgeValues(RunningPattern):
 def id_of_value(
     kind: str, column: str, given: Any, vertices: VertexDictionary, terms: TermIds, columns: tuple[str, ...]
 ) -> int | None:
-    """Return the id in rows of a vertex, if that is the `kind`, or of a value of an edge; None if no row can have it."""
+    """Return the id in rows of a vertex, if that is the `kind`, or of a value of an edge, or None if no row can have it."""
     if kind == "vertex":
         identity = vertices.id_of(given)
         return None if identity < 0 else int(terms.replace_aliases(np.array([identity]))[0])
@@ -391,7 +392,7 @@ def id_of_value(
 
 
 def _text_of_value(kind: str, column: str, given: Any, columns: tuple[str, ...]) -> str | None:
-    """Return the text that stands for a value of an edge in rows; None for a null, and for values that no edge can have.
+    """Return the text for a value of an edge in rows, or None for a null and for values that no edge can have.
 
     `kind` is that of a `Value`, `column` one of the columns, which know the types of properties and ids. A text may
     stand for a value of another type, as in requests to a server.
@@ -435,7 +436,7 @@ def step_of_edge(
 
 
 class DividedEdgeValues(DividedQuery):
-    """A pattern with edge variables or a filter that several threads divide; they have the ids of values in common."""
+    """A pattern with edge variables or a filter that several threads divide. They share the ids of values."""
 
     def __init__(self, lanes: Sequence[HostedQuery], terms: TermIds) -> None:
         super().__init__(lanes)
@@ -453,7 +454,7 @@ class DividedEdgeValues(DividedQuery):
 
 
 def division_of(question: EdgeValuesQuery) -> str | None:
-    """Return the variable by whose values threads divide a query, a vertex that is selected; None if one evaluates it.
+    """Return the variable, a selected vertex, by whose values threads divide a query, or None if one thread evaluates it.
 
     Rows that are equal, or that replace one another, then come from one thread.
     """
@@ -463,7 +464,7 @@ def division_of(question: EdgeValuesQuery) -> str | None:
 
 
 def start_edge_values(question: EdgeValuesQuery, resources: Resources) -> RunningEdgeValues | DividedEdgeValues:
-    """Start a pattern with edge variables or a filter in the hosts of all threads where they divide it."""
+    """Start a pattern with edge variables or a filter in the hosts of all threads if they divide it."""
     host: PatternHost = resources.host
     divided_by = division_of(question) if host.divides_more else None
     if divided_by is None:
@@ -506,7 +507,7 @@ class BindingCondition(BoundFilter):
             found[value.column] = (
                 self._names(ids, vertices) if value.kind == "vertex" else edge_values(vertices.edges, value, ids)
             )
-        for same in self._condition.same:
+        for same in self._condition.same_terms:
             left, right = (rows[:, self._place[column_of_value(one)]] for one in (same.left, same.right))
             missing = (left == UNBOUND) | (right == UNBOUND)
             if same.left.kind == "number":
@@ -515,7 +516,7 @@ class BindingCondition(BoundFilter):
         return found
 
     def _names(self, ids: np.ndarray, vertices: VertexDictionary) -> pa.Array:
-        """Return the names of vertices, as the stream has them; null for unbound ones."""
+        """Return the names of vertices as in the stream, null for unbound ones."""
         if ((ids >= 0) & (ids < FIRST)).all():
             return vertices.names_of(ids)
         texts = self._terms.texts(ids)
@@ -525,7 +526,7 @@ class BindingCondition(BoundFilter):
 
 
 def edge_values(edges: EdgeVertices, value: Value, ids: np.ndarray) -> pa.Array:
-    """Return a value of edges; null for unbound ones. O(ids)."""
+    """Return a value of edges, null for unbound ones. O(ids)."""
     is_bound = ids != UNBOUND
     bound = ids[is_bound]
     if value.kind == "timestamp":

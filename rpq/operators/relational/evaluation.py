@@ -1,6 +1,6 @@
-"""Networks while they run: changes of their leaves go in, those of their answers come out.
+"""Running networks, which turn changes of their leaves into changes of their answers.
 
-Equal subgraphs of networks are one: `SharedOperators` finds them, and lets one operator do the work of all that equal it.
+Equal subgraphs of networks are shared: `SharedOperators` finds them, and one operator does the work of all equal ones.
 """
 
 from __future__ import annotations
@@ -58,22 +58,22 @@ class Steps:
 class Network:
     """The operators of a question, each after those that it reads.
 
-    `planned` are the operators as the question names their columns; `nodes` are those that do the work of these, which are
-    the same unless the network is among `SharedOperators`.
+    `planned_nodes` are the operators as the question names their columns; `nodes` are those that do the work of these, which
+    are the same unless the network is among `SharedOperators`.
     """
 
     def __init__(self, plan: NetworkPlan) -> None:
         self.top = plan.top
-        self.planned = [*_topological_order(plan.top)]
-        self._places = {id(node): place for place, node in enumerate(self.planned)}
+        self.planned_nodes = [*_topological_order(plan.top)]
+        self._places = {id(node): place for place, node in enumerate(self.planned_nodes)}
         self._leaves = [self._places[id(leaf)] for leaf, _ in plan.leaves]
-        self.run_by(self.planned)
+        self.run_by(self.planned_nodes)
 
     def run_by(self, nodes: Sequence[Node]) -> None:
         """Use these operators in place of the planned ones, each of which equals one of them."""
         self.nodes = [*nodes]
         self.steps = Steps()
-        for planned, node in zip(self.planned, self.nodes, strict=True):
+        for planned, node in zip(self.planned_nodes, self.nodes, strict=True):
             self.steps.add(node, (self.nodes[place] for place in self.places_of_inputs(planned)))
         self._output = self.steps.place_of(self.output)
         self._forgetful = [node for node in self.steps if type(node).forget is not Node.forget]
@@ -94,9 +94,10 @@ class Network:
 
     @property
     def is_plain(self) -> bool:
-        """True if the net rows of the kernels are its rows: it consists of columns of one leaf."""
-        return all(not node.inputs or (len(node.inputs) == 1 and not node.describe_state()) for node in self.planned) and (
-            sum(not node.inputs for node in self.planned) == 1
+        """True if the net rows of the kernels are its rows: it only selects columns of one leaf."""
+        is_chain = sum(not node.inputs for node in self.planned_nodes) == 1
+        return is_chain and all(
+            not node.inputs or (len(node.inputs) == 1 and not node.describe_state()) for node in self.planned_nodes
         )
 
     @property
@@ -124,7 +125,7 @@ class Network:
             node.is_isolated = True
 
     def begin(self, leaves: Mapping[int, WeightedRows]) -> WeightedRows:
-        """Initialize all operators from the bags of leaves, by the id of the leaf, as one event; return the answer.
+        """Initialize all operators from the bags of leaves, by the id of the leaf, as one event. Return the answer.
 
         Operators that are shared then have the rows that they had before, if these are the present rows of the leaves.
         """
@@ -134,11 +135,11 @@ class Network:
         """Return the change of the answer that changes of leaves cause."""
         return self.steps.run(leaves, is_first=False)[self._output]
 
-    def forget(self, fresh: np.ndarray) -> None:
+    def forget(self, new_ids: np.ndarray) -> None:
         """Discard cached values of these ids, which now denote other terms."""
-        if len(fresh):
+        if len(new_ids):
             for node in self._forgetful:
-                node.forget(fresh)
+                node.forget(new_ids)
 
     def ids(self) -> np.ndarray:
         """Return the ids in the stored rows of all operators, with duplicates. O(entries)."""
@@ -156,7 +157,7 @@ class Network:
 
     def operator_sizes(self) -> list[tuple[str, int, int]]:
         """Return (description, entries, bytes) of each operator that stores something."""
-        pairs = zip(self.planned, self.nodes, strict=True)
+        pairs = zip(self.planned_nodes, self.nodes, strict=True)
         return [(planned.describe(), node.entries, node.nbytes) for planned, node in pairs if node.entries]
 
     def describe(self) -> str:
@@ -221,15 +222,15 @@ LeafChanges = dict[int, LeafChange]
 
 
 class ConnectedNetworks:
-    """Networks that have operators in common, directly or through others, and their operators, each once."""
+    """Networks that share operators, directly or through others, and their operators, each once."""
 
     def __init__(self, networks: Mapping[Network, Callable[[Mapping[int, Delta]], LeafChanges]]) -> None:
         self._networks = networks
         self._steps = Steps()
         for network in networks:
-            for planned, node in zip(network.planned, network.nodes, strict=True):
+            for planned, node in zip(network.planned_nodes, network.nodes, strict=True):
                 self._steps.add(node, (network.nodes[place] for place in network.places_of_inputs(planned)))
-        self._changed: Mapping[int, Delta] | None = None
+        self._read_deltas: Mapping[int, Delta] | None = None
         self._waiting: set[Network] = set()  # networks that have not read their change
         self._outputs: list[WeightedRows] = []
         self._events = np.zeros((0, 2), np.int64)
@@ -248,7 +249,7 @@ class ConnectedNetworks:
         All networks change at the first call with these changes; each of them that has such a part calls once. `convert`
         converts changes of leaves to bags.
         """
-        if self._changed is not changed:
+        if self._read_deltas is not changed:
             leaves: LeafChanges = {}
             self._waiting = set()
             for other, read in self._networks.items():
@@ -258,11 +259,11 @@ class ConnectedNetworks:
                     leaves |= mine
             bags, self._events = convert(leaves)
             self._outputs = self._steps.run(bags, is_first=False)
-            self._changed = changed
+            self._read_deltas = changed
         output, events = self._outputs[self._steps.place_of(network.output)], self._events
         self._waiting.discard(network)
         if not self._waiting:
-            self._changed, self._outputs = None, []
+            self._read_deltas, self._outputs = None, []
         return output, events
 
 
@@ -279,7 +280,7 @@ class SharedOperators:
         self._nodes: dict[Hashable, Node] = {}
         self._keys: dict[Node, Hashable] = {}
         self._users: dict[Node, dict[Network, None]] = {}
-        self._connected: dict[Network, ConnectedNetworks] = {}
+        self._connected_networks: dict[Network, ConnectedNetworks] = {}
 
     def __len__(self) -> int:
         return len(self._networks)
@@ -290,13 +291,13 @@ class SharedOperators:
     def join(
         self, network: Network, keys: Sequence[Hashable], read: Callable[[Mapping[int, Delta]], LeafChanges]
     ) -> None:
-        """Use the operators that are here already for equal ones of a network, and add the others.
+        """Replace operators of a network by equal ones that exist already, and add the others.
 
         `keys` are those of its leaves, and `read` selects and returns their changes from those of all parts.
         """
         key_of = {id(leaf): key for leaf, key in zip(network.leaves, keys, strict=True)}
         nodes: list[Node] = []
-        for planned in network.planned:
+        for planned in network.planned_nodes:
             inputs = tuple(id(nodes[place]) for place in network.places_of_inputs(planned))
             key = type(planned), key_of.get(id(planned), planned.parameters), inputs
             node = self._nodes.setdefault(key, planned)
@@ -305,21 +306,21 @@ class SharedOperators:
             nodes.append(node)
         network.run_by(nodes)
         self._networks[network] = read
-        self._connected.clear()
+        self._connected_networks.clear()
 
     def leave(self, network: Network) -> None:
-        """Remove a network, and the operators that no other one has."""
+        """Remove a network, and the operators that no other network has."""
         del self._networks[network]
         for node in network.steps:
             users = self._users[node]
             del users[network]
             if not users:
                 del self._users[node], self._nodes[self._keys.pop(node)]
-        self._connected.clear()
+        self._connected_networks.clear()
 
     def connected_networks(self, network: Network) -> ConnectedNetworks:
-        """Return the networks that have operators in common with one. O(1) after the first time for their set."""
-        found = self._connected.get(network)
+        """Return the networks that share operators with a network. O(1) after the first call for their set."""
+        found = self._connected_networks.get(network)
         if found is None:
             members = {network: self._networks[network]}
             waiting = [network]
@@ -329,15 +330,15 @@ class SharedOperators:
                         members[other] = self._networks[other]
                         waiting.append(other)
             found = ConnectedNetworks(members)
-            self._connected |= dict.fromkeys(members, found)
+            self._connected_networks |= dict.fromkeys(members, found)
         return found
 
     def users(self, node: Node) -> int:
-        """Return how many networks have an operator."""
+        """Return the number of networks that have an operator."""
         return len(self._users[node])
 
     def describe_sharing(self, network: Network) -> str:
-        """Return a text on the operators that a network has in common with others; empty if there are none."""
+        """Return a text on the operators that a network shares with others, empty if there are none."""
         shared = [users for users in (self._users[node] for node in network.steps) if len(users) > 1]
         if not shared:
             return ""

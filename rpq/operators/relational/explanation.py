@@ -47,11 +47,11 @@ class SparqlExplanation:
     operators: str
     warnings: tuple[str, ...]
     stored: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """The labels of which some edges are passed by, with those that are stored, as "any vertex to h7"."""
+    """The labels of which some edges are ignored, with the edges that are stored, such as "any vertex to h7"."""
     threads: str = ""
-    """A text on how threads divide the query; empty before it is registered, and if one thread evaluates it."""
+    """A text on how threads divide the query, empty before it is registered and if one thread evaluates it."""
     shared: str = ""
-    """A text on the operators that other queries have too; empty if there are none."""
+    """A text on the operators that it shares with other queries, empty if there are none."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as JSON values."""
@@ -112,8 +112,8 @@ def explain_query(
 ) -> SparqlExplanation:
     """Return the explanation of a query.
 
-    `operators` describes the network of a running query, `shared` the operators that other queries have, too; both are empty
-    for a query that is not running.
+    `operators` describes the network of a running query, `shared` the operators that it shares with other queries. Both are
+    empty for a query that is not running.
     `accepted` returns which edges of a label all queries of the engine accept, if that is known.
     """
     streams: dict[str | None, str] = {one.name: f" on <{one.stream}>" for one in query.parsed.windows if one.stream}

@@ -50,7 +50,7 @@ from rpq.rows.weighted_rows import UNBOUND, Row, WeightedRows
 
 _SUMMED_AS = {"COUNT": COUNTED, "SUM": SUMMED, "AVG": AVERAGED}
 _ENDS = {"MIN": (LEAST,), "MAX": (GREATEST,), "SAMPLE": (LEAST,), "COUNT": ()}
-"""By the aggregates of different values, the ends of these that they need."""
+"""The aggregates of distinct values, with the ends of the values that they need."""
 
 
 @dataclass
@@ -83,7 +83,7 @@ class GroupNode(Node):
         self._groups: dict[Row, _Group] = {}
         self.is_isolated = False
         """True if its rows are joined with no others, so that their numbers need not be ids of terms."""
-        self._summed: SummedGroups | None = None
+        self._summed_groups: SummedGroups | None = None
         self._exact: ExactSums | None = None
         self._by_value: GroupedValues | None = None
         self._of_sums = [
@@ -103,7 +103,7 @@ class GroupNode(Node):
             for one in summed
         ]
         self._order = ValueOrder(terms)
-        # Aggregates of one argument have its values in common.
+        # Aggregates of one argument share its values.
         self._ids_of: dict[Formula | None, IdColumn | None] = {}
         self._ends: dict[Formula | None, tuple[int, ...]] = {}
         for one in (self._aggregates[place] for place in self._of_values):
@@ -119,9 +119,9 @@ class GroupNode(Node):
     def begin(self) -> WeightedRows:
         self._groups.clear()
         keys = len(self._keys)
-        self._summed = self._exact = self._by_value = None
+        self._summed_groups = self._exact = self._by_value = None
         if self._is_compiled and (self._of_sums or not self._of_values):
-            self._summed = SummedGroups(keys, self._summed_as)
+            self._summed_groups = SummedGroups(keys, self._summed_as)
         if self._of_values:
             arguments = [
                 Argument(ends=tuple({*ends}))
@@ -150,7 +150,7 @@ class GroupNode(Node):
             return WeightedRows.of([], self.width)
         if self._is_compiled:
             return self._change_by_kernels(change)
-        # Aggregates cannot lose values that they do not have: within an event, rows that come precede rows that go.
+        # Aggregates cannot remove values that they do not have, so within an event added rows precede removed rows.
         change = change.select(np.lexsort((change.weights < 0, change.events)))
         keys = map(tuple, change.select_columns(self._keys).rows.tolist())
         values = zip(
@@ -200,7 +200,7 @@ class GroupNode(Node):
                 one = self._aggregates[place]
                 after[place] = self._ids_of_values(one, of_arguments[one.argument])
             room = self._by_value.room
-        if self._summed is not None or self._exact is not None:
+        if self._summed_groups is not None or self._exact is not None:
             # These are the same groups in the same order, under other numbers.
             groups, of_sums, room = self._change_sums(keys, change)
             if after is None:
@@ -217,20 +217,20 @@ class GroupNode(Node):
     def _ids_of_values(self, aggregate: Aggregate, changed: ChangedValues) -> np.ndarray:
         """Return the ids (int32) of an aggregate of different values, of groups."""
         if aggregate.function == "COUNT":
-            return self._ids_of_numbers(changed.different, np.zeros(len(changed.different), np.int64))
+            return self._ids_of_numbers(changed.distinct_values, np.zeros(len(changed.distinct_values), np.int64))
         (end,) = _ENDS[aggregate.function]
         if aggregate.function == "SAMPLE" or aggregate.skips_unbound:
             return changed.ends[end]
-        return np.where(changed.unbound > 0, UNBOUND, changed.ends[end])
+        return np.where(changed.unbound_rows > 0, UNBOUND, changed.ends[end])
 
     def _change_sums(self, keys: np.ndarray, change: WeightedRows) -> tuple[ChangedGroups | ChangedSums, np.ndarray, int]:
         """Return the changed groups, the ids of their counts, sums and averages, and the bound of numbers of groups."""
-        if self._summed is not None:
+        if self._summed_groups is not None:
             numbers = self._small_numbers(change)
-            groups = None if numbers is None else self._summed.change(keys, change.weights, change.events, numbers)
+            groups = None if numbers is None else self._summed_groups.change(keys, change.weights, change.events, numbers)
             if groups is not None:
-                return groups, self._ids(groups.dividends, groups.divisors), self._summed.room
-            self._continue_exactly(self._summed)
+                return groups, self._ids(groups.dividends, groups.divisors), self._summed_groups.room
+            self._continue_exactly(self._summed_groups)
         assert self._exact is not None
         sums = self._exact.change(keys, change.weights, change.events, self._all_amounts(change))
         return sums, self._ids_of_results(sums.types, sums.high, sums.low), self._exact.room
@@ -260,12 +260,12 @@ class GroupNode(Node):
         if self._keys and room > len(self._output_ids):
             more = np.zeros((room - len(self._output_ids), len(self._aggregates)), np.int32)
             self._output_ids = np.concatenate([self._output_ids, more])
-        always = not self._keys  # and its number is 0 then, which it has without rows too
+        always = not self._keys  # the only group, which has number 0 even without rows
         numbers_of = np.zeros_like(groups.groups) if always else groups.groups
         count = 2 * len(numbers_of)
         rows, weights = np.empty((count, self.width), np.int32), np.empty(count, np.int64)
         events = np.empty(count, np.int64)
-        of_groups = groups.places, numbers_of, groups.there, after, self._output_ids, always, np.empty_like(after)
+        of_groups = groups.places, numbers_of, groups.presence, after, self._output_ids, always, np.empty_like(after)
         count = group_output(keys, of_changes, *of_groups, rows, weights, events)
         return WeightedRows(rows[:count], weights[:count], events[:count])
 
@@ -290,7 +290,7 @@ class GroupNode(Node):
     def _continue_exactly(self, summed: SummedGroups) -> None:
         """Replace the sums of small integers by exact sums of any numbers."""
         self._exact = ExactSums.of_integers(len(self._keys), self._summed_as, *summed.state)
-        self._summed = None
+        self._summed_groups = None
         results = self._exact.results()
         # The group without keys has an output even without rows; other groups without rows have none.
         count = self._exact.room if self._keys else 1
@@ -353,10 +353,10 @@ class GroupNode(Node):
     def _row(self, key: Row, group: _Group) -> Row:
         return (*key, *(self._terms.intern(_result(one)) for one in group.accumulators))
 
-    def forget(self, fresh: np.ndarray) -> None:
+    def forget(self, new_ids: np.ndarray) -> None:
         for column in self._columns:
-            column.forget(fresh)
-        self._order.forget(fresh)
+            column.forget(new_ids)
+        self._order.forget(new_ids)
 
     @property
     def _columns(self) -> list[ValueColumn | NumberColumn | AmountColumn]:
@@ -366,7 +366,7 @@ class GroupNode(Node):
     @property
     def _kernels(self) -> list[SummedGroups | ExactSums | GroupedValues]:
         """The owner of the groups where kernels maintain the aggregates."""
-        return [one for one in (self._summed, self._exact, self._by_value) if one is not None]
+        return [one for one in (self._summed_groups, self._exact, self._by_value) if one is not None]
 
     @property
     def entries(self) -> int:

@@ -69,7 +69,7 @@ class Agreement:
         """Return the compiled matching of rows; only if the key alone decides which rows agree."""
         return MatchedRows(mode, **self._layout())
 
-    def matched_by_value(self, mode: ValueMode, sign: str) -> ValueMatches:
+    def match_by_value(self, mode: ValueMode, sign: str) -> ValueMatches:
         """Return the compiled matching of rows that agree on the key, and on whose values `left sign right` holds."""
         return ValueMatches(mode, sign, **self._layout())
 
@@ -121,13 +121,13 @@ class KeyedRows:
     def __init__(self, key_of: Callable[[Row], Key]) -> None:
         self.key_of = key_of
         self._rows: dict[Key, dict[Row, int]] = {}
-        self.different = 0
+        self.distinct_count = 0
         """The number of different rows."""
 
     def clear(self) -> None:
         """Remove everything."""
         self._rows.clear()
-        self.different = 0
+        self.distinct_count = 0
 
     def of(self, key: Key) -> dict[Row, int]:
         """Return the rows with a key and their counts."""
@@ -146,10 +146,10 @@ class KeyedRows:
         after = before + weight
         if after:
             rows[row] = after
-            self.different += before == 0
+            self.distinct_count += before == 0
         else:
             rows.pop(row, None)
-            self.different -= before != 0
+            self.distinct_count -= before != 0
             if not rows:
                 del self._rows[key]
         return after
@@ -167,7 +167,7 @@ class KeyedRows:
     def check(self, name: str) -> None:
         """Assert that every row has a positive count, and that rows are counted right."""
         counts = [count for _, count in self.rows_with_counts()]
-        assert len(counts) == self.different, (name, len(counts), self.different)
+        assert len(counts) == self.distinct_count, (name, len(counts), self.distinct_count)
         assert all(count > 0 for count in counts), f"{name} has a row less than once: {counts}"
         assert all(self._rows.values()), f"{name} has a key without rows"
         assert all(self.key_of(row) == key for key, rows in self._rows.items() for row in rows), name
@@ -209,7 +209,7 @@ class MatchNode(Node):
     ) -> None:
         super().__init__(columns, sure, left, right)
         self._agreement = agreement
-        self._matched = matched
+        self._matched_rows = matched
         self._left = KeyedRows(agreement.key_of_left)
         self._right = KeyedRows(agreement.key_of_right)
         self._counts_partners = counts_partners and matched is None
@@ -222,16 +222,16 @@ class MatchNode(Node):
         return self._agreement.parameters
 
     def begin(self) -> WeightedRows:
-        if self._matched is not None:
-            self._matched.clear()
+        if self._matched_rows is not None:
+            self._matched_rows.clear()
         self._left.clear()
         self._right.clear()
         self._partners.clear()
         return WeightedRows.empty(self.width)
 
     def change(self, *changes: WeightedRows) -> WeightedRows:
-        if self._matched is not None:
-            return self._matched.change(*changes)
+        if self._matched_rows is not None:
+            return self._matched_rows.change(*changes)
         self._output = []
         for event, (lefts, rights) in group_by_event(*(change.net() for change in changes)):
             self._change_event(event, lefts, rights)
@@ -239,7 +239,8 @@ class MatchNode(Node):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The variables on which rows of both sides agree, which are bound in all of them or equal even where unbound."""
+        """The variables on which rows of both sides must agree: they are bound in all rows, or must be equal even if
+        unbound."""
         return self._agreement.key
 
     @abstractmethod
@@ -259,25 +260,25 @@ class MatchNode(Node):
 
     @property
     def entries(self) -> int:
-        if self._matched is not None:
-            return self._matched.entries
-        return self._left.different + self._right.different + len(self._partners)
+        if self._matched_rows is not None:
+            return self._matched_rows.entries
+        return self._left.distinct_count + self._right.distinct_count + len(self._partners)
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes if self._matched is None else self._matched.nbytes
+        return super().nbytes if self._matched_rows is None else self._matched_rows.nbytes
 
     def ids(self) -> Iterable[int] | np.ndarray:
-        if self._matched is not None:
-            return self._matched.ids()
+        if self._matched_rows is not None:
+            return self._matched_rows.ids()
         return chain(self._left.ids(), self._right.ids())
 
     def _key_text(self) -> str:
         return ", ".join(f"?{name}" for name in (*self._agreement.key, *self._agreement.optional_columns))
 
     def _check(self) -> None:
-        if self._matched is not None:
-            self._matched.check()
+        if self._matched_rows is not None:
+            self._matched_rows.check()
         self._left.check("the left side")
         self._right.check("the right side")
         if self._counts_partners:
@@ -330,7 +331,7 @@ class LeftJoinNode(MatchNode):
     On bags: LeftJoin(Ω1, Ω2, C) = Filter(C, Ω1 ⋈ Ω2) ∪ { μ1 | no μ2 is compatible with it and meets C } (§18.5). The first
     part is a join; for the second the number of partners of each row of the left is stored: the row is alone while that is
     0. The states before and after an event are compared once, so a partner that is replaced by another within an event
-    leaves no trace. Kernels do it without a condition (`MatchedRows`). `same` as in `Agreement`.
+    leaves no trace. Without a condition, kernels do the work (`MatchedRows`). `same` is as in `Agreement`.
     """
 
     def __init__(
@@ -401,9 +402,9 @@ class LeftJoinNode(MatchNode):
         elif not after:
             self._partners.pop(row, None)
 
-    def forget(self, fresh: np.ndarray) -> None:
+    def forget(self, new_ids: np.ndarray) -> None:
         if self._condition is not None:
-            self._condition.forget(fresh)
+            self._condition.forget(new_ids)
 
     @property
     def nbytes(self) -> int:
@@ -498,7 +499,7 @@ class ExistsNode(MatchNode):
             if before[0] == after[0]:
                 self._output.append((event, (*row, self._marks[after[0]]), after[1] - before[1]))
             else:
-                # A row that comes or goes together with its partner changes only one side; weight 0 means no change.
+                # A row that enters or leaves together with its partner changes only one side; weight 0 means no change.
                 if before[1]:
                     self._output.append((event, (*row, self._marks[before[0]]), -before[1]))
                 if after[1]:
@@ -574,8 +575,8 @@ class ExistsNode(MatchNode):
         return super().entries + len(self._counts)
 
     def ids(self) -> Iterable[int] | np.ndarray:
-        if self._matched is not None:
-            return self._matched.ids()
+        if self._matched_rows is not None:
+            return self._matched_rows.ids()
         keys = (key if isinstance(key, tuple) else (key,) for key in self._counts)
         return chain(self._marks or (), super().ids(), chain.from_iterable(keys))
 
@@ -595,7 +596,7 @@ class ExistsNode(MatchNode):
 
 
 MIRRORED = {"=": "=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
-"""The comparison that holds of two values in the other order."""
+"""The comparison that holds for two exchanged values if this one holds for them."""
 
 _NAMES: dict[ValueMode, str] = {
     "join": "join",
@@ -628,8 +629,9 @@ class ValueMatchNode(Node):
     - `join`: Filter(C, Ω1 ⋈ Ω2), which is bilinear as the join is: Δ = ΔL ⋈ R + (L + ΔL) ⋈ ΔR.
     - `rows`: the same without columns of the right: rows of the left, each as often as it has partners. An event that moves
       a value on the right, such as a mean, concerns only the rows between the old value and the new one.
-    - `exists` and `not exists`: the rows of the left with a partner, or without one. A value that comes or goes on the right
-      matters only to values between the outermost ones before and after it: of `?g > ?f`, those between the two largest ?g.
+    - `exists` and `not exists`: the rows of the left with a partner, or without one. A value that enters or leaves on the
+      right matters only to values between the outermost ones before and after it: of `?g > ?f`, those between the two
+      largest ?g.
     - `left join`: those of `join`, and those of `not exists` with the columns of the right unbound.
 
     A comparison with an error does not hold.
@@ -645,7 +647,7 @@ class ValueMatchNode(Node):
         self._key = agreement.key
         formulas = name_by_place(comparison.left, left.columns), name_by_place(comparison.right, right.columns)
         self._parameters = mode, comparison.sign, *formulas, agreement.parameters
-        self._matches = agreement.matched_by_value(mode, comparison.sign)
+        self._matches = agreement.match_by_value(mode, comparison.sign)
         self._order = ComparedValues(self._matches, is_equality=comparison.sign == "=")
         self._values = [
             PlaceColumn(formula, side.columns, terms, self._order)
@@ -668,9 +670,9 @@ class ValueMatchNode(Node):
         left_values, right_values = values_of(self._order, self._values, (left.rows, right.rows))
         return self._matches.change(left, left_values, right, right_values)
 
-    def forget(self, fresh: np.ndarray) -> None:
+    def forget(self, new_ids: np.ndarray) -> None:
         for column in self._values:
-            column.forget(fresh)
+            column.forget(new_ids)
 
     @property
     def entries(self) -> int:

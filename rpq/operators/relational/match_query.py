@@ -59,7 +59,7 @@ from rpq.operators.patterns.meanings import Meaning, MeaningEdge, NamedVertex, v
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.witness import AtomWitness, Step, WindowGraph, Witness, bindings_of, steps_of_atom
 from rpq.operators.relational.edge_values import BindingCondition, id_of_value, step_of_edge, value_ids
-from rpq.operators.relational.planning import Read, meanings_in, parts_of
+from rpq.operators.relational.planning import RelationRead, meanings_in, parts_of
 from rpq.operators.relational.running_query import (
     DividedSparql,
     OperatorPool,
@@ -91,12 +91,12 @@ class RunningMatch(RunningSparql):
         self._own_columns = result_columns(question.translation)
         self.has_witnesses = not any(column.is_aggregate for column in question.translation.columns)
         self._body = rewrite(question.parsed.body)
-        self._planned: dict[Conjunction, tuple[dict[str, int | None], list[tuple[Meaning, list[Part]]]]] = {}
+        self._planned_parts: dict[Conjunction, tuple[dict[str, int | None], list[tuple[Meaning, list[Part]]]]] = {}
         super().__init__(question, resources, pool=pool, divided_by=divided_by)
         self._search = SolutionSearch(self._terms, self._matches)
 
     def _enter(self) -> None:
-        self._planned.clear()  # the numbers of relations may be others
+        self._planned_parts.clear()  # the numbers of relations may be others
         super()._enter()
 
     @property
@@ -104,8 +104,8 @@ class RunningMatch(RunningSparql):
         """The columns of its rows, those of values of edges with the types that are known so far."""
         return self._own_columns
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        super().make_room(vertices, fresh, graph)
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
+        super().make_room(vertices, new_ids, graph)
         if isinstance(self._own_columns, ValueColumns):
             for column in self.question.translation.columns:
                 kind = type_of(column, vertices)
@@ -156,7 +156,7 @@ class RunningMatch(RunningSparql):
         return identity if vertex < 0 else vertex
 
     def _matches(self, conjunction: Conjunction, known: Mapping[str, int], first: bool) -> Iterator[Match]:
-        """Yield the matches of a conjunction that have known values; with `first` perhaps only some of them."""
+        """Yield the matches of a conjunction that have known values. With `first`, only some of them may be yielded."""
         binding = {variable(name): value for name, value in known.items()}
         for meaning, parts in self._meanings_with_parts(conjunction):
             for one in bindings_of(parts, binding, self._host, first=first):
@@ -165,7 +165,7 @@ class RunningMatch(RunningSparql):
     def _meanings_with_parts(self, conjunction: Conjunction) -> list[tuple[Meaning, list[Part]]]:
         """Return the meanings of a conjunction that may have matches, each with the parts of its plan."""
         ids = {name: self._host.constants.id_of(name) for name in self._names}
-        known = self._planned.get(conjunction)
+        known = self._planned_parts.get(conjunction)
         if known is not None and known[0] == ids:
             return known[1]
         found: list[tuple[Meaning, list[Part]]] = []
@@ -179,7 +179,7 @@ class RunningMatch(RunningSparql):
                 ]
                 conditions = [condition_part(atom) for plan in plans for atom in plan.conditions]
                 found.append((meaning, [*(part for plan in plans for part in plan.parts), *conditions]))
-        self._planned[conjunction] = ids, found
+        self._planned_parts[conjunction] = ids, found
         return found
 
     def _relation_of(self, edge: MeaningEdge) -> int:
@@ -187,7 +187,7 @@ class RunningMatch(RunningSparql):
 
     def _steps_of_atom(self, found: Match, place: int, graph: WindowGraph) -> tuple[Step, ...]:
         source, read, target = found.meaning.edges[place]
-        assert isinstance(read, Read)
+        assert isinstance(read, RelationRead)
         return steps_of_atom(
             found.conjunction.atoms[place].atom,
             (source, read.of, target),
@@ -200,7 +200,7 @@ class RunningMatch(RunningSparql):
 
 
 def type_of(column: Column, vertices: VertexDictionary) -> pa.DataType | None:
-    """Return the type of a column as far as values of edges determine it, None where they do not, or do not yet."""
+    """Return the type of a column if values of edges determine it, or None if they do not, or not yet."""
     if column.source == "avg":
         return pa.float64()
     edges = vertices.edges
@@ -229,7 +229,7 @@ def _type_of_sum(kind: pa.DataType | None) -> pa.DataType:
 
 
 def start_match(question: MatchQuery, resources: Resources) -> RunningSparql | DividedSparql:
-    """Start a MATCH text in the hosts of all threads where they divide it, else in the first."""
+    """Start a MATCH text in the hosts of all threads if they divide it, otherwise in the first host."""
     return start_sparql(question, resources, RunningMatch)
 
 
@@ -260,7 +260,7 @@ KIND = Kind(
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _FEWEST, _MOST = 16, 1 << 16
-"""The least and the greatest number of solutions that a condition sees at once."""
+"""The least and the greatest number of solutions for which a condition is evaluated at once."""
 
 
 class Match(NamedTuple):
@@ -306,14 +306,14 @@ class SolutionSearch:
         self._conditions: dict[EdgeCondition, tuple[tuple[str, ...], BindingCondition]] = {}
 
     def find(self, operator: Operator, known: Known) -> Solution | None:
-        """Return a solution with known values for all variables of an operator; None if there is none."""
+        """Return a solution with known values for all variables of an operator, or None if there is none."""
         for one in self.solutions(operator, known, first=True):
             if all(one.values.get(name, UNBOUND) == value for name, value in known.items()):
                 return one
         return None
 
     def solutions(self, operator: Operator, known: Known, *, first: bool = False) -> Iterator[Solution]:
-        """Yield the solutions that agree with known values; with `first` perhaps only some of them."""
+        """Yield the solutions that agree with known values. With `first`, only some of them may be yielded."""
         match operator:
             case Conjunction():
                 yield from self._of_conjunction(operator, known, first=first)
@@ -325,7 +325,7 @@ class SolutionSearch:
             case LeftJoin():
                 yield from self._of_left_join(operator, known)
             case Filter(inner, condition):
-                yield from self._holding(self.solutions(inner, known), condition, known)
+                yield from self._filter_solutions(self.solutions(inner, known), condition, known)
             case SemiJoin(left, right, is_negated):
                 for one in self.solutions(left, known):
                     partner = next(self.solutions(right, {**_bound(known), **one.values}, first=True), None)
@@ -378,7 +378,7 @@ class SolutionSearch:
 
         def partners(one: Solution, more: Known) -> Iterator[Solution]:
             joined = map(one.join, self.solutions(operator.right, {**_bound(others), **one.values, **more}))
-            return joined if operator.condition is None else self._holding(joined, operator.condition, known)
+            return joined if operator.condition is None else self._filter_solutions(joined, operator.condition, known)
 
         for one in self.solutions(operator.left, others):
             has_partner = False
@@ -411,8 +411,8 @@ class SolutionSearch:
                 assert isinstance(formula, Constant), formula
                 yield one.bind(name, self._vertex(formula.name))
 
-    def _holding(self, solutions: Iterator[Solution], condition: Formula, known: Known) -> Iterator[Solution]:
-        """Yield the solutions for which a condition holds; it may read known values of outer operators, too."""
+    def _filter_solutions(self, solutions: Iterator[Solution], condition: Formula, known: Known) -> Iterator[Solution]:
+        """Yield the solutions for which a condition holds. It may read known values of outer operators, too."""
         assert isinstance(condition, EdgeCondition), condition
         if condition not in self._conditions:
             names = tuple(sorted(variables_of(condition)))
@@ -430,7 +430,7 @@ class SolutionSearch:
         return self._terms.vertices
 
     def _vertex(self, text: str) -> int:
-        """Return the vertex with a name; the term with this text if there is no such vertex."""
+        """Return the vertex with a name, or the term with this text if there is no such vertex."""
         vertex = self._vertices.id_of(as_vertex(text, self._vertices.kind))
         return vertex if vertex >= 0 else self._terms.intern(text)
 
@@ -470,7 +470,7 @@ class WitnessWriter:
         return Witness(binding=tuple(values.items()), atoms=tuple(atoms))
 
     def _add_values(self, values: dict[str, Any], binding: Iterable[tuple[str, int]]) -> None:
-        """Add the nodes and edges that have names in the text; edges have values by their identity."""
+        """Add the nodes and edges that have names in the text. The values of edges depend on their identity."""
         for internal, identity in binding:
             is_edge = internal.startswith(".")
             name = internal.removeprefix(".").partition(".")[0]

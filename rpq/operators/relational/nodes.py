@@ -60,7 +60,7 @@ class Node(ABC):
     def change(self, *changes: WeightedRows) -> WeightedRows:
         """Return the change of the output that changes of the inputs cause."""
 
-    def forget(self, fresh: np.ndarray) -> None:
+    def forget(self, new_ids: np.ndarray) -> None:
         """Discard cached values of these ids, which now denote other terms."""
         return
 
@@ -103,7 +103,7 @@ def places_of(names: Iterable[str], columns: Sequence[str]) -> list[int]:
 
 
 def name_by_place(formula: Formula, columns: Sequence[str]) -> Formula:
-    """Return a formula with the places of columns as the names of variables; empty for those that are no column.
+    """Return a formula with the places of columns as the names of variables. Variables that are no columns get empty names.
 
     >>> name_by_place(Call("<", (Variable("age"), Constant("7"))), ["name", "age"])
     Call(function='<', arguments=(Variable(name='1'), Constant(name='7')))
@@ -129,7 +129,7 @@ class LeafNode(Node):
         self._text = text
 
     def change(self, *changes: WeightedRows) -> WeightedRows:
-        """Return the change that the kernels found, as it is."""
+        """Return the change that the kernels found."""
         (change,) = changes
         return change
 
@@ -165,7 +165,7 @@ class RowsNode(Node):
 
 
 class ReportTimeNode(Node):
-    """The one row with the time of the report; no row before the stream has a time.
+    """The row with the time of the report. There is no row before the stream has a time.
 
     A leaf of the network: its change replaces the row of the last report by that of the next one.
     """
@@ -175,11 +175,11 @@ class ReportTimeNode(Node):
         self._id: int | None = None
 
     def set(self, identity: int | None) -> None:
-        """Set the id of the time with which it begins."""
+        """Set the id of the initial time."""
         self._id = identity
 
     def pass_reports(self, ids: Sequence[int]) -> WeightedRows:
-        """Return the change that the times of reports with these ids make one after the other, each as an event."""
+        """Return the change of the output as the times of reports with these ids follow one another, each as an event."""
         changes: list[tuple[int, Row, int]] = []
         for event, identity in enumerate(ids):
             if self._id is not None:
@@ -192,7 +192,7 @@ class ReportTimeNode(Node):
         return WeightedRows.of([] if self._id is None else [(0, (self._id,), 1)], self.width)
 
     def change(self, *changes: WeightedRows) -> WeightedRows:
-        """Return the change of time as it is."""
+        """Return the change of time."""
         (change,) = changes
         return change
 
@@ -291,8 +291,8 @@ class ExtendNode(Node):
         rows[:, -1] = self._values.ids_of(change.rows)
         return change.with_rows(rows)
 
-    def forget(self, fresh: np.ndarray) -> None:
-        self._values.forget(fresh)
+    def forget(self, new_ids: np.ndarray) -> None:
+        self._values.forget(new_ids)
 
     @property
     def nbytes(self) -> int:
@@ -325,8 +325,8 @@ class FilterNode(Node):
             return change
         return change.select(self._condition.mask(change.rows))
 
-    def forget(self, fresh: np.ndarray) -> None:
-        self._condition.forget(fresh)
+    def forget(self, new_ids: np.ndarray) -> None:
+        self._condition.forget(new_ids)
 
     @property
     def nbytes(self) -> int:
@@ -435,7 +435,7 @@ class ConstructNode(Node):
         return are_good
 
     def _are(self, ids: np.ndarray, is_good: Callable[[str], bool]) -> np.ndarray:
-        """Return for each id whether it is that of a term for which a function returns true."""
+        """Return for each id whether `is_good` is true of its term."""
         different, place = np.unique(ids, return_inverse=True)
         good = np.array([text is not None and is_good(text) for text in self._terms.texts(different)], bool)
         found: np.ndarray = good[place.reshape(-1)]
@@ -479,8 +479,8 @@ class DistinctNode(StoringNode):
     """DISTINCT: each row of the input once.
 
     On bags: Distinct(Ω) = { μ | μ in Ω }, with the count 1 (§18.5). It is not linear and stores the count of each row. A
-    row enters when its count becomes positive and leaves when it becomes 0; an event in which it does both changes nothing.
-    Kernels do it (`rpq.operators.bags.product.Distinct`).
+    row enters when its count becomes positive and leaves when it becomes 0. An event in which it does both changes nothing.
+    Kernels maintain the counts (`rpq.operators.bags.product.Distinct`).
     """
 
     _operator: Distinct

@@ -9,8 +9,8 @@ is a part without columns.
 EXISTS inside a formula becomes a column that the formula reads. It asks whether its body has a solution when the variables
 of the outer row are replaced by their values. Where that is equivalent to a join with the row (`is_join`), the body is
 evaluated by itself. Otherwise it is evaluated for all rows at once: the different values of the variables that it mentions
-are an input of the body (`given`), together with copies under other names that pass through all operators unchanged and say
-at the end to which outer row a solution of the body belongs.
+are an input of the body (`outer_rows`), together with copies under other names that pass through all operators unchanged and
+say at the end to which outer row a solution of the body belongs.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class EveryLabel(NamedTuple):
         return "!()" if self.predicate == _ANY.name else variable(self.predicate)
 
 
-class Read(NamedTuple):
+class RelationRead(NamedTuple):
     """The relation that an atom reads: edges of a label, or pairs of a path, in a window (None: the default graph)."""
 
     window: str | None
@@ -119,12 +119,12 @@ class Read(NamedTuple):
 
 
 class ConjunctionPart(NamedTuple):
-    """Atoms that are connected by shared variables, or one without any; with the variables that are columns."""
+    """Atoms that are connected by shared variables, or one atom without variables, and the variables that are columns."""
 
     meaning: Meaning
     columns: tuple[str, ...]
     label_column: str | None = None
-    """The column that has the label of the edge, behind the others; None where it is not needed, or of one label."""
+    """The column for the label of the edge, after the others. None if it is not needed, or the part reads one label."""
 
     @property
     def reads_every_label(self) -> bool:
@@ -137,13 +137,13 @@ class ConjunctionPart(NamedTuple):
         return self.columns if self.label_column is None else (*self.columns, self.label_column)
 
     @property
-    def reads(self) -> list[Read]:
+    def reads(self) -> list[RelationRead]:
         """The relations that its atoms read."""
         return [read for _, read, _ in self.meaning.edges]  # type: ignore[misc]  # it is of these that meanings were made
 
     @property
     def select(self) -> list[str]:
-        """The columns, as plans have variables."""
+        """The columns, in the notation of variables in plans."""
         return [variable(name) for name in self.columns]
 
     def __str__(self) -> str:
@@ -169,7 +169,7 @@ def meanings_in(conjunction: Conjunction) -> list[Meaning]:
     windows = [*dict.fromkeys(one.window for one in conjunction.atoms)]
     for window in windows:
         mine = [one.atom for one in conjunction.atoms if one.window == window]
-        atoms += [DirectedAtom(atom.source, Read(window, atom.reads), atom.target) for atom in direct_atoms(mine)]  # type: ignore[arg-type]
+        atoms += [DirectedAtom(atom.source, RelationRead(window, atom.reads), atom.target) for atom in direct_atoms(mine)]  # type: ignore[arg-type]
     return meanings_of(atoms, isomorphism=False)
 
 
@@ -192,14 +192,14 @@ def separate_predicates(conjunction: Conjunction) -> Operator:
 
 
 _ANY = Variable(".any")
-"""The predicate of a triple whose label nobody needs; no text can contain it."""
+"""The predicate of a triple whose label is not needed. No text can contain it."""
 
 
 def _pairs_of_every_label(one: WindowAtom, conjunction: Conjunction) -> Operator | None:
     """Return the pairs that an atom of `!()` reads: the ends of all edges, each pair once. None for other atoms.
 
-    An atom with a constant is read from that root, and one that shares a variable with other atoms in a plan with these,
-    from the roots that they bind; both are paths of one edge.
+    An atom with a constant is read from that root. An atom that shares a variable with other atoms is planned with these,
+    and read from the roots that they bind. Both are paths of one edge.
     """
     step = edge_step(one.atom.expression)
     terms = {one.atom.subject, one.atom.object}
@@ -221,7 +221,7 @@ def _parts_of_every_label(conjunction: Conjunction, needed: Sequence[str]) -> li
     (one,) = conjunction.atoms
     assert one.predicate is not None
     name = one.predicate.name
-    read = Read(one.window, EveryLabel(name))
+    read = RelationRead(one.window, EveryLabel(name))
     directed = DirectedAtom(one.atom.subject, read, one.atom.object)  # type: ignore[arg-type]
     label_column = name if name in needed else None
     return [
@@ -257,7 +257,7 @@ Names = frozenset[str]
 
 
 def copy_of(name: str) -> str:
-    """Return the name of the column that carries an outer variable through a body; no text can contain it."""
+    """Return the name of the column that carries an outer variable through a body. No text can contain it."""
     return f".given {name}"
 
 
@@ -271,28 +271,29 @@ def is_join(body: Operator, outer: Names) -> bool:
     [True, False]
     """
 
-    def sees_its_own(names: Names, inner: Operator) -> bool:
-        """Return whether the values of names in an operator are its own, which must then agree with the outer ones."""
+    def agrees_with_outer(names: Names, inner: Operator) -> bool:
+        """Return whether an operator binds the outer variables among names, so that it must agree with the outer row in
+        them."""
         return names & outer <= certain_variables(inner)
 
     match body:
         case Conjunction() | Values() | ReportTime() | Group() | Slice():
-            return True  # the values of a grouped subselect are compared when it is done
+            return True  # the values of a grouped subselect are compared after its evaluation
         case Join(parts) | Union(parts):
             return all(is_join(part, outer) for part in parts)
         case Filter(inner, condition):
-            return is_join(inner, outer) and not has_exists(condition) and sees_its_own(variables_of(condition), inner)
+            return is_join(inner, outer) and not has_exists(condition) and agrees_with_outer(variables_of(condition), inner)
         case Extend(inner, variable, formula):
             is_its_own = variable not in outer and not has_exists(formula)
-            return is_its_own and is_join(inner, outer) and sees_its_own(variables_of(formula), inner)
+            return is_its_own and is_join(inner, outer) and agrees_with_outer(variables_of(formula), inner)
         case Project(inner) | Distinct(inner):
             return is_join(inner, outer)
         case LeftJoin(left, right, condition):
-            looked_at = mentioned_variables(right) | (frozenset() if condition is None else variables_of(condition))
+            used_names = mentioned_variables(right) | (frozenset() if condition is None else variables_of(condition))
             are_joins = is_join(left, outer) and is_join(right, outer)
-            return are_joins and not has_exists(condition) and sees_its_own(looked_at, left)
+            return are_joins and not has_exists(condition) and agrees_with_outer(used_names, left)
         case SemiJoin(left, right):
-            return is_join(left, outer) and sees_its_own(mentioned_variables(right), left)
+            return is_join(left, outer) and agrees_with_outer(mentioned_variables(right), left)
         case Minus(left, right):
             return is_join(left, outer) and not mentioned_variables(right) & outer
 
@@ -307,7 +308,7 @@ def exists_in(formula: Formula) -> list[Exists]:
 
 
 def replace_exists(formula: Formula, names: Mapping[Exists, str]) -> Formula:
-    """Return a formula with a variable in place of each EXISTS, by the `names` that these have."""
+    """Return a formula in which variables with these `names` replace EXISTS."""
     if isinstance(formula, Exists):
         return Variable(names[formula])
     if isinstance(formula, Call):
@@ -357,7 +358,7 @@ class _Planner:
         self.leaves: list[tuple[LeafNode, ConjunctionPart]] = []
         self.report_time: ReportTimeNode | None = None
 
-    def _fresh(self, prefix: str) -> str:
+    def _new_column(self, prefix: str) -> str:
         self._numbers += 1
         return f".{prefix} {self._numbers}"
 
@@ -441,7 +442,7 @@ class _Planner:
         return nodes
 
     def _join_nodes(self, nodes: Sequence[Node]) -> Node:
-        """Return the join of nodes, one after the other; the next is the one that shares most columns with those before."""
+        """Return the join of nodes, one after the other. The next node is always the one that shares most columns."""
         join, *rest = nodes
         while rest:
             following = max(rest, key=lambda node: len({*join.columns} & {*node.columns}))
@@ -461,25 +462,25 @@ class _Planner:
         if isinstance(inner, Conjunction):
             inner = separate_predicates(inner)
         comparisons = [one for one in map(_comparison, conditions) if one is not None]
-        looked_at = needed.union(*map(variables_of, conditions))
+        used_names = needed.union(*map(variables_of, conditions))
         nodes: Sequence[Node] = ()
         if comparisons and isinstance(inner, Join) and _are_linked([*map(possible_variables, inner.parts)], comparisons):
-            nodes = self._nodes(inner.parts, looked_at)
+            nodes = self._nodes(inner.parts, used_names)
         elif comparisons and isinstance(inner, Conjunction) and inner.atoms:
-            meanings = parts_of(inner, self._sort_names(looked_at))
+            meanings = parts_of(inner, self._sort_names(used_names))
             if len(meanings) == 1 and _are_linked([frozenset(part.leaf_columns) for part in meanings[0]], comparisons):
                 nodes = [*map(self._leaf, meanings[0])]
         if not nodes:
             return self.filter_node(self.node(operator.inner, needed | variables_of(operator.condition)), operator.condition)
-        node, rest = self._joined_by_values(nodes, conditions, needed)
+        node, rest = self._join_by_values(nodes, conditions, needed)
         for condition in reversed(rest):
             node = self.filter_node(node, condition)
         return node
 
-    def _joined_by_values(
+    def _join_by_values(
         self, nodes: Sequence[Node], conditions: Sequence[Formula], needed: Names
     ) -> tuple[Node, Sequence[Formula]]:
-        """Return the join of nodes under conditions that must all hold, and the conditions that it does not check itself."""
+        """Return the join of nodes under conditions that must all hold, and the conditions that the join does not check."""
         join, *rest = nodes
         conditions = [*conditions]
         while rest:
@@ -542,9 +543,9 @@ class _Planner:
         return ValueMatchNode("left join", left, right, comparison, self._terms)
 
     def _left_join(self, operator: LeftJoin, needed: Names) -> Node:
-        looked_at = needed if operator.condition is None else needed | variables_of(operator.condition)
-        left = self.node(operator.left, looked_at | possible_variables(operator.right))
-        right = self.node(operator.right, looked_at | possible_variables(operator.left))
+        used_names = needed if operator.condition is None else needed | variables_of(operator.condition)
+        left = self.node(operator.left, used_names | possible_variables(operator.right))
+        right = self.node(operator.right, used_names | possible_variables(operator.left))
         return self._optional(left, right, operator.condition, same=())
 
     def _optional(self, left: Node, right: Node, condition: Formula | None, *, same: Sequence[str]) -> Node:
@@ -555,7 +556,7 @@ class _Planner:
             return LeftJoinNode(left, right, condition, self._terms, same=same)
         assert condition is not None
         # By definition: the join with its filter, and the rows of the left that occur in none of its rows.
-        copies = [(self._fresh("left"), name) for name in left.columns]
+        copies = [(self._new_column("left"), name) for name in left.columns]
         joined = self.filter_node(JoinNode(CopyNode(copies, left), right, same=same), condition)
         partners = ProjectNode(left.columns, joined, sources=[copy for copy, _ in copies])
         alone = ExistsNode(left, partners, is_negated=True, same=left.columns)
@@ -584,61 +585,62 @@ class _Planner:
         """Return a node with a column for each EXISTS in a formula, and the formula over these columns."""
         names = {}
         for one in exists_in(formula):
-            name = names[one] = self._fresh("exists")
+            name = names[one] = self._new_column("exists")
             inner = self.exists(inner, one.body, is_negated=False, mark=name)
             if one.is_negated:
                 formula = _replace_one_exists(formula, one, Call("!", (Variable(name),)))
         return inner, replace_exists(formula, names)
 
     def exists(self, left: Node, body: Operator, *, is_negated: bool, mark: str | None = None) -> Node:
-        """Return the rows for which a body has a solution, or none; with `mark` all rows, and a column that says which."""
+        """Return the rows for which a body has a solution or, if `is_negated`, has none. With `mark`, return all rows, with
+        a column that says whether it has."""
         by_value = self._exists_by_value(left, body, is_negated=is_negated) if mark is None else None
         if by_value is not None:
             return by_value
         marks = None if mark is None else (mark, self._terms.intern(FALSE), self._terms.intern(TRUE))
-        looked_at = mentioned_variables(body)
-        names = [name for name in left.columns if name in looked_at]
+        used_names = mentioned_variables(body)
+        names = [name for name in left.columns if name in used_names]
         if is_join(body, frozenset(left.columns)):
             shared = [name for name in names if name in possible_variables(body)]
             right: Node = ProjectNode(shared, self.node(body, frozenset(shared)))
             return ExistsNode(left, right, is_negated=is_negated, mark=marks)
-        given = CopyNode([(copy_of(name), name) for name in names], DistinctNode(ProjectNode(names, left)))
-        solutions = self._apply_to(body, given, frozenset(names))
+        outer_rows = CopyNode([(copy_of(name), name) for name in names], DistinctNode(ProjectNode(names, left)))
+        solutions = self._apply_to(body, outer_rows, frozenset(names))
         right = ProjectNode(names, solutions, sources=[copy_of(name) for name in names])
         return ExistsNode(left, right, is_negated=is_negated, mark=marks, same=names)
 
-    # --- bodies that are given values ------------------------------------------------------------------------
+    # --- bodies evaluated for outer rows ---------------------------------------------------------------------
 
-    def _apply_to(self, operator: Operator, given: Node, outer: Names) -> Node:
-        """Return an operator evaluated for all rows of `given`: with the columns of `given` and its own."""
+    def _apply_to(self, operator: Operator, outer_rows: Node, outer: Names) -> Node:
+        """Return an operator evaluated for all `outer_rows`, with their columns and its own."""
         copies = [copy_of(name) for name in outer]
 
-        def inside(inner: Operator) -> Node:
-            return self._apply_to(inner, given, outer)
+        def apply(inner: Operator) -> Node:
+            return self._apply_to(inner, outer_rows, outer)
 
-        def beside(inner: Operator) -> Node:
-            return self.node(inner, possible_variables(inner)) if is_join(inner, outer) else inside(inner)
+        def apply_or_join(inner: Operator) -> Node:
+            return self.node(inner, possible_variables(inner)) if is_join(inner, outer) else apply(inner)
 
         if is_join(operator, outer):
-            return JoinNode(given, self.node(operator, possible_variables(operator)))
+            return JoinNode(outer_rows, self.node(operator, possible_variables(operator)))
         match operator:
             case Join(parts):
-                join = given
+                join = outer_rows
                 for part in parts:
-                    join = JoinNode(join, beside(part), same=copies)
+                    join = JoinNode(join, apply_or_join(part), same=copies)
                 return join
             case Union(branches):
-                nodes = [inside(branch) for branch in branches]
+                nodes = [apply(branch) for branch in branches]
                 columns = dict.fromkeys(name for branch in nodes for name in branch.columns)
                 return UnionNode([*columns], *nodes)
             case Filter(inner, condition):
-                return self.filter_node(inside(inner), condition)
+                return self.filter_node(apply(inner), condition)
             case SemiJoin(left, right, is_negated):
-                return self.exists(inside(left), right, is_negated=is_negated)
+                return self.exists(apply(left), right, is_negated=is_negated)
             case LeftJoin(left, right, condition):
-                return self._optional(inside(left), beside(right), condition, same=copies)
+                return self._optional(apply(left), apply_or_join(right), condition, same=copies)
             case Minus(left, right):
-                of_left, of_right = inside(left), beside(right)
+                of_left, of_right = apply(left), apply_or_join(right)
                 shared = self._sort_names(possible_variables(left) & possible_variables(right))
                 partners = [name for name in of_right.columns if name in shared or name in copies]
                 common = [(name, copy_of(name) if name in outer else None) for name in shared]
@@ -646,8 +648,8 @@ class _Planner:
                 return ExistsNode(of_left, other, is_negated=True, common=common, same=copies)
             case Extend(inner, variable, formula, is_joined):
                 if variable not in outer:
-                    return self.extend_node(inside(inner), variable, formula)
-                node, name = inside(inner), self._fresh("bound")
+                    return self.extend_node(apply(inner), variable, formula)
+                node, name = apply(inner), self._new_column("bound")
                 if is_joined:
                     unbound = Call("!", (Call("BOUND", (Variable(variable),)),))
                     equal = Call("SAMETERM", (Variable(variable), formula))
@@ -657,11 +659,11 @@ class _Planner:
                 sources = [name if column == variable else column for column in node.columns]
                 return ProjectNode(node.columns, either, sources=sources)
             case Project(inner, columns):
-                node = inside(inner)
+                node = apply(inner)
                 names = [name for name in node.columns if name in columns or name in outer or name in copies]
                 return ProjectNode(names, node)
             case Distinct(inner):
-                return DistinctNode(inside(inner))
+                return DistinctNode(apply(inner))
             case Conjunction() | Values() | ReportTime() | Group() | Slice():
                 raise AssertionError(operator)  # `is_join` is true of these
 
@@ -685,14 +687,14 @@ class _Planner:
 
 
 def _project(columns: Sequence[str], inner: Node) -> Node:
-    """Return a projection; nodes below that only rename or choose its columns are skipped."""
+    """Return a projection. Nodes below that only rename or select its columns are skipped."""
     sources = [*columns]
     while isinstance(inner, ExtendNode | ProjectNode):
         columns_of_inner, known = frozenset(inner.columns), inner.sources()
         if any(name in columns_of_inner and name not in known for name in sources):
             break
         if isinstance(inner, ProjectNode) and not columns_of_inner.issuperset(sources):
-            break  # below may be a column of the same name, which is not this one
+            break  # a column with this name further down is another column
         sources = [known.get(name, name) for name in sources]
         (inner,) = inner.inputs
     return ProjectNode(columns, inner, sources=sources)
@@ -710,7 +712,7 @@ def _comparison(condition: Formula) -> Comparison | None:
 
 
 def _are_linked(sides: Sequence[Names], comparisons: Sequence[Comparison]) -> bool:
-    """Return whether some comparison is between different ones of several sides."""
+    """Return whether a comparison joins two of several sides."""
     return any(
         variables_of(one.left) <= side and variables_of(one.right) <= other
         for one in comparisons

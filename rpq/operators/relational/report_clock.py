@@ -19,7 +19,7 @@ _REPORTS_AT_ONCE = 1024
 
 
 class PassedReports(NamedTuple):
-    """Times of consecutive reports with the ids of NOW() in them; `end` is behind these times, and before later ones."""
+    """Times of consecutive reports with the ids of NOW() in them. `end` is after these times and before later ones."""
 
     times: np.ndarray
     ids: list[int]
@@ -29,7 +29,7 @@ class PassedReports(NamedTuple):
 class ReportClock:
     """The time of the report that covers the present, as NOW() has it in a network.
 
-    It is a dateTime in UTC where the unit of the stream's time is known, else the number, an integer.
+    It is a dateTime in UTC if the unit of the stream's time is known, otherwise the time as an integer.
     """
 
     def __init__(self, node: ReportTimeNode, steps: Sequence[int], terms: TermIds, unit: str | None) -> None:
@@ -41,7 +41,7 @@ class ReportClock:
 
     @property
     def id(self) -> int | None:
-        """The id of the time; None before the first tuple."""
+        """The id of the time, or None before the first tuple."""
         return None if self._time is None else self._id_of(self._time)
 
     def set(self, time: int) -> None:
@@ -50,7 +50,8 @@ class ReportClock:
         self.node.set(self.id)
 
     def pass_to(self, time: int | None, latest: int) -> Iterator[PassedReports]:
-        """Yield the reports that begin up to a stream time, some at once; the last ones cover all times up to `latest`."""
+        """Yield the reports that begin up to a stream time, several at once. The last ones cover all times up to
+        `latest`."""
         last = self._time if time is None else int(report_times(np.array([time]), self.steps)[0])
         if last is None:
             return

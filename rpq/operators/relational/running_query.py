@@ -1,10 +1,10 @@
 """A registered SPARQL query: its network of operators, the leaves of which are parts of the host of patterns.
 
 The conjunctions of the body are parts of `PatternHost`, whose relations and indexes it shares with patterns and other
-queries. What the kernels find of a chunk is numbered by event and goes through the network (`rpq.operators.relational`)
-once; what comes out is net of each event. Queries that have operators in common (`SharedOperators`) go through theirs
-together, and each gets and counts the rows that it would have alone. Only queries that started empty in mid-stream have
-operators of their own, as their windows hold less than those of others.
+queries. The changes that the kernels find in a chunk are numbered by event and passed through the network
+(`rpq.operators.relational`) once; the output is net within each event. The networks of queries that share operators
+(`SharedOperators`) run together, and each query gets and counts the rows that it would have alone. Only queries that started
+with an empty window in mid-stream have operators of their own, as their windows contain fewer edges than those of others.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from rpq.operators.relational.nodes import (
     ProjectNode,
     UnionNode,
 )
-from rpq.operators.relational.planning import ConjunctionPart, EveryLabel, Read, plan_network
+from rpq.operators.relational.planning import ConjunctionPart, EveryLabel, RelationRead, plan_network
 from rpq.operators.relational.report_clock import ReportClock
 from rpq.operators.relational.values.term_ids import FIRST, QueryTerms, SharedTermIds, TermIds
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
@@ -69,9 +69,9 @@ _CONTENT: dict[Reporting, ReportContent] = {"ISTREAM": "enter", "DSTREAM": "leav
 
 
 class OperatorPool:
-    """The operators of queries that have the ids of terms in common, for each thread.
+    """The operators of queries that share the ids of terms, for each thread.
 
-    Ids are released when all of these queries have said which ids wait for a report (`retain`).
+    Ids are released when all of these queries have called `retain` with the ids that wait for a report.
     """
 
     def __init__(self, terms: TermIds, forget: Callable[[], object]) -> None:
@@ -79,11 +79,11 @@ class OperatorPool:
         self._forget = forget
         self._of_threads: dict[int, SharedOperators] = {}
         self._waiting: list[np.ndarray] = []
-        self._fresh: np.ndarray | None = None
+        self._new_ids: np.ndarray | None = None
 
     @classmethod
     def pool_for(cls, resources: Resources, *, is_divided: bool, is_private: bool = False) -> OperatorPool:
-        """Return the pool for a new query, which it may have in common with others unless it `is_private`."""
+        """Return the pool for a new query. Other queries may share it unless it `is_private`."""
         terms = SharedTermIds() if is_divided else TermIds()
         if resources.sharing == "never" or resources.is_late or is_private:
             return cls(terms, lambda: None)
@@ -107,18 +107,19 @@ class OperatorPool:
         """The number of queries, each counted once for each thread."""
         return sum(map(len, self._of_threads.values()))
 
-    def add_vertices(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
-        """Add new vertices, whose ids are `fresh`, unless another query has added the same."""
-        if fresh is not self._fresh:
-            self._fresh = fresh
-            self.terms.add_vertices(vertices, fresh)
+    def add_vertices(self, vertices: VertexDictionary, new_ids: np.ndarray) -> None:
+        """Add new vertices, `new_ids`, unless another query has added the same."""
+        if new_ids is not self._new_ids:
+            self._new_ids = new_ids
+            self.terms.add_vertices(vertices, new_ids)
 
     def retain(self, waiting: np.ndarray) -> None:
-        """Keep the ids of rows that wait for a report of one query in the next `release`."""
+        """Exempt the ids of rows of one query that wait for a report from the next `release`."""
         self._waiting.append(waiting)
 
     def release(self) -> None:
-        """Release the terms that are in no operator, and not among those that wait; once after calls of `retain`."""
+        """Release the terms that no operator stores and no `retain` has exempted. Call this once after the calls of
+        `retain`."""
         if self._waiting and len(self.terms):
             operators = self._of_threads.values()
             gone = self.terms.retain(np.concatenate([*map(ids_in, operators), *self._waiting]))
@@ -175,8 +176,8 @@ class RunningSparql(HostedQuery):
         # Rows that expire silently must be known where operators store them, or where they may come back in the same event.
         is_joined_alone = network.is_plain and not self._is_netted and question.report == "change"
         self._is_explicit = question.semantics == "explicit" or not is_joined_alone
-        """True if the kernels find rows that expire; else those that leave were deleted."""
-        self._passed_places = self._find_passed_places(network) if is_joined_alone else None
+        """True if the kernels find rows that expire; otherwise, rows that leave were deleted."""
+        self._passed_places = self._places_in_leaf(network) if is_joined_alone else None
         """The places of its columns in those of its only leaf; None if operators change rows."""
         self._names = sorted({name for _, part in self._leaves for name in part.meaning.names})
         self._places = {name: place for place, name in enumerate(question.windows)}
@@ -186,7 +187,7 @@ class RunningSparql(HostedQuery):
         self._parts: dict[int, _InstalledPart] = {}
         """The parts of leaves."""
         self._label_terms = np.zeros(0, np.int32)
-        """The ids of the terms that labels are, by their numbers in the host; -1 for those that it has not read."""
+        """The ids of labels as terms, by the numbers of labels in the host; -1 for labels that it has not read."""
         self._start()
 
     # --- relations and plans ---------------------------------------------------------------------------------
@@ -204,7 +205,7 @@ class RunningSparql(HostedQuery):
         return network
 
     def _enter(self) -> None:
-        self._relation_reads.clear()  # those of another origin
+        self._relation_reads.clear()  # they have another origin
         reads = [self._window_relation(edge) for _, part in self._leaves for edge in part.meaning.edges]
         default = [place for name, place in self._places.items() if name is None]
         self._relations = WindowedReads(
@@ -229,7 +230,7 @@ class RunningSparql(HostedQuery):
 
     def _withdraw(self) -> None:
         for leaf in [*self._parts]:
-            self._take_out(leaf)
+            self._remove_part(leaf)
         self._label_terms = self._label_terms[:0]
         self._host.readers_of_report_time.pop(self.question.name, None)
         self._operators.leave(self._network)
@@ -241,7 +242,7 @@ class RunningSparql(HostedQuery):
         self._pool.forget_if_unused()
 
     def _key_of_leaf(self, part: ConjunctionPart) -> Hashable:
-        """Return everything that the changes of a leaf depend on, in which the names of variables do not occur."""
+        """Return everything on which the changes of a leaf depend. It contains no names of variables."""
         places: dict[str, int] = {}
 
         def place_of(term: str | NamedVertex) -> int | NamedVertex:
@@ -262,7 +263,7 @@ class RunningSparql(HostedQuery):
 
     def _read_relation(self, edge: MeaningEdge) -> WindowedEdge | WindowedPath:
         source, read, target = edge
-        assert isinstance(read, Read)  # it is of these that the planner makes meanings
+        assert isinstance(read, RelationRead)  # the planner makes meanings of these
         place = self._places.get(read.window)  # None: the static edges alone
         graph = self._named_graph(read.window)
         if isinstance(read.of, PathRead):
@@ -303,8 +304,8 @@ class RunningSparql(HostedQuery):
     def leave_changed(self) -> None:
         """Do nothing: parts know their constants as vertices, so changes of other queries do not affect them."""
 
-    def resolve(self, *, fresh: Container[str] = ()) -> None:
-        """Install the plans of parts whose constants are all vertices now; remove the plans of other parts.
+    def resolve(self, *, new_names: Container[str] = ()) -> None:
+        """Install the plans of parts whose constants are all vertices now. Remove the plans of other parts.
 
         A part has no rows if one of its constants has no id, or another one than before: the vertex had no edge left.
         """
@@ -312,11 +313,11 @@ class RunningSparql(HostedQuery):
             ids = {name: self._host.constants.id_of(name) for name in part.meaning.names}
             known = {name: identity for name, identity in ids.items() if identity is not None}
             if leaf in self._parts and self._parts[leaf].ids != known:
-                self._take_out(leaf)
+                self._remove_part(leaf)
             if leaf not in self._parts and len(known) == len(ids):
-                self._put_in(leaf, part, known)
+                self._install_part(leaf, part, known)
 
-    def _put_in(self, leaf: int, part: ConjunctionPart, ids: Mapping[str, int]) -> None:
+    def _install_part(self, leaf: int, part: ConjunctionPart, ids: Mapping[str, int]) -> None:
         def relation_of(edge: MeaningEdge) -> int:
             return self._relations.relation(self._window_relation(edge))
 
@@ -331,7 +332,7 @@ class RunningSparql(HostedQuery):
         places = tuple(shaped.columns.index(variable(name)) for name in part.leaf_columns)
         self._parts[leaf] = _InstalledPart(dict(ids), number, places)
 
-    def _take_out(self, leaf: int) -> None:
+    def _remove_part(self, leaf: int) -> None:
         number = self._parts.pop(leaf).number
         self._host.leave_part(number, self.question.name, Place(leaf, 0))
         self._host.release_part(number)
@@ -344,14 +345,14 @@ class RunningSparql(HostedQuery):
     def reads(self, labels: np.ndarray) -> np.ndarray:
         return self._relations.reads(labels)
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        if self._graph is None and len(fresh):  # it has come in mid-stream, and its host knows these vertices already
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
+        if self._graph is None and len(new_ids):  # it started in mid-stream, and its host knows these vertices already
             self._host.look_up(vertices, self._names)
             self.resolve()
         self._graph = graph
         self.vertex_room = self._host.vertex_room
-        self._pool.add_vertices(vertices, fresh)
-        self._network.forget(fresh)
+        self._pool.add_vertices(vertices, new_ids)
+        self._network.forget(new_ids)
 
     def retained_vertices(self) -> np.ndarray:
         self._pool.release()
@@ -381,14 +382,14 @@ class RunningSparql(HostedQuery):
 
     def _begin(self) -> WeightedRows:
         """Initialize the network from the current relations and return the answer."""
-        leaves, now = self._network.leaves, self._leaves_now()
+        leaves, now = self._network.leaves, self._current_leaves()
         return self._network.begin({id(leaves[leaf]): rows for leaf, rows in now.items()}).net()
 
-    def _leaves_now(self) -> dict[int, WeightedRows]:
+    def _current_leaves(self) -> dict[int, WeightedRows]:
         """Return the current rows of the leaves by number. O(edges), plus the cost of joining them."""
         found: dict[int, WeightedRows] = {}
         for leaf, (_, number, places) in self._parts.items():
-            rows = WeightedRows.inserted(self._host.rows_of_part(number, len(places)))
+            rows = WeightedRows.insertion_of(self._host.rows_of_part(number, len(places)))
             found[leaf] = self._rows_of_leaf(rows, places, has_label=self._has_label(leaf))
         return dict(sorted(found.items()))
 
@@ -447,7 +448,7 @@ class RunningSparql(HostedQuery):
             return self._to_delta(*self._change_with_time(self._report_clock, leaves, events[:, 1]))
         connected = self._operators.connected_networks(self._network)
         if self._passed_places is not None and self._host.first is None and len(connected) == 1:
-            return self._passed_delta(self._passed_places, changed)
+            return self._delta_of_leaf(self._passed_places, changed)
         if len(connected) > 1:
             change, events = connected.change(self._network, changed, self._bags)
         else:
@@ -457,8 +458,9 @@ class RunningSparql(HostedQuery):
             change = change.net()
         return self._to_delta(change, events[:, 0], events[:, 1])
 
-    def _find_passed_places(self, network: Network) -> list[int] | None:
-        """Return the places of the columns of a plain network in those of its leaf, if it does nothing but choose them."""
+    def _places_in_leaf(self, network: Network) -> list[int] | None:
+        """Return the places of the columns of the answer in the only leaf, or None if the network does more than select
+        them."""
         if not self._host.is_whole or any(part.label_column is not None for _, part in self._leaves):
             return None
         way: list[ProjectNode] = []
@@ -473,8 +475,8 @@ class RunningSparql(HostedQuery):
             places = [places[place] if place >= 0 else UNBOUND for place in one.places]
         return None if UNBOUND in places else places
 
-    def _passed_delta(self, places: Sequence[int], changed: Mapping[int, Delta]) -> Delta:
-        """Return the changes of the leaf as those of the answer, as the operators would, but without them."""
+    def _delta_of_leaf(self, places: Sequence[int], changed: Mapping[int, Delta]) -> Delta:
+        """Return the changes of the only leaf as those of the answer, without running the operators."""
         ((_, number, of_leaf),) = self._parts.values()
         delta = changed[number]
         values, order = delta.ids
@@ -496,7 +498,8 @@ class RunningSparql(HostedQuery):
     ) -> tuple[WeightedRows, np.ndarray, np.ndarray]:
         """Return the change of the answer, with an event for each report that has begun, and the orders and times of these.
 
-        The changes of leaves are net by report. All changes of a report are one event: those of leaves, and of its time.
+        The changes of leaves are net by report. All changes of a report, those of leaves and that of its time, are one
+        event.
         """
         times = np.maximum.accumulate(self._host.chunk_times)
         of_leaves = report_times(event_times, clock.steps)
@@ -542,7 +545,8 @@ class RunningSparql(HostedQuery):
         return self._count_rows(change.delta(orders, times))
 
     def _are_own(self, rows: np.ndarray) -> np.ndarray:
-        """Return which rows belong to this share: those of its cell, or of the first one if a value is no vertex."""
+        """Return which rows belong to this share: those of its cell. Rows with a value that is no vertex belong to the first
+        share."""
         is_first = np.full(len(rows), self._is_first_share)
         if self._cell is None:
             return is_first
@@ -573,14 +577,14 @@ class RunningSparql(HostedQuery):
         return [ids_of_columns(np.ascontiguousarray(self._answer(), np.int32))]
 
     def _answer(self) -> np.ndarray:
-        """Compute the answer, (row, column), by a second network; each row occurs as often as it is in the bag."""
+        """Compute the answer, (row, column), by a second network. Each row occurs as often as in the bag."""
         if self._graph is None or self._graph.time is None:
             # rows that exist without edges are output with the first tuple
             return np.zeros((0, len(self.question.columns)), np.int32)
         twin = plan_network(self.question.parsed, self._terms)
         if twin.report_time is not None and self._report_clock is not None:
             twin.report_time.set(self._report_clock.id)
-        now = self._leaves_now()
+        now = self._current_leaves()
         answer = Network(twin).begin({id(twin.leaves[leaf][0]): rows for leaf, rows in now.items()}).net()
         if not self._host.is_whole:
             answer = answer.select(self._are_own(answer.rows))
@@ -599,7 +603,7 @@ class RunningSparql(HostedQuery):
 
     @property
     def nbytes(self) -> int:
-        """The approximate number of bytes without the data structures of the host, and its part of what it shares."""
+        """The approximate number of bytes, without those of the host and with its part of shared operators."""
         operators = sum(node.nbytes // self._operators.users(node) for node in self._network.steps)
         return self._terms.nbytes // max(self._pool.queries, 1) + operators
 
@@ -618,7 +622,7 @@ class RunningSparql(HostedQuery):
 
 
 class DividedSparql(DividedQuery):
-    """A query in SPARQL that several threads divide; they share the ids of its terms."""
+    """A query in SPARQL that several threads divide. They share the ids of its terms."""
 
     def retain(self, waiting: np.ndarray) -> None:
         self.first.retain(waiting)
@@ -634,7 +638,7 @@ _LINEAR = FilterNode | ExtendNode | EdgeConditionNode | EdgeValueNode | Distinct
 
 
 def divides(node: Node, column: str) -> bool:
-    """Return whether the rows of a node with some values of a column follow from those rows of the leaves alone.
+    """Return whether the rows of a node with given values of a column depend only on the rows of leaves with these values.
 
     Then the bag of the node is the sum of those that threads compute of their values: rows that meet in a join, a group or a
     duplicate have the same value. O(nodes).
@@ -654,10 +658,11 @@ def divides(node: Node, column: str) -> bool:
 
 
 def division_of(question: SparqlQuery) -> str | None:
-    """Return the variable, as plans have it, by whose values threads divide a query; None where one evaluates it."""
+    """Return the variable, as written in plans, by whose values threads divide a query, or None if one thread evaluates
+    it."""
     plan = plan_network(question.parsed, TermIds())
     edges = [edge for _, part in plan.leaves for edge in part.meaning.edges]
-    if any(not isinstance(read, Read) or isinstance(read.of, PathRead | EveryLabel) for _, read, _ in edges):
+    if any(not isinstance(read, RelationRead) or isinstance(read.of, PathRead | EveryLabel) for _, read, _ in edges):
         return None
     return divide(edges, [variable(name) for name in plan.top.columns if divides(plan.top, name)], by_pairs=False)
 
@@ -665,7 +670,7 @@ def division_of(question: SparqlQuery) -> str | None:
 def start_sparql(
     question: SparqlQuery, resources: Resources, running: Callable[..., RunningSparql] = RunningSparql
 ) -> RunningSparql | DividedSparql:
-    """Start a query in the hosts of all threads where they divide it, else in the first; `running` is its class."""
+    """Start a query in the hosts of all threads if they divide it, otherwise in the first host. `running` is its class."""
     host: PatternHost = resources.host
     divided_by = division_of(question) if host.divides_more else None
     is_private = question.reads_report_time or any(one.predicate is not None for one in atoms_of(question.parsed.body))
@@ -675,7 +680,7 @@ def start_sparql(
             return running(question, resources, pool=pool)
         return DividedSparql(start_lanes(resources, lambda lane: running(question, lane, pool=pool, divided_by=divided_by)))
     finally:
-        pool.forget_if_unused()  # where it failed
+        pool.forget_if_unused()  # if starting failed
 
 
 def describe_query(query: SparqlQuery) -> dict[str, Any]:
@@ -698,7 +703,7 @@ def describe_query(query: SparqlQuery) -> dict[str, Any]:
 
 
 def read_window_of(content: JsonValue) -> AnyWindow | None:
-    """Return the original default window in JSON values, None where there is none. Raises `Damage`."""
+    """Return the original default window in JSON values, or None if there is none. Raises `Damage`."""
     if content["window"].is_none:
         return None
     if content["nanoseconds"].flag():

@@ -79,9 +79,9 @@ class SliceNode(Node):
             result = self._rows.change(change)
         return result
 
-    def forget(self, fresh: np.ndarray) -> None:
+    def forget(self, new_ids: np.ndarray) -> None:
         if isinstance(self._rows, OrderedRows):
-            self._rows.order.forget(fresh)
+            self._rows.order.forget(new_ids)
 
     @property
     def entries(self) -> int:
@@ -107,7 +107,7 @@ class SliceNode(Node):
 
 
 class SortedRows:
-    """The rows at positions `first` … `end` of an order, as `OrderedRows`, where Python compares them.
+    """The rows at positions `first` … `end` of an order, as in `OrderedRows`, but compared by Python.
 
     O(log rows) per change, and O(end) per event that changes the rows at the positions or before them.
     """
@@ -128,7 +128,7 @@ class SortedRows:
         self._terms = terms
         self._first, self._end = first, end
         self._rows: Any = SortedKeyList(key=itemgetter(0))
-        """The key, the columns and the whole of each row, as often as it occurs."""
+        """The key, the output columns and all columns of each row, as often as it occurs."""
         self._slice: Counter[Row] = Counter()
 
     def change(self, change: WeightedRows) -> WeightedRows:
@@ -139,7 +139,7 @@ class SortedRows:
         events, weights, wholes = change.events.tolist(), change.weights.tolist(), change.rows.tolist()
         each = zip(events, weights, keys, map(tuple, rows), wholes, strict=True)
         for event, members in groupby(each, itemgetter(0)):
-            # The bag cannot lose rows that it does not have: within an event, rows that come precede rows that go.
+            # The bag cannot remove rows that it does not have, so within an event added rows precede removed rows.
             entered = sorted(members, key=lambda one: one[1] < 0)
             last = self._rows[self._end - 1][0] if self._end and len(self._rows) >= self._end else None
             for _, weight, *entry in entered:
@@ -194,7 +194,7 @@ def _rank(term: str | None) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=65_536)
 def _descending(term: str | None) -> tuple[Any, ...]:
-    """Return the sort key in reverse order; numbers are compared as numbers, which is several times as fast."""
+    """Return the sort key for the reverse order. Numbers are compared as numbers, which is several times as fast."""
     kind, *values = rank_key(term)
     return (-1, *(-value for value in values)) if kind == 1 else (-kind, Backwards((*values,)))
 

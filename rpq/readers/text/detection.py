@@ -155,7 +155,7 @@ def _headerless_fields(columns: ColumnNames) -> tuple[tuple[str, ...], int]:
 class Detection:
     """Detects the layout of a file from its first data line, under the options of the reader.
 
-    `known` is a sample of the beginning of the file, or None if there is none, as for a pipe.  With `rules` each line is a
+    `sample` is the beginning of the file, or None if there is none, as for a pipe.  With `rules` each line is a
     record, from which the rules make edges.
     """
 
@@ -163,7 +163,7 @@ class Detection:
     where: Where | None = None
     only_json: bool = False
     time_unit: str | None = None
-    known: FileSample | None = None
+    sample: FileSample | None = None
     rules: EdgeRules | None = None
     filters: frozenset[str] = frozenset()
     """The names that the condition uses, for a sample, which has no `where`."""
@@ -179,7 +179,7 @@ class Detection:
             layout, predicate = self._with_condition(self.where, layout, names)
         layout = self._with_properties(layout, names)
         parser: BlockParser
-        if self.known is None and self.time_unit is not None and self.columns.time_format is None:
+        if self.sample is None and self.time_unit is not None and self.columns.time_format is None:
             parser = PipeParser(layout, unit=self.time_unit)
         else:
             layout = replace(layout, times=self.times, time_unit=self.unit)
@@ -198,7 +198,7 @@ class Detection:
     @property
     def times(self) -> str:
         """The kind of the timestamps; integers if it is unknown."""
-        return self.columns.time_format or ("integers" if self.known is None else self.known.times)
+        return self.columns.time_format or ("integers" if self.sample is None else self.sample.times)
 
     @property
     def unit(self) -> str:
@@ -234,7 +234,7 @@ class Detection:
                 if layout is None and stop:
                     _refuse_first(path, parser.layout, block)
                 known = FileSample(json=json, times="integers" if layout is None else layout.times)
-        detection = replace(self, known=known)
+        detection = replace(self, sample=known)
         if self.where is not None:
             detect_file(path, detection, lambda bad: None)
         return detection
@@ -243,7 +243,7 @@ class Detection:
         """Return the format of a file whose records become edges: JSON lines, or fields with a header."""
         kinds = self._tuple_kinds("text")
         further = tuple(sorted(self.where.names - set(kinds))) if self.where is not None else ()
-        times = None if self.known is None else self.known.times
+        times = None if self.sample is None else self.sample.times
         reader = EdgeReader(rules, self.columns, unit=self.unit, times=times, further=further)
         layout = None
         if rules.changes is not None:
@@ -261,7 +261,7 @@ class Detection:
             parser = RecordParser(LineParser(layout), reader)
         predicate = None
         if self.where is not None:
-            there = further if self.known is None or rules.changes is not None else self.known.keys
+            there = further if self.sample is None or rules.changes is not None else self.sample.keys
             untyped = {name: ColumnKind(key=FURTHER + name, kind="untyped") for name in there if name not in kinds}
             predicate = Predicate(self.where, {**kinds, **untyped})
         return DetectedFormat(
@@ -270,19 +270,19 @@ class Detection:
             quoted=layout if layout is not None and layout.has_quotes else None,
             predicate=predicate,
             properties={name: FURTHER + name for name in self.columns.properties},
-            warnings=() if self.known is None or rules.changes is not None else rules.misspelt(self.known.keys),
+            warnings=() if self.sample is None or rules.changes is not None else rules.misspelt(self.sample.keys),
         )
 
     def _json(self, line: bytes) -> DetectedFormat:
-        if self.known is not None:
-            layout = self.known.json
+        if self.sample is not None:
+            layout = self.sample.json
         else:
             layout = JsonLayout(names=self.columns, further=self._further_keys(), time_unit=self.unit)
             layout = layout.with_detected_kinds(line)
         predicate = None
         if self.where is not None:
             kinds = self._tuple_kinds("number" if layout.integers else "text")
-            keys = self.where.names if self.known is None else self.known.keys
+            keys = self.where.names if self.sample is None else self.sample.keys
             further = {key: ColumnKind(key=FURTHER + key, kind="untyped") for key in keys if key not in kinds}
             predicate = Predicate(self.where, {**kinds, **further})
         warnings = self.columns.deletes_not_read(_keys(line), self._condition_names) if b"__" in line else ()

@@ -27,7 +27,7 @@ from rpq.readers.text.line_layout import Layout, is_ignored
 LONGEST = 1 << 16
 """The maximum number of bytes from the quote that begins a field to the quote that ends it."""
 
-_CLOSED = re.compile(rb'"(?:[^"]++|"")*+"')
+_CLOSED_FIELD = re.compile(rb'"(?:[^"]++|"")*+"')
 _NONE = np.empty(0, np.int64)
 
 
@@ -138,7 +138,7 @@ def _record_end(data: bytes, start: int, line_end: int, layout: Layout) -> tuple
     place, end = start, line_end
     while place <= end:
         if data[place : place + 1] == b'"':
-            field = _CLOSED.match(data, place, place + LONGEST)
+            field = _CLOSED_FIELD.match(data, place, place + LONGEST)
             if field is None:
                 is_open = len(data) - place < LONGEST
                 if is_open or not is_text:

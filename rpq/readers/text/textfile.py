@@ -19,7 +19,7 @@ from rpq.readers.text.line_layout import Layout, is_ignored
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows
 from rpq.readers.text.quotes import whole_records
 from rpq.stream.arrays.fields import FieldError
-from rpq.stream.arrays.properties import LOOSE
+from rpq.stream.arrays.properties import LOOSE_METADATA
 
 BEGINNING_BYTES = 1 << 16
 """The number of bytes at the beginning of a file that detection reads."""
@@ -153,7 +153,7 @@ class TextFile:
         arrays = [columns[name] for name in names]
         for name, column in detected.properties.items():
             arrays.append(UntypedColumn(columns[column]).texts())
-            fields.append(pa.field(name, pa.string(), metadata=LOOSE))
+            fields.append(pa.field(name, pa.string(), metadata=LOOSE_METADATA))
         batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         if detected.predicate is None:
             return batch

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from rpq.errors import InputError
 from rpq.stream.arrays.plain_columns import TEXT, TEXTS, plain, plain_type
-from rpq.stream.arrays.values import MEANT
+from rpq.stream.arrays.values import EXPECTATIONS
 
 
 def first_of_events(column: Any) -> np.ndarray:
@@ -106,7 +106,7 @@ def whole_events(batches: Iterable[Any]) -> Iterator[Any]:
 def _plain(table: pa.Table) -> pa.Table:
     """Return a table whose columns of tuples are plain, because Arrow cannot concatenate tables of some other layouts."""
     for place, field in enumerate(table.schema):
-        if field.name in MEANT and plain_type(field.type) != field.type:
+        if field.name in EXPECTATIONS and plain_type(field.type) != field.type:
             table = table.set_column(place, field.name, plain(table.column(place)))
     return table
 
@@ -118,7 +118,7 @@ def _concatenate(first: pa.Table, second: pa.Table) -> pa.Table:
             lacking = second if name in first.schema.names else first
             filled = lacking.append_column(name, pa.array([insert] * len(lacking)))
             first, second = (first, filled) if lacking is second else (filled, second)
-    for name in {*first.schema.names} & {*second.schema.names} & {*MEANT}:
+    for name in {*first.schema.names} & {*second.schema.names} & {*EXPECTATIONS}:
         kinds = {first.schema.field(name).type, second.schema.field(name).type}
         if kinds == {TEXT, TEXTS}:
             place, other = first.schema.get_field_index(name), second.schema.get_field_index(name)

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from rpq.errors import InputError
 from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array
-from rpq.stream.arrays.values import EMPTY, MEANT, MISSING, Misfit, first_empty
+from rpq.stream.arrays.values import EMPTY, EXPECTATIONS, MISSING, Misfit, first_empty
 
 TEXT = pa.string()
 TEXTS = pa.dictionary(pa.int32(), TEXT)
@@ -138,13 +138,13 @@ def plain_column(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
     except (pa.ArrowException, ValueError) as problem:
         reason = str(problem).strip().split("\n")[0]
         raise InputError(
-            f"column {name!r} of type {column.type} cannot be read: {reason}; {MEANT[name]}", column=name
+            f"column {name!r} of type {column.type} cannot be read: {reason}; {EXPECTATIONS[name]}", column=name
         ) from problem
     if not is_fit(name, found.type):
         if found.null_count == len(found):  # a pandas frame has floats in place of missing values: none is of the wrong type
             return pa.nulls(len(found))
         hint = "; cast it to text first" if _holds_bytes(found.type) and name not in ("delete", "timestamp") else ""
-        raise InputError(f"column {name!r} is of type {column.type}; {MEANT[name]}{hint}", column=name)
+        raise InputError(f"column {name!r} is of type {column.type}; {EXPECTATIONS[name]}{hint}", column=name)
     return found
 
 

@@ -2,8 +2,8 @@
 
 A property is a value of type bool, int64, float64, decimal, text or timestamp; null stands for a missing one. Its type is
 fixed when a value is first seen, and another type later is an `InputError`. Decimals are of one type, which grows by the
-digits that later columns need. A column that readers of text files mark as *loose* (`LOOSE`) has texts that are read as
-conditions need them.
+digits that later columns need. A column that readers of text files mark as *loose* (`LOOSE_METADATA`) has texts that are
+read as conditions need them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rpq.errors import InputError
 from rpq.stream.arrays.plain_columns import is_utf8, plain, row_error
 from rpq.stream.arrays.values import short_repr
 
-LOOSE = {b"rpq": b"loose"}
+LOOSE_METADATA = {b"rpq": b"loose"}
 """The metadata of the field of a column whose values are texts as they stand in a file."""
 
 _KINDS = "properties are of type bool, int, float, decimal, string or timestamp"

@@ -15,7 +15,7 @@ import pyarrow as pa
 from rpq.stream.arrays.numpy_arrays import integer_array, text_array
 from rpq.stream.durations import NANOSECONDS
 
-MEANT = {
+EXPECTATIONS = {
     "source": "vertices are integers of 64 bits or text, all of one kind",
     "target": "vertices are integers of 64 bits or text, all of one kind",
     "label": "labels are text",
@@ -149,7 +149,7 @@ def deletes_of_ops(values: list[Any]) -> tuple[np.ndarray, Misfit | None]:
 
     def delete(value: Any) -> bool:
         if not isinstance(value, str) or value not in ("+", "-"):
-            raise _Unfit(f"{short_repr(value)} is no operation; {MEANT['op']}")
+            raise _Unfit(f"{short_repr(value)} is no operation; {EXPECTATIONS['op']}")
         return value == "-"
 
     good, misfit = _take_until_misfit(values, delete, "op")
@@ -200,7 +200,7 @@ def timestamps_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
         first[:] = first or [known]
         if isinstance(known, int) != isinstance(first[0], int):
             before = "integers" if isinstance(first[0], int) else "dates or times"
-            raise _TimeKindError(f"{short_repr(value)} follows {before}; {MEANT['timestamp']}")
+            raise _TimeKindError(f"{short_repr(value)} follows {before}; {EXPECTATIONS['timestamp']}")
         if isinstance(known, _Moment) and isinstance(first[0], _Moment) and (known.zone is None) != (first[0].zone is None):
             raise _Unfit(
                 f"{short_repr(value)} has {'no' if known.zone is None else 'a'} time zone, unlike those before: give all of "
@@ -302,7 +302,7 @@ def is_missing(value: Any) -> bool:
 
 
 def _kind_error(value: Any, name: str) -> _Unfit:
-    return _Unfit(f"{short_repr(value)} is of type {type(value).__name__}; {MEANT[name]}")
+    return _Unfit(f"{short_repr(value)} is of type {type(value).__name__}; {EXPECTATIONS[name]}")
 
 
 def _integer(value: Any, name: str) -> int:

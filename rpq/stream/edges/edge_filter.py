@@ -59,7 +59,7 @@ class EdgeFilter:
     """
 
     def __init__(self) -> None:
-        self._accepted: dict[int, dict[Ends, int]] = {}  # label id to the accepted ends, each with `passed_before`
+        self._accepted_ends: dict[int, dict[Ends, int]] = {}  # label id to the accepted ends, each with `passed_before`
         self._flags = np.zeros(16, np.uint8)
         self.filtered_labels = 0
         """The number of labels with a filter."""
@@ -76,7 +76,7 @@ class EdgeFilter:
 
     def accepted_ends(self, label: int) -> Mapping[Ends, int]:
         """Return the accepted ends of a label, each with `passed_before`; none if no query reads the label."""
-        return self._accepted.get(label, {})
+        return self._accepted_ends.get(label, {})
 
     def accept(self, label: int, ends: Iterable[Ends], *, passed_by: int) -> None:
         """Accept edges of a label from now on; `passed_by` is the largest timestamp of an insert passed by so far."""
@@ -94,7 +94,7 @@ class EdgeFilter:
 
     def retract(self, label: int, ends: Iterable[Ends]) -> None:
         """Stop accepting some edges of a label. O(these), or O(label) with `ALL` or loops."""
-        known = self._accepted[label]
+        known = self._accepted_ends[label]
         has_filter = self.has_filter(label)
         had_loops = False
         for one in ends:
@@ -107,7 +107,7 @@ class EdgeFilter:
     def _enter(self, label: int, more: Mapping[Ends, int]) -> None:
         if not more:
             return
-        known = self._accepted.setdefault(label, {})
+        known = self._accepted_ends.setdefault(label, {})
         if label >= len(self._flags):
             self._flags = lengthen(self._flags, label + 1)
         known |= more
@@ -125,7 +125,7 @@ class EdgeFilter:
     def forget(self, labels: Iterable[int]) -> None:
         """Forget label ids that no query reads, or that another label gets."""
         for label in labels:
-            if self._accepted.pop(label, None) is not None:
+            if self._accepted_ends.pop(label, None) is not None:
                 self._constants = None
                 self.filtered_labels -= self.has_filter(label)
                 self._flags[label] = 0
@@ -145,7 +145,7 @@ class EdgeFilter:
         if not self.has_filter(label):
             return True
         # Plain tuples, which are equal to `Ends`, are made faster.
-        known = cast(Mapping[tuple[str | None, str | None, bool], int], self._accepted[label])
+        known = cast(Mapping[tuple[str | None, str | None, bool], int], self._accepted_ends[label])
         first, last = str(source), str(target)
         return (
             (None, last, False) in known
@@ -191,7 +191,8 @@ class EdgeFilter:
             self._constants.kind = name
             label, source, target = np.zeros((3, 16), np.int32)
             self._arrays = _Arrays(label, source, target, new_table(16))
-            self._waiting = [(label, one) for label, known in self._accepted.items() if ALL not in known for one in known]
+            accepted = self._accepted_ends.items()
+            self._waiting = [(label, one) for label, known in accepted if ALL not in known for one in known]
         if self._waiting:
             self._add(self._waiting)
             self._waiting = []
@@ -239,8 +240,9 @@ class EdgeFilter:
 
     def _check(self) -> None:
         """Assert that the accepted ends, the flags and the arrays agree."""
-        filtered = [label for label, known in self._accepted.items() if ALL not in known]
-        assert filtered == [label for label in self._accepted if self.has_filter(label)], "a label has a filter, or has none"
+        filtered = [label for label, known in self._accepted_ends.items() if ALL not in known]
+        expected = [label for label in self._accepted_ends if self.has_filter(label)]
+        assert filtered == expected, "a label has a filter, or has none"
         assert self.filtered_labels == len(filtered), "labels with filters are miscounted"
         if self._constants is not None:
             assert ids_in(self._arrays.table) == [*range(self._entries)], "the table and the entries differ"

@@ -46,8 +46,8 @@ COUNT = 0  # ids given out so far (high water)
 FREE = 1  # ids that are free
 TIME = 2  # stream time, if HAS_TIME
 HAS_TIME = 3
-NEXT = 4  # stream time at which a horizon may move
-NEW = 5  # edges entered since the last collection
+NEXT_MOVE = 4  # stream time at which a horizon may move
+NEW_EDGES = 5  # edges entered since the last collection
 TABLE = 6  # entries of the hash table
 VERTICES = 7  # entries of `degree`
 WINDOWS = 8
@@ -70,7 +70,7 @@ class Edges(NamedTuple):
     holders: np.ndarray  # int32 an edge: what holds it but its time, see `HOLDERS`
     table: np.ndarray  # int32: from hashes to edges, see `rpq/compiled/arrays/hashing.py`
     degree: np.ndarray  # int32 a vertex: edges that name it
-    bearing: np.ndarray  # int32 a label: edges that bear it
+    label_degree: np.ndarray  # int32 a label: edges that have it
     fields: np.ndarray  # int64[FIELDS]
 
 
@@ -113,7 +113,7 @@ def move_horizons(edges, horizons):
             if horizons.member[group * windows + window]:
                 horizons.horizon[group] = min(horizons.horizon[group], bound)
         following = min(following, time + (slide - into) if time <= NEVER - (slide - into) else np.int64(NEVER))
-    fields[NEXT] = following
+    fields[NEXT_MOVE] = following
 
 
 @njit(cache=True, nogil=True)
@@ -121,7 +121,7 @@ def advance(edges, horizons, time):
     fields = edges.fields
     if not fields[HAS_TIME] or time > fields[TIME]:
         fields[TIME] = time
-        if not fields[HAS_TIME] or time >= fields[NEXT]:
+        if not fields[HAS_TIME] or time >= fields[NEXT_MOVE]:
             fields[HAS_TIME] = 1
             move_horizons(edges, horizons)
 
@@ -192,8 +192,8 @@ def insert(edges, horizons, u, v, label, time):
     put(edges.table, place, edge)
     edges.degree[u] += 1
     edges.degree[v] += 1
-    edges.bearing[label] += 1
-    fields[NEW] += 1
+    edges.label_degree[label] += 1
+    fields[NEW_EDGES] += 1
     return edge, False
 
 
@@ -369,7 +369,7 @@ def _append(counted, window, edge):
 
 
 @njit(cache=True, nogil=True)
-def _take_out(counted, window, edge):
+def _unlink_edge(counted, window, edge):
     windows = counted.fields[COUNTED]
     before = np.int64(counted.previous[edge * windows + window])
     after = np.int64(counted.next[edge * windows + window])
@@ -408,14 +408,14 @@ def number_insert(edges, horizons, counted, group, edge):
         if counted.leaves[edge * windows + window] == NOT_HELD:
             edges.holders[edge] += 1
         else:
-            _take_out(counted, window, edge)
+            _unlink_edge(counted, window, edge)
         _append(counted, window, edge)
         counted.leaves[edge * windows + window] = leaving_slide(number, counted.size[window], step)
         while True:
             oldest = np.int64(counted.first[window])
             if counted.leaves[oldest * windows + window] > number // step:
                 break
-            _take_out(counted, window, oldest)
+            _unlink_edge(counted, window, oldest)
             counted.leaves[oldest * windows + window] = NOT_HELD
             edges.holders[oldest] -= 1
             label = np.int64(edges.label[oldest])
@@ -430,7 +430,7 @@ def delete_from_windows(edges, counted, group, edge):
     for place in range(np.int64(counted.group_first[group]), np.int64(counted.group_first[group + 1])):
         window = np.int64(counted.group_window[place])
         if counted.leaves[edge * windows + window] != NOT_HELD:
-            _take_out(counted, window, edge)
+            _unlink_edge(counted, window, edge)
             counted.leaves[edge * windows + window] = NOT_HELD
             edges.holders[edge] -= 1
 
@@ -439,7 +439,7 @@ def delete_from_windows(edges, counted, group, edge):
 
 AHEAD = 12
 """Tuples ahead for which memory is asked."""
-CACHED = 1 << 17
+CACHED_ENTRIES = 1 << 17
 """Entries of a table that is in a cache anyway, where asking ahead only costs."""
 
 
@@ -485,7 +485,7 @@ def _resolve_tuple(edges, horizons, counted, chunk, i):
 
 @njit(cache=True, nogil=True)
 def resolve(edges, horizons, counted, chunk, count, outcome, outcomes):
-    looks_ahead = edges.fields[TABLE] > CACHED
+    looks_ahead = edges.fields[TABLE] > CACHED_ENTRIES
     for i in range(count):
         if looks_ahead and i + AHEAD < count and chunk.source[i + AHEAD] >= 0:
             later = i + AHEAD

@@ -82,11 +82,11 @@ class PriorVersions(NamedTuple):
     """The state of the edge of each tuple before it; where all edges are kept, only deletes have one."""
 
     timestamp: np.ndarray  # int64: of the version, ABSENT_VERSION where none is held
-    satisfied: np.ndarray  # int32: its set of derived labels, 0 where none is held
+    derived_set: np.ndarray  # int32: its set of derived labels, 0 where none is held
     is_effective: np.ndarray  # uint8: the tuple changes the edge: no insert that is late or older than the version held
 
 
-def _nothing_before(count: int) -> PriorVersions:
+def _absent_versions(count: int) -> PriorVersions:
     return PriorVersions(np.full(count, ABSENT_VERSION, np.int64), np.zeros(count, np.int32), np.zeros(count, np.uint8))
 
 
@@ -97,7 +97,7 @@ class EdgeVersions:
     >>> one = np.zeros(2, np.int32)
     >>> chunk = Chunk(one, one, one, np.array([5, 3]), np.zeros(2, np.uint8), one)
     >>> versions.apply(chunk, view(chunk), np.array([1, 2], np.int32), np.full(2, -10))
-    PriorVersions(timestamp=array([-9223372036854775808,                    5]), satisfied=array([0, 1], dtype=int32), \
+    PriorVersions(timestamp=array([-9223372036854775808,                    5]), derived_set=array([0, 1], dtype=int32), \
 is_effective=array([1, 0], dtype=uint8))
     """
 
@@ -108,8 +108,8 @@ is_effective=array([1, 0], dtype=uint8))
         self._replace_one: Any = None
         self._append_one: Any = None
         self._room_for_singles = 0  # tuples that `apply_one` may take without asking whether there is room
-        self._satisfied_by_one, self._bound_of_one = np.zeros(1, np.int32), np.zeros(1, np.int64)
-        self._before_one = _nothing_before(1)
+        self._set_of_one, self._bound_of_one = np.zeros(1, np.int32), np.zeros(1, np.int64)
+        self._before_one = _absent_versions(1)
         self._clear(capacity)
 
     def _clear(self, room: int) -> None:
@@ -147,41 +147,41 @@ is_effective=array([1, 0], dtype=uint8))
         """The number of bytes held."""
         return sum(array.nbytes for array in self._arrays)
 
-    def apply(self, chunk: Chunk, tuples: Any, satisfied: np.ndarray, bound: np.ndarray) -> PriorVersions:
+    def apply(self, chunk: Chunk, tuples: Any, derived_set: np.ndarray, bound: np.ndarray) -> PriorVersions:
         """Apply the tuples of a chunk, with its view, in order; return what their edges were before. O(tuples).
 
-        `satisfied` (int32) is the set of derived labels that each insert has, `bound` (int64) the timestamp up to which
+        `derived_set` (int32) is the set of derived labels that each insert has, `bound` (int64) the timestamp up to which
         edges have left every window at each tuple. Tuples with a source below 0 are left out.
         """
-        count = len(satisfied)
+        count = len(derived_set)
         self._room_for_singles = 0
         more = int(np.count_nonzero(chunk.source >= 0))
         self._make_room(more)
         if self.keeps_all:
-            satisfied = np.zeros(count, np.int32)  # what each of the edges satisfies is not kept
-        sets = int(satisfied.max(initial=0)) + 2  # with `_DELETED`
+            derived_set = np.zeros(count, np.int32)  # what each of the edges satisfies is not kept
+        sets = int(derived_set.max(initial=0)) + 2  # with `_DELETED`
         self._make_room_for_kinds(min(count, sets * (int(chunk.label.max(initial=0)) + 1)))
         self._make_room_for_times(chunk.timestamp)
-        before = _nothing_before(count)
+        before = _absent_versions(count)
         if self.keeps_all and not chunk.delete.any():
-            append_versions(self._view, tuples, satisfied, bound, count, before.is_effective)
+            append_versions(self._view, tuples, derived_set, bound, count, before.is_effective)
             return before
-        self._find_all(more)
-        replace_versions(self._view, tuples, satisfied, bound, self.keeps_all, count, *before)
+        self._index_versions(more)
+        replace_versions(self._view, tuples, derived_set, bound, self.keeps_all, count, *before)
         return before
 
-    def apply_one(self, single: SingleTuple, satisfied: int, lower: int) -> PriorVersions:
+    def apply_one(self, single: SingleTuple, derived_set: int, lower: int) -> PriorVersions:
         """Apply one tuple like `apply`; return what its edge was before, in arrays that the next call changes."""
         timestamp, before = single.chunk.timestamp, self._before_one
-        self._satisfied_by_one[0] = 0 if self.keeps_all else satisfied  # as `apply` does
+        self._set_of_one[0] = 0 if self.keeps_all else derived_set  # as `apply` does
         self._bound_of_one[0] = lower
-        before.timestamp[0], before.satisfied[0], before.is_effective[0] = ABSENT_VERSION, 0, 0
+        before.timestamp[0], before.derived_set[0], before.is_effective[0] = ABSENT_VERSION, 0, 0
         if not self._room_for_singles:
             self._make_room_for_singles()
         self._room_for_singles -= 1
         if timestamp.item(0) >> _HALF_OF_TIME != self._arrays.upper_time.item(0):
             self._make_room_for_times(timestamp)
-        of_one = single.view, self._satisfied_by_one, self._bound_of_one
+        of_one = single.view, self._set_of_one, self._bound_of_one
         if self.keeps_all:
             if not single.chunk.delete.item(0):
                 appended = self._view, *of_one, 1, before.is_effective
@@ -189,7 +189,7 @@ is_effective=array([1, 0], dtype=uint8))
                     self._append_one = bound(append_versions, *appended)
                 self._append_one(*appended)
                 return before
-            self._find_all(1)  # after which the view may be another one
+            self._index_versions(1)  # after which the view may be another one
         arguments = self._view, *of_one, self.keeps_all, 1, *before
         if self._replace_one is None:
             self._replace_one = bound(replace_versions, *arguments)
@@ -202,7 +202,7 @@ is_effective=array([1, 0], dtype=uint8))
         self._make_room(some)
         self._make_room_for_kinds(some)
         if not self.keeps_all:
-            self._find_all(some)
+            self._index_versions(some)
         self._room_for_singles = some
 
     def _make_room(self, more: int) -> None:
@@ -244,7 +244,7 @@ is_effective=array([1, 0], dtype=uint8))
             self._set(arrays._replace(upper_time=np.full(len(arrays.source), arrays.upper_time[0], np.int32)))
             arrays.fields[_WIDE_TIMES] = 1
 
-    def _find_all(self, more: int = 0) -> None:
+    def _index_versions(self, more: int = 0) -> None:
         """Put all versions into the table, with room for `more`, and merge those with equal ends and labels.
 
         O(versions appended), amortised.
@@ -264,7 +264,7 @@ is_effective=array([1, 0], dtype=uint8))
     def live(self, bound: int) -> np.ndarray:
         """Return the numbers of the versions with a timestamp above a bound. O(versions)."""
         if self.keeps_all:
-            self._find_all()
+            self._index_versions()
         _, _, _, timestamp, _ = self.all_columns()
         return np.flatnonzero(timestamp > bound)
 
@@ -278,10 +278,10 @@ is_effective=array([1, 0], dtype=uint8))
         timestamp = arrays.time[:count].astype(np.int64)
         upper = arrays.upper_time[: count if arrays.fields[_WIDE_TIMES] else 1].astype(np.int64)
         timestamp |= upper << _HALF_OF_TIME
-        satisfied = arrays.kind_set[kind]
-        is_deleted = satisfied == _DELETED
-        timestamp[is_deleted], satisfied[is_deleted] = ABSENT_VERSION, 0
-        return arrays.source[:count], arrays.kind_label[kind], arrays.target[:count], timestamp, satisfied
+        derived_set = arrays.kind_set[kind]
+        is_deleted = derived_set == _DELETED
+        timestamp[is_deleted], derived_set[is_deleted] = ABSENT_VERSION, 0
+        return arrays.source[:count], arrays.kind_label[kind], arrays.target[:count], timestamp, derived_set
 
     def ends(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return source, label and target of all versions, some perhaps several times. O(versions)."""
@@ -307,7 +307,7 @@ is_effective=array([1, 0], dtype=uint8))
         self._room_for_singles = 0  # the table may have none of the versions now, which `apply_one` must find
         live = collect_versions(self._view, bound)
         if self.keeps_all and 4 * live > 3 * before:  # little has expired: perhaps there are many with equal ends
-            self._find_all()
+            self._index_versions()
             live = self.count
         if len(self._arrays.source) > 4 * max(live, self._capacity):
             self.load(*self.all_columns())
@@ -315,21 +315,21 @@ is_effective=array([1, 0], dtype=uint8))
 
     def renumber(self, numbers: np.ndarray) -> None:
         """Replace the numbers of sets of derived labels by others."""
-        source, label, target, timestamp, satisfied = self.all_columns()
-        self.load(source, label, target, timestamp, numbers[satisfied])
+        source, label, target, timestamp, derived_set = self.all_columns()
+        self.load(source, label, target, timestamp, numbers[derived_set])
 
     def load(
-        self, source: np.ndarray, label: np.ndarray, target: np.ndarray, timestamp: np.ndarray, satisfied: np.ndarray
+        self, source: np.ndarray, label: np.ndarray, target: np.ndarray, timestamp: np.ndarray, derived_set: np.ndarray
     ) -> None:
         """Replace all versions by these, of which no two have equal ends and labels unless all edges are kept."""
         count = len(source)
         # About as many as there were before will come until the next collection.
         room = max(self._capacity, count, min(len(self._arrays.source), 2 * count))
-        satisfied = np.where(timestamp == ABSENT_VERSION, _DELETED, satisfied)
-        kind_label, kind_set, kind = _pairs(label, satisfied)
+        derived_set = np.where(timestamp == ABSENT_VERSION, _DELETED, derived_set)
+        kind_label, kind_set, kind = _pairs(label, derived_set)
         self._clear(room)
         self._make_room_for_kinds(len(kind_label))
-        self._make_room_for_times(timestamp[satisfied != _DELETED])
+        self._make_room_for_times(timestamp[derived_set != _DELETED])
         arrays = self._arrays
         arrays.source[:count], arrays.target[:count] = source, target
         arrays.time[:count] = timestamp & ((1 << _HALF_OF_TIME) - 1)
@@ -359,12 +359,12 @@ is_effective=array([1, 0], dtype=uint8))
         assert len(set(pairs)) == kinds, "two kinds are equal"
 
 
-def _pairs(label: np.ndarray, satisfied: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _pairs(label: np.ndarray, derived_set: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the different pairs of a label and a set, and the place of each pair among them."""
-    least = int(satisfied.min(initial=0))
-    sets = int(satisfied.max(initial=0)) - least + 1
+    least = int(derived_set.min(initial=0))
+    sets = int(derived_set.max(initial=0)) - least + 1
     labels = int(label.max(initial=0)) + 1
-    code, place = distinct_values(label.astype(np.int64) * sets + (satisfied - least), labels * sets)
+    code, place = distinct_values(label.astype(np.int64) * sets + (derived_set - least), labels * sets)
     return code // sets, code % sets + least, place
 
 
@@ -452,7 +452,7 @@ def version_number(versions, u, label, v):
 
 
 @njit(cache=True, nogil=True)
-def append_versions(versions, tuples, satisfied, bound, count, is_effective):
+def append_versions(versions, tuples, derived_set, bound, count, is_effective):
     """Append inserts that are not late, whatever versions there are of their edges."""
     last_label, last_set, kind = np.int64(-1), np.int64(-1), np.int64(0)
     number = versions.fields[_COUNT]
@@ -461,7 +461,7 @@ def append_versions(versions, tuples, satisfied, bound, count, is_effective):
         if tuples.source[i] < 0 or time <= bound[i]:
             continue
         is_effective[i] = 1
-        label, one = np.int64(tuples.label[i]), np.int64(satisfied[i])
+        label, one = np.int64(tuples.label[i]), np.int64(derived_set[i])
         if label != last_label or one != last_set:
             last_label, last_set, kind = label, one, _kind_of(versions, label, one)
         versions.source[number] = tuples.source[i]
@@ -534,7 +534,7 @@ def collect_versions(versions, bound):
 
 @njit(cache=True, nogil=True)
 def replace_versions(
-    versions, tuples, satisfied, bound, keeps_all, count, before_timestamp, before_satisfied, is_effective
+    versions, tuples, derived_set, bound, keeps_all, count, before_timestamp, before_set, is_effective
 ):
     """Apply tuples in order, and write what their edges were before each, as `EdgeVersions.apply` says."""
     bits = versions.fields[_BITS]
@@ -553,7 +553,7 @@ def replace_versions(
         is_held = held_time > bound[i]
         if is_held:
             before_timestamp[i] = held_time
-            before_satisfied[i] = held_set
+            before_set[i] = held_set
         if tuples.delete[i]:
             is_effective[i] = 1
             if place >= 0:
@@ -573,4 +573,4 @@ def replace_versions(
             put_tagged(versions.table, place, bits, h, number)
         if not is_older:
             _set_time(versions, number, time)
-            _set_kind(versions, number, _kind_of(versions, label, np.int64(satisfied[i])))
+            _set_kind(versions, number, _kind_of(versions, label, np.int64(derived_set[i])))

@@ -44,7 +44,7 @@ class _Arrays(NamedTuple):
 
     group: np.ndarray  # int32 an edge, -1 where there is none
     timestamp: np.ndarray  # int64 an edge, ABSENT_VERSION where it is not there
-    satisfied: np.ndarray  # int32 an edge: the number of the set of derived labels that it has
+    derived_set: np.ndarray  # int32 an edge: the number of the set of derived labels that it has
     younger: np.ndarray  # int32 an edge: the next younger of its group, -1 for the youngest
     older: np.ndarray  # int32 an edge
     source: np.ndarray  # int32 a group
@@ -59,8 +59,8 @@ class _Tuples(NamedTuple):
     """The columns of tuples besides their chunk, and the sets of derived labels."""
 
     edge: np.ndarray  # int32 a tuple: the id of its edge, -1 for a delete without one
-    satisfied: np.ndarray  # int32 a tuple: the set of derived labels that its insert has
-    whole: np.ndarray  # int32 a tuple: the set of all derived labels of its label, for deletes without an id
+    derived_set: np.ndarray  # int32 a tuple: the set of derived labels that its insert has
+    all_derived: np.ndarray  # int32 a tuple: the set of all derived labels of its label, for deletes without an id
     bound: np.ndarray  # int64 a tuple: the timestamp up to which edges have left every window
     is_read: np.ndarray  # uint8 a label id
     is_ordered: np.ndarray  # uint8 a label id: every edge counts, not the youngest of those with equal ends alone
@@ -101,7 +101,7 @@ class EdgesById:
     >>> chunk = Chunk(zero, np.array([1, 2], np.int32), zero, np.array([3, 5]), np.zeros(2, np.uint8), zero)
     >>> sets = np.zeros(2, np.int64), np.zeros(0, np.int32)
     >>> before, operations = edges.apply(
-    ...     chunk, ids, satisfied=zero, whole=zero, bound=np.full(2, -10), is_read=np.ones(1, np.uint8),
+    ...     chunk, ids, derived_set=zero, all_derived=zero, bound=np.full(2, -10), is_read=np.ones(1, np.uint8),
     ...     is_ordered=np.zeros(1, np.uint8), sets=sets,
     ... )
     >>> int(before.timestamp[1]), list(zip(operations.row.tolist(), operations.target.tolist(), operations.delete.tolist()))
@@ -116,7 +116,7 @@ class EdgesById:
             _Arrays(
                 group=np.full(capacity, -1, np.int32),
                 timestamp=np.full(capacity, ABSENT_VERSION, np.int64),
-                satisfied=np.zeros(capacity, np.int32),
+                derived_set=np.zeros(capacity, np.int32),
                 younger=np.full(capacity, -1, np.int32),
                 older=np.full(capacity, -1, np.int32),
                 source=np.zeros(capacity, np.int32),
@@ -161,8 +161,8 @@ class EdgesById:
         chunk: Chunk,
         edge: np.ndarray,
         *,
-        satisfied: np.ndarray,
-        whole: np.ndarray,
+        derived_set: np.ndarray,
+        all_derived: np.ndarray,
         bound: np.ndarray,
         is_read: np.ndarray,
         is_ordered: np.ndarray,
@@ -176,7 +176,7 @@ class EdgesById:
         count = len(edge)
         self._make_room(count)
         first, label = sets
-        tuples = view(_Tuples(edge, satisfied, whole, bound, is_read, is_ordered, first, label))
+        tuples = view(_Tuples(edge, derived_set, all_derived, bound, is_read, is_ordered, first, label))
         before = PriorEdges(np.full(count, ABSENT_VERSION, np.int64), chunk.label.copy())
         room, at = 4 * count + 16, 0
         buffer = _new_buffer(room)
@@ -200,7 +200,7 @@ class EdgesById:
             arrays = arrays._replace(
                 group=np.concatenate([arrays.group, np.full(added, -1, np.int32)]),
                 timestamp=np.concatenate([arrays.timestamp, np.full(added, ABSENT_VERSION, np.int64)]),
-                satisfied=np.concatenate([arrays.satisfied, np.zeros(added, np.int32)]),
+                derived_set=np.concatenate([arrays.derived_set, np.zeros(added, np.int32)]),
                 younger=np.concatenate([arrays.younger, np.full(added, -1, np.int32)]),
                 older=np.concatenate([arrays.older, np.full(added, -1, np.int32)]),
             )
@@ -236,7 +236,7 @@ class EdgesById:
         arrays = self._arrays
         group = arrays.group[ids]
         ends = (arrays.source[group], arrays.label[group], arrays.target[group])
-        return (*ends, arrays.timestamp[ids], arrays.satisfied[ids])
+        return (*ends, arrays.timestamp[ids], arrays.derived_set[ids])
 
     def all_columns(self) -> tuple[np.ndarray, ...]:
         """Return the same columns of all edges, those that have left included. O(ids)."""
@@ -261,7 +261,7 @@ class EdgesById:
 
     def derived_set(self, edge: int) -> int:
         """Return the set of derived labels of an edge."""
-        return int(self._arrays.satisfied[edge])
+        return int(self._arrays.derived_set[edge])
 
     def are_held(self, ids: np.ndarray, timestamps: np.ndarray) -> np.ndarray:
         """Return which edges have a current version with the timestamp given for them."""
@@ -296,12 +296,12 @@ class EdgesById:
 
     def _enter(self, ids: np.ndarray, columns: tuple[np.ndarray, ...]) -> None:
         """Replace all groups by the groups of these edges. O(edges · log edges)."""
-        source, label, target, timestamp, satisfied = columns
+        source, label, target, timestamp, derived_set = columns
         order = np.argsort(timestamp, kind="stable")
         self._arrays.fields[_GROUPS] = 0
         clear_groups(self._view)
         self._make_room(len(ids))
-        self._arrays.satisfied[ids] = satisfied
+        self._arrays.derived_set[ids] = derived_set
         ends = Chunk(
             source=np.ascontiguousarray(source[order], np.int32),
             target=np.ascontiguousarray(target[order], np.int32),
@@ -314,7 +314,7 @@ class EdgesById:
 
     def renumber(self, numbers: np.ndarray) -> None:
         """Replace the numbers of sets of derived labels by others."""
-        self._arrays.satisfied[:] = numbers[self._arrays.satisfied]
+        self._arrays.derived_set[:] = numbers[self._arrays.derived_set]
 
     def load(self, names: pa.Array, columns: tuple[np.ndarray, ...]) -> np.ndarray:
         """Set the edges with these different names, and their columns, in a new object; return the ids of these names.
@@ -504,12 +504,12 @@ def _leave_label(edges, tuples, out, group, label, is_derived, left, bound, time
         _emit(out, u, label, v, time, 1, row)
         rest = np.int64(edges.youngest[group])
         while rest >= 0 and edges.timestamp[rest] > bound:
-            if not is_derived or _has(tuples, edges.satisfied[rest], label):
+            if not is_derived or _has(tuples, edges.derived_set[rest], label):
                 _emit(out, u, label, v, edges.timestamp[rest], 0, row)
             rest = np.int64(edges.older[rest])
         return
     rest = np.int64(edges.youngest[group])
-    while rest >= 0 and edges.timestamp[rest] > bound and is_derived and not _has(tuples, edges.satisfied[rest], label):
+    while rest >= 0 and edges.timestamp[rest] > bound and is_derived and not _has(tuples, edges.derived_set[rest], label):
         rest = np.int64(edges.older[rest])
     best = edges.timestamp[rest] if rest >= 0 else np.int64(ABSENT_VERSION)
     if best >= left:
@@ -533,8 +533,8 @@ def _is_ordered(tuples, label, number):
 def _delete_group(edges, chunk, tuples, before, out, i):
     """Delete all edges with the ends and label of a tuple; return False where there is no room for the operations."""
     u, label, v = np.int64(chunk.source[i]), np.int64(chunk.label[i]), np.int64(chunk.target[i])
-    whole = np.int64(tuples.whole[i])
-    if out.fields[_COUNT] + tuples.first[whole + 1] - tuples.first[whole] + 1 > out.fields[_ROOM]:
+    all_derived = np.int64(tuples.all_derived[i])
+    if out.fields[_COUNT] + tuples.first[all_derived + 1] - tuples.first[all_derived] + 1 > out.fields[_ROOM]:
         return False
     place = _find_group(edges, u, label, v)
     if place < 0:
@@ -546,7 +546,7 @@ def _delete_group(edges, chunk, tuples, before, out, i):
         before.timestamp[i] = edges.timestamp[edge]
         if tuples.is_read[label]:
             _emit(out, u, label, v, chunk.timestamp[i], 1, i)
-        for j in range(tuples.first[whole], tuples.first[whole + 1]):
+        for j in range(tuples.first[all_derived], tuples.first[all_derived + 1]):
             _emit(out, u, np.int64(tuples.label[j]), v, chunk.timestamp[i], 1, i)
     while edge >= 0:
         older = np.int64(edges.older[edge])
@@ -554,7 +554,7 @@ def _delete_group(edges, chunk, tuples, before, out, i):
         edges.younger[edge] = -1
         edges.older[edge] = -1
         edges.timestamp[edge] = ABSENT_VERSION
-        edges.satisfied[edge] = 0
+        edges.derived_set[edge] = 0
         edge = older
     edges.youngest[group] = -1
     return True
@@ -571,8 +571,8 @@ def replace_edges(edges, chunk, tuples, before, out, first, count):
             continue
         bound, time, label = tuples.bound[i], chunk.timestamp[i], np.int64(chunk.label[i])
         is_held = edges.timestamp[edge] > bound
-        old = np.int64(edges.satisfied[edge]) if is_held else np.int64(0)
-        new = np.int64(0) if is_delete else np.int64(tuples.satisfied[i])
+        old = np.int64(edges.derived_set[edge]) if is_held else np.int64(0)
+        new = np.int64(0) if is_delete else np.int64(tuples.derived_set[i])
         leaving = tuples.first[old + 1] - tuples.first[old] + 1
         entering = tuples.first[new + 1] - tuples.first[new] + 1
         former = np.int64(edges.group[edge])
@@ -607,10 +607,10 @@ def replace_edges(edges, chunk, tuples, before, out, first, count):
                     edges.fields[_LOST] = max(edges.fields[_LOST], left)
             if is_delete:
                 edges.timestamp[edge] = ABSENT_VERSION
-                edges.satisfied[edge] = 0
+                edges.derived_set[edge] = 0
                 continue
             edges.timestamp[edge] = time
-            edges.satisfied[edge] = new
+            edges.derived_set[edge] = new
             _link(edges, edge, group)
         else:
             edges.fields[_LOST] = max(edges.fields[_LOST], time)  # the graph gets it too, to know what is lost

@@ -31,7 +31,7 @@ from rpq.stream.edges.edge_store import (
     HAS_TIME,
     HOLDERS,
     LONG_AGO,
-    NEW,
+    NEW_EDGES,
     STATIC,
     TABLE,
     TIME,
@@ -71,7 +71,7 @@ class SnapshotGraph:
             holders=np.zeros(capacity, np.int32),
             table=new_table(capacity),
             degree=np.zeros(16, np.int32),
-            bearing=np.zeros(0, np.int32),
+            label_degree=np.zeros(0, np.int32),
             fields=np.zeros(FIELDS, np.int64),
         )
         self.outcomes = np.zeros(OUTCOME_COUNT, np.int64)
@@ -192,7 +192,7 @@ class SnapshotGraph:
         room = len(self.horizons.is_read)
         if len(labels) and (needed := int(labels.max()) + 1) > room:
             more = max(needed - room, room, 16)
-            self.edges = lengthen_fields(self.edges, more, bearing=0)
+            self.edges = lengthen_fields(self.edges, more, label_degree=0)
             self.horizons = lengthen_fields(
                 self.horizons, more, is_read=0, group=0, lost=LONG_AGO, passed_by=LONG_AGO
             )
@@ -378,7 +378,7 @@ class SnapshotGraph:
     def wants_collection(self) -> bool:
         """Return whether enough edges came since the last collection to pay for another one."""
         fields = self.edges.fields
-        return bool(fields[NEW] > max(self.edge_count // 2, self._patience))
+        return bool(fields[NEW_EDGES] > max(self.edge_count // 2, self._patience))
 
     def collect(self) -> np.ndarray:
         """Release the ids of edges that have left. Return the vertices that are no longer an end of an edge."""
@@ -401,8 +401,8 @@ class SnapshotGraph:
         np.add.at(degree, edges.source[used], 1)
         np.add.at(degree, edges.target[used], 1)
         assert (degree == edges.degree).all(), "a degree is wrong"
-        bearing = np.bincount(edges.label[used], minlength=len(edges.bearing))
-        assert (bearing == edges.bearing).all(), "a label's edges are miscounted"
+        label_degree = np.bincount(edges.label[used], minlength=len(edges.label_degree))
+        assert (label_degree == edges.label_degree).all(), "a label's edges are miscounted"
         self.counted._check(edges.holders, used)
         assert self.statics == len(self.static_edges()), "static edges are miscounted"
 
@@ -428,11 +428,11 @@ def _timestamps_of(edges, chunk, count, timestamp):
 @njit(cache=True, nogil=True)
 def _enter_static(edges, horizons, source, target, label):
     for i in range(len(source)):
-        u, v, bearing = np.int64(source[i]), np.int64(target[i]), np.int64(label[i])
-        place = probe(edges, key_hash(u, bearing, v), u, bearing, v)
+        u, v, label_id = np.int64(source[i]), np.int64(target[i]), np.int64(label[i])
+        place = probe(edges, key_hash(u, label_id, v), u, label_id, v)
         edge = id_at(edges.table, place) if place >= 0 else np.int64(-1)
         if edge < 0:
-            edge, _ = insert(edges, horizons, u, v, bearing, np.int64(LONG_AGO))
+            edge, _ = insert(edges, horizons, u, v, label_id, np.int64(LONG_AGO))
         edges.holders[edge] |= STATIC
 
 
@@ -450,14 +450,14 @@ def _collect(edges, horizons):
                 continue
             edges.degree[edges.source[edge]] -= 1
             edges.degree[edges.target[edge]] -= 1
-            edges.bearing[label] -= 1
+            edges.label_degree[label] -= 1
             edges.source[edge] = -1
             edges.timestamp[edge] = LONG_AGO
             edges.target[edge] = fields[FREE_EDGE]
             fields[FREE_EDGE] = edge + 1
             fields[FREE] += 1
     fill_table(edges)
-    fields[NEW] = 0
+    fields[NEW_EDGES] = 0
     unused = np.empty(fields[VERTICES], np.int32)
     count = 0
     for vertex in range(fields[VERTICES]):

@@ -45,16 +45,16 @@ class WindowEdge:
     """An edge that the window holds."""
 
     __slots__ = (
-        "is_plain", "key", "label", "number", "satisfied", "source", "target", "timestamp", "twin", "values", "vertex",
+        "derived_set", "is_plain", "key", "label", "number", "source", "target", "timestamp", "twin", "values", "vertex",
     )  # fmt: skip
 
     def __init__(
-        self, key: Hashable, ends: Link, timestamp: int, *, satisfied: int, is_plain: bool, number: int
+        self, key: Hashable, ends: Link, timestamp: int, *, derived_set: int, is_plain: bool, number: int
     ) -> None:
         self.key = key
         self.source, self.label, self.target = ends
         self.timestamp = timestamp
-        self.satisfied = satisfied
+        self.derived_set = derived_set
         """The number of its set of derived labels."""
         self.is_plain = is_plain
         """True if the graph has the edge under its own label."""
@@ -88,15 +88,15 @@ class ChunkEffects(NamedTuple):
     changes: StagedChanges
     outcome: np.ndarray
     """uint8: the outcome of each tuple for queries over a count window that all read its label, or none."""
-    entered: list[tuple[int, WindowEdge]]
+    entered_edges: list[tuple[int, WindowEdge]]
     """The edges that entered, each with its tuple."""
-    left: list[tuple[int, int, WindowEdge]]
+    departed_edges: list[tuple[int, int, WindowEdge]]
     """The edges that left, each with tuple and stage."""
     boundaries: dict[tuple[int, int], int]
     """The times of the boundaries that tuples cross, by tuple and first stage."""
-    timestamp_before: np.ndarray
+    prior_timestamp: np.ndarray
     """int64: for each tuple the timestamp of its edge before it, or of the youngest that it deletes; else ABSENT_VERSION."""
-    label_before: np.ndarray
+    prior_label: np.ndarray
     """int32: the label of that edge, that of the tuple where there is none."""
 
 
@@ -105,8 +105,8 @@ class _Changes:
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, int, int, int, int, int, int]] = []
-        self.entered: list[tuple[int, WindowEdge]] = []
-        self.left: list[tuple[int, int, WindowEdge]] = []
+        self.entered_edges: list[tuple[int, WindowEdge]] = []
+        self.departed_edges: list[tuple[int, int, WindowEdge]] = []
         self.boundaries: dict[tuple[int, int], int] = {}
 
     def insert(self, row: int, stage: int, link: Link, timestamp: int) -> None:
@@ -159,7 +159,7 @@ class WindowEdges:
         """True if static edges are in the graph, where nothing hides them."""
         self._labels_of = labels_of
         self._are_ordered = are_ordered
-        self._ordered = np.zeros(0, np.uint8)  # as of the last tuples
+        self._ordered_labels = np.zeros(0, np.uint8)  # as of the last tuples
         self._keeps_all = keeps_all
         self._capacity = capacity
         self._edges: dict[Hashable, WindowEdge] = {}
@@ -168,7 +168,7 @@ class WindowEdges:
         """For each edge of the graph the keys of the edges that are it, with their timestamps."""
         self._statics: dict[Hashable, list[Link]] = {}
         """The edges of the graph that static edges are, by their keys."""
-        self._leaving: list[tuple[int, int, Hashable]] = []
+        self._departures: list[tuple[int, int, Hashable]] = []
         """A heap of the times at which edges leave a window of time, with their numbers and keys; some may be gone."""
         self._since_collect = 0
 
@@ -232,7 +232,7 @@ class WindowEdges:
         keys: Sequence[Hashable],
         now: np.ndarray,
         *,
-        satisfied: np.ndarray,
+        derived_set: np.ndarray,
         is_read: np.ndarray,
         is_plain: np.ndarray,
     ) -> ChunkEffects:
@@ -241,10 +241,11 @@ class WindowEdges:
         `keys` are those of the edges, None for a delete without one, and `now` the stream times after the tuples. `is_read`
         says of each tuple whether a query reads its label, and `is_plain` whether one does without a condition.
         """
-        found, self._ordered = _Changes(), self._are_ordered()
+        found, self._ordered_labels = _Changes(), self._are_ordered()
         outcome = np.full(len(chunk.label), IRRELEVANT, np.uint8)
-        timestamp_before, label_before = np.full(len(outcome), ABSENT_VERSION, np.int64), chunk.label.copy()
-        columns = (chunk.source, chunk.label, chunk.target, chunk.timestamp, chunk.delete, satisfied, is_read, is_plain, now)
+        prior_timestamp, prior_label = np.full(len(outcome), ABSENT_VERSION, np.int64), chunk.label.copy()
+        ends = chunk.source, chunk.label, chunk.target
+        columns = (*ends, chunk.timestamp, chunk.delete, derived_set, is_read, is_plain, now)
         tuples = zip(keys, *(column.tolist() for column in columns), strict=True)
         for row, (key, u, label, v, time, delete, labels, read, plain, moment) in enumerate(tuples):
             self._expire(row, moment, found)
@@ -252,11 +253,11 @@ class WindowEdges:
                 gone, outcome[row] = self._delete(row, key, (u, label, v), time, delete, read, found)
                 if gone:
                     before = max(gone, key=lambda edge: edge.timestamp)
-                    timestamp_before[row], label_before[row] = before.timestamp, before.label
+                    prior_timestamp[row], prior_label[row] = before.timestamp, before.label
                 continue
             previous = self._edges.get(key)
             if previous is not None:
-                timestamp_before[row], label_before[row] = previous.timestamp, previous.label
+                prior_timestamp[row], prior_label[row] = previous.timestamp, previous.label
             if (not read and previous is None and (self.counts or not self._keeps_all)) or self._is_late(time, moment):
                 continue
             if previous is not None and time < previous.timestamp:
@@ -271,14 +272,14 @@ class WindowEdges:
             before_it = time
             if previous is not None:
                 touched, before_it = self._remove(previous), previous.timestamp
-                found.left.append((row, LOSSES, previous))
+                found.departed_edges.append((row, LOSSES, previous))
             elif is_held:
                 touched, before_it = self._hide(key), TIMELESS
             gained: list[Link] = []
             if is_held:
-                edge = WindowEdge(key, (u, label, v), time, satisfied=labels, is_plain=bool(plain), number=0)
+                edge = WindowEdge(key, (u, label, v), time, derived_set=labels, is_plain=bool(plain), number=0)
                 gained = self._add(edge)
-                found.entered.append((row, edge))
+                found.entered_edges.append((row, edge))
             else:
                 found.reveal(row, label, self._reveal(key), time)
             self._lose(row, LOSSES, touched, before_it, time, found, skip=gained)
@@ -288,7 +289,13 @@ class WindowEdges:
                 self._evict(row, time, found)
         self._since_collect += len(chunk.label)
         return ChunkEffects(
-            found.graph_changes(), outcome, found.entered, found.left, found.boundaries, timestamp_before, label_before
+            found.graph_changes(),
+            outcome,
+            found.entered_edges,
+            found.departed_edges,
+            found.boundaries,
+            prior_timestamp,
+            prior_label,
         )
 
     def expire(self, time: int) -> ChunkEffects:
@@ -296,7 +303,7 @@ class WindowEdges:
         found = _Changes()
         self._expire(0, time, found)
         none, no_times, no_labels = np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int32)
-        return ChunkEffects(found.graph_changes(), none, [], found.left, found.boundaries, no_times, no_labels)
+        return ChunkEffects(found.graph_changes(), none, [], found.departed_edges, found.boundaries, no_times, no_labels)
 
     def _is_late(self, timestamp: int, now: int) -> bool:
         return isinstance(self.window, Window) and timestamp <= self.window.lower_bound(now)
@@ -314,7 +321,7 @@ class WindowEdges:
             read = read or previous is not None
         for edge in gone:
             touched = self._remove(edge)
-            found.left.append((row, LOSSES, edge))
+            found.departed_edges.append((row, LOSSES, edge))
             found.reveal(row, edge.label, self._reveal(edge.key), time)
             self._lose(row, LOSSES, touched, edge.timestamp, time, found)
         return gone, int(DELETED if gone else ABSENT if read else IRRELEVANT)
@@ -338,11 +345,11 @@ class WindowEdges:
 
     def _expire(self, row: int, now: int, found: _Changes) -> None:
         """Remove the edges whose time is over, each boundary in an event of its own."""
-        if not self._leaving or self._leaving[0][0] > now:
+        if not self._departures or self._departures[0][0] > now:
             return
         events: dict[int, list[WindowEdge]] = {}
-        while self._leaving and self._leaving[0][0] <= now:
-            boundary, number, key = heapq.heappop(self._leaving)
+        while self._departures and self._departures[0][0] <= now:
+            boundary, number, key = heapq.heappop(self._departures)
             edge = self._edges.get(key)
             if edge is not None and edge.number == number:
                 events.setdefault(boundary, []).append(edge)
@@ -358,7 +365,7 @@ class WindowEdges:
         for edge in edges:
             for link in self._remove(edge):
                 touched[link] = max(touched.get(link, edge.timestamp), edge.timestamp)
-            found.left.append((row, stage + EVICTIONS, edge))
+            found.departed_edges.append((row, stage + EVICTIONS, edge))
         for edge in edges:
             revealed = [link for link in self._reveal(edge.key) if link not in touched]
             if revealed:
@@ -372,14 +379,14 @@ class WindowEdges:
 
     def _links_of(self, edge: WindowEdge) -> list[Link]:
         u, own, v = edge.ends
-        labels = self._labels_of(edge.satisfied)
+        labels = self._labels_of(edge.derived_set)
         return [(u, label, v) for label in ((own, *labels) if edge.is_plain else labels)]
 
     def _add(self, edge: WindowEdge) -> list[Link]:
         self._number(edge)
         if isinstance(self.window, Window):
             boundary = self.window.expiry_slide(edge.timestamp) * self.window.slide
-            heapq.heappush(self._leaving, (boundary, edge.number, edge.key))
+            heapq.heappush(self._departures, (boundary, edge.number, edge.key))
         self._by_ends.setdefault(edge.ends, {})[edge.key] = None
         links = self._links_of(edge)
         for link in links:
@@ -406,7 +413,7 @@ class WindowEdges:
                 del self._links[link]
 
     def _is_ordered(self, link: Link) -> bool:
-        return bool(link[1] < len(self._ordered) and self._ordered[link[1]])
+        return bool(link[1] < len(self._ordered_labels) and self._ordered_labels[link[1]])
 
     def _time_of(self, link: Link) -> int:
         return max(self._links[link].values())
@@ -455,7 +462,7 @@ class WindowEdges:
 
     def all_columns(self) -> tuple[np.ndarray, ...]:
         """Return the same columns of all edges. O(edges)."""
-        rows = [(one.source, one.label, one.target, one.timestamp, one.satisfied) for one in self]
+        rows = [(one.source, one.label, one.target, one.timestamp, one.derived_set) for one in self]
         columns = np.array(rows, np.int64).reshape(len(rows), 5).T
         kinds = (np.int32, np.int32, np.int32, np.int64, np.int32)
         return tuple(np.ascontiguousarray(column, kind) for column, kind in zip(columns, kinds, strict=True))
@@ -487,7 +494,7 @@ class WindowEdges:
     def renumber(self, numbers: np.ndarray) -> None:
         """Replace the numbers of sets of derived labels by others."""
         for edge in self:
-            edge.satisfied = int(numbers[edge.satisfied])
+            edge.derived_set = int(numbers[edge.derived_set])
 
     def load(self, edges: Sequence[WindowEdge], number: int) -> None:
         """Set the edges, which are in the order of their numbers, and the number of the last insert, in a new object."""
@@ -503,7 +510,7 @@ class WindowEdges:
         if isinstance(self.window, CountWindow):
             assert all(number > self.window.lower_bound(self.number) for number in numbers), "an edge has left the window"
         if isinstance(self.window, Window):
-            leaving = {(number, key) for _, number, key in self._leaving}
+            leaving = {(number, key) for _, number, key in self._departures}
             assert all((edge.number, edge.key) in leaving for edge in self), "an edge never leaves"
         assert all(key == edge.key for key, edge in self._edges.items()), "an edge has another key"
         assert sorted((edge.ends, str(edge.key)) for edge in self) == sorted(

@@ -66,14 +66,14 @@ class EdgeVertices:
         self._is_current = np.zeros(0, bool)
         self._current: dict[tuple[int, ...], dict[int, None]] | None = None
         """The vertices of the current edges between two vertices with one label; None until a tuple takes some away."""
-        self._numbered: dict[int, dict[int, None]] = {}
+        self._current_by_number: dict[int, dict[int, None]] = {}
         """The ids of the current edges by number, where edges have ids."""
 
     @property
     def nbytes(self) -> int:
         """The approximate number of bytes held."""
         arrays = sum(array.nbytes for array in (*self._columns, *self._values.values()))
-        return arrays + 500 * len(self._current or ()) + 300 * len(self._numbered)
+        return arrays + 500 * len(self._current or ()) + 300 * len(self._current_by_number)
 
     def _make_room(self, count: int) -> None:
         if count <= self._room:
@@ -122,7 +122,7 @@ class EdgeVertices:
         assert self._current is not None
         self._current.setdefault(key, {})[vertex] = None
         if self.names is not None:
-            self._numbered.setdefault(number, {})[vertex] = None
+            self._current_by_number.setdefault(number, {})[vertex] = None
 
     def _remove(self, vertices: Sequence[int]) -> None:
         """Remove vertices from the current ones, by ends and by number."""
@@ -132,7 +132,7 @@ class EdgeVertices:
         for key, number, vertex in zip(self._keys(ids), self.numbers(ids).tolist(), vertices, strict=True):
             _discard(self._current, key, vertex)
             if self.names is not None:
-                _discard(self._numbered, number, vertex)
+                _discard(self._current_by_number, number, vertex)
 
     def _know_current(self) -> dict[tuple[int, ...], dict[int, None]]:
         """Return the current edges by their ends. From the first call on, this index is maintained."""
@@ -148,7 +148,7 @@ class EdgeVertices:
     def take_numbered(self, number: int) -> Sequence[int]:
         """Remove the edge with this number from the current ones, where edges have ids, and return its vertices."""
         self._know_current()
-        return self._pop(self._numbered.get(number))
+        return self._pop(self._current_by_number.get(number))
 
     def _pop(self, found: dict[int, None] | None) -> Sequence[int]:
         if not found:
@@ -250,7 +250,7 @@ class EdgeVertices:
                 columns = self._columns
                 ends = columns.source[vertex], columns.label[vertex], columns.target[vertex]
                 assert key == ends, "an edge has other ends"
-        numbered = [(number, vertex) for number, vertices in self._numbered.items() for vertex in vertices]
+        numbered = [(number, vertex) for number, vertices in self._current_by_number.items() for vertex in vertices]
         known = [] if self.names is None else list(zip(self.numbers(current).tolist(), current.tolist(), strict=True))
         assert sorted(numbered) == sorted(known), "an edge has another number"
 

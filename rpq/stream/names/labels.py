@@ -47,8 +47,8 @@ class _Texts:
         """Return the places (int32) of the texts of an array of string without nulls, and the new texts. O(length)."""
         if self._places is None:
             self._places = VertexDictionary(capacity=16)
-        places, fresh = self._places.intern(column, np.ones(len(column), np.uint8))
-        names = self._places.names_of(fresh).to_pylist() if len(fresh) else []
+        places, new_ids = self._places.intern(column, np.ones(len(column), np.uint8))
+        names = self._places.names_of(new_ids).to_pylist() if len(new_ids) else []
         self.names += names
         return places, names
 
@@ -150,17 +150,17 @@ class LabelDictionary:
 
     def _intern_texts(self, column: pa.Array) -> tuple[np.ndarray, list[int]]:
         """Intern an array of strings. If all labels are known, which is the usual case, Python examines none of them."""
-        places, fresh = self._texts.intern(column)
-        new: list[int] = []
-        if fresh:
-            of_fresh = []
-            for name in fresh:
-                known = len(self.ids)
-                of_fresh.append(self.add(name))
-                if len(self.ids) > known:
-                    new.append(of_fresh[-1])
-            self._ids_of_texts = np.concatenate([self._ids_of_texts, np.array(of_fresh, np.int32)])
-        return self._ids_of_texts[places], new
+        places, new_texts = self._texts.intern(column)
+        new_labels: list[int] = []
+        if new_texts:
+            ids_of_texts = []
+            for name in new_texts:
+                count_before = len(self.ids)
+                ids_of_texts.append(self.add(name))
+                if len(self.ids) > count_before:
+                    new_labels.append(ids_of_texts[-1])
+            self._ids_of_texts = np.concatenate([self._ids_of_texts, np.array(ids_of_texts, np.int32)])
+        return self._ids_of_texts[places], new_labels
 
     def read_labels(self, texts: Any, count: int, *, has_streams: bool, is_read: np.ndarray) -> ReadLabels | None:
         """Return the labels of tuples, the view of `TupleTexts`; `is_read` says of a label id whether any query reads it.

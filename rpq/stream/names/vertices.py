@@ -169,24 +169,24 @@ class VertexDictionary:
                 "one engine takes integers or text, not both"
             )
         ids = np.empty(len(column), np.int32)
-        fresh = np.empty(len(column), np.int32)
+        new_ids = np.empty(len(column), np.int32)
         row, new = 0, 0
         if kind == "int64":
             numbers = numpy_array(column).astype(np.int64, copy=False)
             while True:
-                row, new = _intern_numbers(self._view, numbers, wanted, ids, fresh, row, new)
+                row, new = _intern_numbers(self._view, numbers, wanted, ids, new_ids, row, new)
                 if row == len(ids):
-                    return ids, fresh[:new]
-                self._grow(expected=_expected(new, row, len(ids)))
+                    return ids, new_ids[:new]
+                self._grow(expected=_estimate_new_names(new, row, len(ids)))
         offsets, data = _text_buffers(column)
         while True:
-            row, new = _intern_text(self._view, offsets, data, wanted, ids, fresh, row, new)
+            row, new = _intern_text(self._view, offsets, data, wanted, ids, new_ids, row, new)
             if row == len(ids):
-                return ids, fresh[:new]
+                return ids, new_ids[:new]
             now, end = int(offsets[row]), int(offsets[-1])
             self._grow(
                 text=int(offsets[row + 1]) - now,
-                expected=_expected(new, row, len(ids)),
+                expected=_estimate_new_names(new, row, len(ids)),
                 expected_text=(end - now) * new // max(1, row),
             )
 
@@ -194,19 +194,19 @@ class VertexDictionary:
         """Return the ids of sources and targets, views of `TupleTexts`, and the new ids; rows and ids as of `intern`."""
         count = len(wanted)
         self.kind = "string"
-        source, target, fresh = np.empty(count, np.int32), np.empty(count, np.int32), np.empty(2 * count, np.int32)
+        source, target, new_ids = np.empty(count, np.int32), np.empty(count, np.int32), np.empty(2 * count, np.int32)
         place, new = 0, 0
         try:
             while True:
-                arguments = self._view, texts, wanted, source, target, fresh, place, new
+                arguments = self._view, texts, wanted, source, target, new_ids, place, new
                 if self._intern_ends is None:
                     self._intern_ends = bound(_intern_ends, *arguments)
                 place, new, text = self._intern_ends(*arguments)
                 if place == 2 * count:
-                    return source, target, fresh[:new]
+                    return source, target, new_ids[:new]
                 self._grow(text=text)
         except BaseException:
-            self.release(fresh[:new])
+            self.release(new_ids[:new])
             raise
 
     def intern_one(self, name: int | str) -> tuple[int, bool]:
@@ -430,7 +430,7 @@ def _growth(size: int) -> int:
     return size // 2 if size < _LARGE else size // 4
 
 
-def _expected(new: int, rows: int, all_rows: int) -> int:
+def _estimate_new_names(new: int, rows: int, all_rows: int) -> int:
     """Return an estimate of the number of new names in the rest of a column, from the number in some rows.
 
     Without it, all arrays would be copied a dozen times in a push of millions.
@@ -641,7 +641,7 @@ def _intern_one_text(names, data):
 
 
 @njit(cache=True, nogil=True)
-def _intern_numbers(names, numbers, wanted, ids, fresh, row, new):
+def _intern_numbers(names, numbers, wanted, ids, new_ids, row, new):
     while row < len(ids):
         ids[row] = -1
         if wanted[row]:
@@ -650,14 +650,14 @@ def _intern_numbers(names, numbers, wanted, ids, fresh, row, new):
                 break
             ids[row] = code >> 1
             if code & 1:
-                fresh[new] = code >> 1
+                new_ids[new] = code >> 1
                 new += 1
         row += 1
     return row, new
 
 
 @njit(cache=True, nogil=True)
-def _intern_text(names, offsets, data, wanted, ids, fresh, row, new):
+def _intern_text(names, offsets, data, wanted, ids, new_ids, row, new):
     """Write the ids of rows in batches, so that the places of a batch in the table are prefetched together."""
     hashes = np.empty(_TOGETHER, np.uint64)
     entries = names.fields[_TABLE]
@@ -684,24 +684,24 @@ def _intern_text(names, offsets, data, wanted, ids, fresh, row, new):
                     return row, new
                 ids[row] = code >> 1
                 if code & 1:
-                    fresh[new] = code >> 1
+                    new_ids[new] = code >> 1
                     new += 1
             row += 1
     return row, new
 
 
 @njit(cache=True, nogil=True)
-def _intern_ends(names, texts, wanted, source, target, fresh, place, new):
+def _intern_ends(names, texts, wanted, source, target, new_ids, place, new):
     """Write the ids of sources and then of targets from a place among both on.
 
     Returns the place up to which that is done, the number of new ids, and the length of the text for which there is no room.
     """
     count = len(wanted)
     if place < count:
-        place, new = _intern_text(names, texts.source_ends, texts.source, wanted, source, fresh, place, new)
+        place, new = _intern_text(names, texts.source_ends, texts.source, wanted, source, new_ids, place, new)
         if place < count:
             return place, new, np.int64(texts.source_ends[place + 1]) - np.int64(texts.source_ends[place])
-    row, new = _intern_text(names, texts.target_ends, texts.target, wanted, target, fresh, place - count, new)
+    row, new = _intern_text(names, texts.target_ends, texts.target, wanted, target, new_ids, place - count, new)
     length = np.int64(texts.target_ends[row + 1]) - np.int64(texts.target_ends[row]) if row < count else np.int64(0)
     return count + row, new, length
 

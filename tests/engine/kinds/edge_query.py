@@ -192,12 +192,12 @@ class RunningEdges(RunningQuery):
     def reads(self, labels: np.ndarray) -> np.ndarray:
         return (labels == self.workers[0].label)[:, None]
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         self.vertex_room = max(self.vertex_room, vertices.count)
-        owned = self._division.ownership(vertices.hashes(fresh))
+        owned = self._division.ownership(vertices.hashes(new_ids))
         for worker, mine in zip(self.workers, owned, strict=True):
             worker.is_own = np.concatenate([worker.is_own, np.ones(self.vertex_room - len(worker.is_own), bool)])
-            worker.is_own[fresh] = mine
+            worker.is_own[new_ids] = mine
 
     def load_static(self, chunk: Chunk) -> None:
         raise NotImplementedError

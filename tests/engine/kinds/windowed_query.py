@@ -143,7 +143,7 @@ class RunningWindowed(RunningQuery):
     def reads(self, labels: np.ndarray) -> np.ndarray:
         return self._reads.reads(labels)
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         self.vertex_room = self._host.vertex_room
 
     def count_from(self, numbers: Sequence[int]) -> None:

@@ -84,7 +84,7 @@ def check_that_nothing_grows(updates: int, queries: int) -> None:
     engine.unregister([query.name for query in engine.queries])
     engine.advance(10**9)
     assert "0 edges of 0 vertices" in repr(engine)
-    assert not engine._evaluation.running.workers and not engine._evaluation.running._shared
+    assert not engine._evaluation.running.workers and not engine._evaluation.running._shared_parts
 
 
 @pytest.mark.ci

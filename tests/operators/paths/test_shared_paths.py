@@ -214,13 +214,13 @@ def test_those_that_go_leave_nothing_behind() -> None:
         new = [rpq.Query("a/b*", window=WINDOW, name=f"n{turn} {one}", sources=[turn % 50, one]) for one in range(5)]
         engine.register(new)
         engine.unregister([query.name for query in new])
-        sizes.append((len(trees._rows), len(trees._unnumbered), trees._named_roots.vertex_count))
+        sizes.append((len(trees._rows), len(trees._unnumbered_readers), trees._named_roots.vertex_count))
     engine._check()
     assert sizes[-1] == sizes[20] and len(trees.readers) == 3 and len(trees._of_root._flat) <= 64
     trees.drop_unread()
     assert trees.count_trees() <= 3
     engine.unregister([query.name for query in engine.queries])
-    assert not engine._evaluation.running._shared and not engine._evaluation.running.workers
+    assert not engine._evaluation.running._shared_parts and not engine._evaluation.running.workers
 
 
 @pytest.mark.parametrize("name", ["q0", "q4"])

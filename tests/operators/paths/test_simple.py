@@ -62,7 +62,7 @@ def test_a_cycle_in_doubt_is_searched_and_leaves_with_its_edges() -> None:
     assert rows(e.push_rows([("x", "y", "a", 1), ("y", "u", "b", 1), ("u", "y", "a", 1), ("y", "x", "b", 1)])) == []
     assert figures(e)["conflicted_roots"] > 0
     assert rows(e.push_rows([("u", "w", "a", 2), ("w", "x", "b", 2)])) == ["+uu", "+xx"]
-    assert figures(e)["unblocked"] > 0
+    assert figures(e)["unblocked_pairs"] > 0
     assert e.witness("x", "x").vertices == ("x", "y", "u", "w", "x")
     e._check()
     assert rows(e.delete("w", "x", "b", 3)) == ["-uu", "-xx"]
@@ -107,7 +107,7 @@ def test_a_pair_whose_only_walk_visits_its_end_twice_is_blocked_until_another_wa
     assert figures(e)["conflicted_roots"] == 1
     assert rows(e.insert("x", "v", "a", 2)) == []
     assert rows(e.insert("v", "u", "b", 3)) == ["+xy"]
-    assert figures(e)["unblocked"] == 1
+    assert figures(e)["unblocked_pairs"] == 1
     assert e.witness("x", "y").vertices == ("x", "v", "u", "y")
 
 

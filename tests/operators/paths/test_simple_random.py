@@ -38,7 +38,7 @@ EXPRESSIONS = (
     "(a/a/a)+",
     "a/(b/c)*",
 )
-FIGURES = ("conflicts", "unblocked", "broken", "replaced", "cleaned")
+FIGURES = ("conflicts", "unblocked_pairs", "broken_paths", "replaced_paths", "cleared_roots")
 
 
 def figures(engine: rpq.Engine) -> Counter[str]:
@@ -140,7 +140,7 @@ def in_doubt(engine: rpq.Engine) -> tuple[set[int], set[int], set[int]]:
     answers = set(index.answers().tolist())
     known = index.judge.known.certificates.key.tolist() if index.judge.doubts else []
     table = index.index.table
-    conflicted = {pair for pair in answers if holds_root(table, table.conflicted, pair >> 32)}
+    conflicted = {pair for pair in answers if holds_root(table, table.conflicted_roots, pair >> 32)}
     return {pair for pair in known if pair >= 0}, answers, conflicted
 
 
@@ -178,17 +178,17 @@ def test_every_branch_is_taken() -> None:
             by_cause[cause]["freed"] += len((doubted_before - doubted) & answers)
             by_cause[cause]["certain lost"] += len(answers_before - doubted_before - answers)
     assert by_cause["+"]["conflicts"] > 50, "roots meet conflicts"
-    assert by_cause["+"]["unblocked"] > 5, "what was blocked is found"
+    assert by_cause["+"]["unblocked_pairs"] > 5, "what was blocked is found"
     for cause in ("-", "time"):
-        assert by_cause[cause]["replaced"] > 5, f"another path is found ({cause})"
-        assert by_cause[cause]["broken"] - by_cause[cause]["replaced"] > 5, f"and sometimes none ({cause})"
+        assert by_cause[cause]["replaced_paths"] > 5, f"another path is found ({cause})"
+        assert by_cause[cause]["broken_paths"] - by_cause[cause]["replaced_paths"] > 5, f"and sometimes none ({cause})"
         assert by_cause[cause]["certain lost"] > 5, f"answers that were in no doubt leave ({cause})"
     for cause in by_cause:
         assert by_cause[cause]["certain"] > 20, "roots with conflicts have answers that are in no doubt"
     assert by_cause["+"]["doubted"] > 5, "answers come into doubt"
     assert by_cause["-"]["doubted"] == by_cause["time"]["doubted"] == 0, "and only an insert brings it"
     assert by_cause["time"]["freed"] > 5, "answers leave doubt when the slide changes"
-    assert by_cause["time"]["cleaned"] > 10, "the window moves past conflicts"
+    assert by_cause["time"]["cleared_roots"] > 10, "the window moves past conflicts"
 
 
 @pytest.mark.ci

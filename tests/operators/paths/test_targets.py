@@ -199,9 +199,9 @@ def test_shares_are_of_targets_where_these_are_the_roots() -> None:
 
 def test_an_automaton_that_is_much_larger_in_the_other_direction_is_not_taken() -> None:
     query = rpq.Query("(a|b){9}/a/(a|b)*", window=WINDOW, targets=["v15"])
-    assert not way_of(query).turned
-    assert not way_of(rpq.Query("(a|b){20}/a/(a|b)*", window=WINDOW, targets=["v15"])).turned, "it has too many states"
-    assert way_of(rpq.Query("(a|b)*/a/(a|b){9}", window=WINDOW, targets=["v15"])).turned
+    assert not way_of(query).is_reversed
+    assert not way_of(rpq.Query("(a|b){20}/a/(a|b)*", window=WINDOW, targets=["v15"])).is_reversed, "it has too many states"
+    assert way_of(rpq.Query("(a|b)*/a/(a|b){9}", window=WINDOW, targets=["v15"])).is_reversed
     engine = rpq.Engine(query)
     assert {row.source for row in engine.push_rows(chain(30)).rows()} == {f"v{i}" for i in range(6)}
 
@@ -209,7 +209,7 @@ def test_an_automaton_that_is_much_larger_in_the_other_direction_is_not_taken() 
 def test_an_expression_that_gets_too_deep_when_it_is_reversed_is_followed_from_the_sources() -> None:
     deep = "(" * 98 + "a/b" + ")?" * 98
     query = rpq.Query(deep, window=WINDOW, targets=["z"])
-    assert not way_of(query).turned
+    assert not way_of(query).is_reversed
     rows = rpq.Engine(query).push_rows([("x", "y", "a", 0), ("y", "z", "b", 0)]).rows()
     assert [(row.source, row.target) for row in rows] == [("x", "z")]
 
@@ -223,9 +223,9 @@ def test_simple_paths_with_conflicts_keep_their_budgets_and_what_is_set_aside() 
     with pytest.raises(rpq.ConflictBudgetError, match="the simple paths from 'x' took"):
         engine.push_rows([*batch, ("v", "w", "b", 2), ("w", "u", "b", 2)])
     assert engine.set_aside() == ["x"]
-    assert not way_of(query).turned
-    assert not way_of(rpq.Query("a/b*", window=WINDOW, paths="simple", targets=["z"])).turned, "^b*/^a has conflicts"
-    assert way_of(rpq.Query("a/b*", window=WINDOW, targets=["z"])).turned
+    assert not way_of(query).is_reversed
+    assert not way_of(rpq.Query("a/b*", window=WINDOW, paths="simple", targets=["z"])).is_reversed, "^b*/^a has conflicts"
+    assert way_of(rpq.Query("a/b*", window=WINDOW, targets=["z"])).is_reversed
 
 
 @pytest.mark.ci

@@ -216,6 +216,6 @@ def test_operators_go_with_the_last_query() -> None:
     engine.unregister("one")
     assert row_counts(engine.push_rows([("u", "w", "a", 3)])) == row_counts([("two", 1, "w", 3, "+")])
     engine._check()
-    (pool,) = engine._evaluation.running._shared.values()
+    (pool,) = engine._evaluation.running._shared_parts.values()
     engine.unregister("two")
-    assert not pool.queries and not engine._evaluation.running._shared
+    assert not pool.queries and not engine._evaluation.running._shared_parts

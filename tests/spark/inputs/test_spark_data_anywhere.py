@@ -8,7 +8,9 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+import os
 import re
+import time
 from collections import Counter
 
 import pytest
@@ -115,6 +117,8 @@ def test_folders_that_tell_columns_and_names_of_columns(session, mounted, tmp_pa
         pipeline.replay(session, frame, durations, columns="source=who,target=what,label=kind,timestamp=when")
     with pytest.raises(PipelineError, match="did you mean 'label'"):
         pipeline.rpq_changes(edges, durations, columns="lable=kind")
+    with pytest.raises(PipelineError, match="sequence is 'n', which orders the tuples of a data frame"):
+        pipeline.replay(session, f"{mounted}/in", durations, sequence="n", **names)
 
 
 def test_a_data_frame_is_prepared_and_read_as_one(session, tmp_path):
@@ -256,7 +260,8 @@ def test_a_stream_of_text_has_the_rows_of_its_lines(session, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "0.csv").write_text(QUOTED)
-    (folder / "1.csv").write_text(QUOTED.splitlines()[0] + "\nx,y,a,4,1,more\nx\nx,z,a,soon,2\nok,y,a,5,3\n")
+    bad = 'x,y,a,4,1,more\nx\nx,z,a,soon,2\n"x"z",y,a,4,4\n'
+    (folder / "1.csv").write_text(QUOTED.splitlines()[0] + "\n" + bad + "ok,y,a,5,3\n")
     every = rpq.Query("!()", window=rpq.Window(size=40, slide=5))
     found = []
     for on_error in ("skip", "stop"):
@@ -278,3 +283,92 @@ def test_a_stream_of_text_has_the_rows_of_its_lines(session, tmp_path):
     with pytest.raises(Exception) as caught:
         Stream.edges(session, str(folder), "csv", 2)[1]().collect()
     assert re.search(r"header does not conform to the schema: expected: \w+ but found: \w+", plain_message(caught.value))
+
+
+@pytest.mark.ci
+def test_a_file_that_appears_later_may_be_older(session, tmp_path):
+    """Copies may keep the time of the original; by default Spark ignores files that are a week older than the newest one."""
+    folder, query = tmp_path / "in", rpq.Query("a+", window=QUERY.window)
+    folder.mkdir()
+    for number, (edge, days) in enumerate((("x,y,a,1", 0), ("y,z,a,2", 30))):
+        file, modified = folder / f"{number}.csv", time.time() - days * 86_400
+        file.write_text(f"source,target,label,timestamp\n{edge}\n")
+        os.utime(file, (modified, modified))
+        edges, _ = Stream.edges(session, str(folder), "csv", 1)
+        writer = pipeline.rpq_changes(edges, query, partitions=2).writeStream.format("parquet")
+        writer = writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True)
+        writer.start(str(tmp_path / "rows")).awaitTermination()
+    rows = session.read.parquet(str(tmp_path / "rows")).select("source", "target")
+    assert Counter(map(tuple, rows.collect())) == Counter([("x", "y"), ("y", "z"), ("x", "z")])
+
+
+@pytest.mark.ci
+def test_a_stream_of_text_with_several_line_ends_and_other_bytes(session, tmp_path):
+    """A carriage return at the end of a line is no part of a name; text that is not UTF-8 is a bad line.
+
+    So is a time to which the size of the window cannot be added.
+    """
+    folder, asked = tmp_path / "in", rpq.Query("a", window=QUERY.window)
+    folder.mkdir()
+    lines = ["timestamp,source,target,label", "1,x,y,a\r", "2,y,z,a", '3,z,w,"a"\r', "4,z,v,a\r"]
+    (folder / "0.csv").write_bytes("\n".join(lines).encode())
+    engine = rpq.Engine(asked)
+    whole = [row for batch in open_reader("edges", folder / "0.csv") for row in engine.push(batch.columns).rows()]
+    assert [row.target for row in whole] == ["y", "z", "w", "v"]
+    more = b"5,M\xfcller,y,a\n6,M\xf6ller,y,a\n7,M\xc3\xbcller,y,a\n9223372036854775807,x,y,a\n"
+    (folder / "1.csv").write_bytes(b"timestamp,source,target,label\n" + more)
+    found = []
+    for on_error in ("skip", "stop"):
+        edges, _ = Stream.edges(session, str(folder), "csv", 2, on_error=on_error)
+        changes = pipeline.rpq_changes(edges, asked, partitions=2, on_error=on_error)
+        writer = changes.writeStream.format("parquet").option("checkpointLocation", f"{tmp_path}/{on_error}-state")
+        query = writer.trigger(availableNow=True).start(f"{tmp_path}/{on_error}")
+        if on_error == "skip":
+            query.awaitTermination()
+            found = [tuple(row) for row in session.read.parquet(f"{tmp_path}/skip").collect()]
+        else:
+            with pytest.raises(Exception, match="is not UTF-8 text"):
+                query.awaitTermination()
+    assert Counter(found) == Counter([*map(tuple, whole), ("a", "Müller", "y", 7, "+")])
+
+
+@pytest.mark.ci
+def test_a_stream_of_text_with_byte_order_marks(session, tmp_path):
+    """As spreadsheets export them, with the names of columns in quotes or without."""
+    folder, names = tmp_path / "in", ["source", "target", "label", "timestamp"]
+    folder.mkdir()
+    for number, header in enumerate((",".join(names), ",".join(f'"{name}"' for name in names))):
+        (folder / "0.csv").write_text(f"\ufeff{header}\nx,y,a,5\n", encoding="utf-8")
+        edges, existing = Stream.edges(session, str(folder), "csv", 1)
+        assert edges.columns == existing().columns == names
+        stream = edges.writeStream.format("memory").queryName(f"marked{number}").trigger(availableNow=True).start()
+        stream.awaitTermination()
+        assert session.table(f"marked{number}").collect() == [("x", "y", "a", 5)]
+    (folder / "0.csv").write_text("")
+    with pytest.raises(PipelineError, match="its .csv files are empty; expected a header"):
+        Stream.edges(session, str(folder), "csv", 1)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("column", ["op", "delete"])
+def test_deletes_that_only_later_files_have(session, mounted, tmp_path, column: str):
+    """A column that the first file lacks says in the others what is deleted, as in a folder that `rpq run` reads."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    first = {"source": ["x", "y"], "target": ["y", "z"], "label": ["a", "b"], "timestamp": [1, 2]}
+    deletes = {"op": ["-", "+"], "delete": [True, False]}[column]
+    second = {"source": ["x", "u"], "target": ["y", "v"], "label": ["a", "a"], "timestamp": [3, 4], column: deletes}
+    for number, columns in enumerate((first, second)):
+        pq.write_table(pa.table(columns), folder / f"{number}.parquet")
+        os.utime(folder / f"{number}.parquet", (10**9 + number,) * 2)
+    engine = rpq.Engine(QUERY)
+    expected = [row for one in open_reader("edges", str(folder)) for row in engine.push(one.columns).rows()]
+    assert sorted(row.op for row in expected) == ["+", "+", "+", "-", "-"]
+    assert rows_of(pipeline.replay(session, str(folder), QUERY, partitions=2)) == Counter(map(tuple, expected))
+    statistics = pipeline.prepare(session, f"{mounted}/in", f"{mounted}/data")
+    assert (statistics["tuples"], statistics["deletes"]) == (4, 1)
+    edges, _ = Stream.edges(session, str(folder), "parquet", 1)
+    writer = pipeline.rpq_changes(edges, QUERY, partitions=2).writeStream.format("parquet")
+    writer = writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True)
+    writer.start(str(tmp_path / "rows")).awaitTermination()
+    assert rows_of(session.read.parquet(str(tmp_path / "rows"))) == Counter(map(tuple, expected))

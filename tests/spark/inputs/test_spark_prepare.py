@@ -137,6 +137,31 @@ def test_lines_that_spark_has_cut_are_the_whole(tmp_path, monkeypatch, name: str
     assert len(bad) == whole.rejected
 
 
+@pytest.mark.parametrize("ending", ["csv", "csv.gz"])
+def test_records_of_several_lines_may_lie_in_two_blocks(tmp_path, monkeypatch, ending: str):
+    monkeypatch.setattr("rpq.spark.batch.splits.BLOCK_BYTES", 16)
+    header, records = "source,target,label,timestamp\n", [f'"{"x" * n}\n""{n}""",y,a,{n}\n' for n in range(1, 40)]
+    text = header + "".join(records[:20]) + "no record\n" + "".join(records[20:])
+    path = write(tmp_path / f"edges.{ending}", text, ending.endswith("gz"))
+    expected = read([path], "edges")
+    assert [row[0] for row in expected] == [f'{"x" * n}\n"{n}"' for n in range(1, 40)]
+    edges, bad, counts = parsed([path], "edges")
+    assert of_edges(edges) == expected
+    assert [(row["line"], row["text"]) for row in bad] == [(42, "no record")]
+    assert [one["lines"] for one in counts] == [80]
+
+
+def test_records_of_several_lines_may_lie_in_two_batches_of_spark(tmp_path):
+    header, records = "source,target,label,timestamp\n", [f'"x\n\n{n}",y,a,{n}\n' for n in range(9)]
+    path = write(tmp_path / "edges.csv", header + "".join(records))
+    lines = pa.array((header + "".join(records)).splitlines())
+    columns = {"value": lines, "file_path": [f"file://{path}"] * len(lines), "file_block_start": [0] * len(lines)}
+    reader = spark_inputs.LineReader(LineOptions(format="edges"), {path: (0, header.encode())})
+    rows = [row for batch in reader(iter(pa.table(columns).to_batches(max_chunksize=5))) for row in batch.to_pylist()]
+    assert of_edges([row for row in rows if row["kind"] == EDGE]) == read([path], "edges")
+    assert [row["lines"] for row in rows if row["kind"] != EDGE] == [28]
+
+
 def test_any_byte_may_be_a_cut(tmp_path):
     chooser = random.Random(1)
     text = "".join(f"{'v' * chooser.randrange(1, 9)}\ty\ta\t{n}\n" + "\n" * chooser.randrange(2) for n in range(40))
@@ -192,6 +217,16 @@ def test_parquet_by_row_groups(tmp_path):
     assert [(row["line"], row["field"]) for row in bad] == [(1, "source"), (2, "label")]
     assert json.loads(bad[1]["text"])["source"] == 3
     assert [one["data_lines"] for one in counts] == [2, 2]
+
+
+def test_numbers_without_a_sign_may_be_too_large(tmp_path):
+    numbers = pa.array([1, 2**63, 3], pa.uint64())
+    columns = {"source": numbers, "target": pa.array([1, 1, 2], pa.uint64()), "label": ["a"] * 3, "timestamp": [1, 2, 3]}
+    pq.write_table(pa.table(columns), tmp_path / "edges.parquet")
+    paths = [str(tmp_path / "edges.parquet")]
+    edges, bad, _ = parsed(paths, "edges", vertex="bigint")
+    assert of_edges(edges) == read(paths, "edges") and len(edges) == 2
+    assert [(row["line"], row["field"]) for row in bad] == [(1, "source")]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from rpq.readers.column_names import ColumnNames
 from rpq.spark.cli import spark
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm.session import check_java
+from rpq.spark.stream import topics
 from rpq.spark.stream.topics import METADATA_COLUMNS, MessageTuples, connector_options, layout_of_messages, read_messages
 from tests.services.kafka_broker import fetched, required_or_skipped
 from tests.services.kafka_topics import dealt, edges
@@ -85,7 +87,7 @@ def tuples_of(
     stops: bool = True,
     rules: EdgeRules | None = None,
 ) -> list[tuple]:
-    columns = MessageColumns.of(ColumnNames.parse(names, label=label))
+    columns = MessageColumns.of(ColumnNames.parse(names, label=label), rules=rules)
     first = {one.column("topic")[0].as_py(): one for one in reversed(batches)}
     layouts = {topic: layout_of_messages(topic, read_messages(one), columns, rules) for topic, one in first.items()}
     integers = any(layout.get("integers") for layout in layouts.values())
@@ -140,6 +142,30 @@ def test_what_stands_beside_a_message_is_a_column_and_numbers_stay_numbers() -> 
     names = "source=@key,label=@header.kind,timestamp=@time"
     assert tuples_of(batch("t", b'{"target":"y"}', **beside), names=names)[0][:5] == ("k", "y", "a", 12_345, "+")
     assert tuples_of(batch("t", b'{"source":1,"target":2,"timestamp":3}'), label="a")[0][:5] == (1, 2, "a", 3, "+")
+
+
+def test_rules_read_what_stands_beside_a_message() -> None:
+    """The columns of the connector that have it are selected, and the unit is that of times of messages."""
+    rules = EdgeRules.parse(
+        """
+        timestamp = "@time"
+        [[edge]]
+        label = "sent"
+        source = "@key"
+        target = "to"
+        when = "`@header.kind` = 'a'"
+        """,
+        file="edges.toml",
+    )
+    beside = {"key": b"k", "headers": [{"key": "kind", "value": b"a"}], "time": 12_345, "time_kind": 0}
+    (edge,) = tuples_of(batch("t", b'{"to":"y"}', **beside), rules=rules)
+    assert edge[:5] == ("k", "y", "sent", 12_345, "+")
+    messages = SimpleNamespace(select=lambda *names: names, selectExpr=lambda *expressions: expressions)
+    columns = MessageColumns.of(ColumnNames(), rules=rules)
+    assert columns.unit == "ms"
+    selected = topics._columns(messages, columns, rules)
+    assert [expression.split()[-1] for expression in selected[4:]] == [*METADATA_COLUMNS]
+    assert len(topics._columns(messages, MessageColumns.of(ColumnNames()), None)) == 4
 
 
 def test_a_message_that_is_no_tuple_ends_it_with_its_place_or_is_left_out() -> None:

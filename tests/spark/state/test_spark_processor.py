@@ -615,6 +615,15 @@ def test_a_bad_tuple_is_told_with_its_place():
         list(pack([pa.record_batch(columns | places)]))
 
 
+@pytest.mark.parametrize("column", ["target", "label"])
+def test_text_that_is_not_utf8_is_told(column: str):
+    binary = pa.array([b"a", b"M\xfcller"], pa.binary())
+    text = pa.StringArray.from_buffers(2, *binary.buffers()[1:])  # as Spark's text, which may have any bytes
+    columns = {"source": ["x", "x"], "target": ["y", "y"], "label": ["a", "a"], "timestamp": [1, 2], "op": ["+", "+"]}
+    with pytest.raises(rpq.InputError, match=rf"column '{column}': b'M\\xfcller' is not UTF-8 text \(the tuple: source 'x'"):
+        list(pack([pa.record_batch({**columns, column: text})]))
+
+
 def test_partitions_have_tasks_of_their_own():
     from rpq.spark.division import spark_hash
 
@@ -791,3 +800,38 @@ def test_random_streams_of_values(identity: Any):
         assert (record.time, record.late, record.tuples) == (engine.time, late, sum(map(len, batches)))
 
     check()
+
+
+def test_a_delete_with_an_id_needs_no_names():
+    asked = query("a/b*", size=10, slide=1, semantics="explicit", name="q")
+    inserts = [("x", "y", "a", 1, "+", None, "i", 1), ("y", "z", "b", 2, "+", None, "j", 2)]
+    rows = [*inserts, (None, None, None, 3, "-", None, "j", 3), (None, None, None, 4, "-", None, "i", 4)]
+    parts, engine = ValuePartitions(asked, partitions=2, identity="id"), rpq.Engine(asked, edges="id")
+    changes = engine.push(tuples_with_values(rows).drop_columns(["n", "sequence"]))
+    expected = Counter(tuple(row.values()) for table in changes.tables() for row in table.to_pylist())
+    assert expected.total() == 4
+    assert parts.push(rows) == expected
+    assert parts.push(inserts[:1], worker="another").total() == 1  # its engine is built from the log
+    with pytest.raises(rpq.InputError, match="column 'source': a tuple has no source"):
+        parts.push([(None, "y", "a", 5, "-", None, None, 5)])
+
+
+def test_parts_of_a_window_have_a_largest_size(monkeypatch):
+    """Also if a single bucket has the whole window, whatever micro-batches bring."""
+    monkeypatch.setattr("rpq.spark.stream.window_log.PART_ROWS", 8)
+    log = WindowLog(chunks=MemoryChunks(), queries=[query("a", size=100, slide=100)])
+    for start, end in (*((n, n + 3) for n in range(0, 60, 3)), (60, 80)):
+        names = [f"v{n}" for n in range(start, end)]
+        edges = {"source": names, "target": names, "label": ["a"] * len(names), "timestamp": list(range(start, end))}
+        log.append(pa.table({**edges, "delete": [False] * len(names)}), time=end - 1)
+    (parts,) = log.parts.values()
+    assert sum(rows for rows, _ in parts) == 80 and max(rows for rows, _ in parts) <= 8
+    assert [row["timestamp"] for row in log.window(time=79).to_pylist()] == list(range(80))
+
+
+def test_tuples_with_long_names_have_smaller_envelopes(monkeypatch):
+    monkeypatch.setattr("rpq.spark.envelopes.BYTES", 1000)
+    edge = {"source": ["x" * 600], "target": ["y" * 600], "label": ["a"], "timestamp": [1], "op": ["+"]}
+    assert [len(packed) for packed in pack([pa.record_batch(edge)] * 3)] == [1, 1, 1]
+    monkeypatch.undo()
+    assert [len(packed) for packed in pack([pa.record_batch(edge)] * 3)] == [1]

@@ -55,7 +55,7 @@ def two_streams(label: str) -> RdfStream:
     names = ("source", "label", "target", "stream", "timestamp")
     table = pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
     static = pa.RecordBatch.from_pydict({"source": ["n:2"], "label": ["p:c"], "target": ["n:c"]})
-    return RdfStream(table=table, slides=table["timestamp"].to_numpy() // 10, first=1, static=static)
+    return RdfStream(table=table, slides=table["timestamp"].to_numpy() // 10, first_slide=1, static=static)
 
 
 def test_a_store_is_given_what_the_windows_hold_and_what_the_query_reads(tmp_path):
@@ -128,8 +128,8 @@ def test_pyoxigraph_and_the_engine_agree_on_events_alone_and_in_windows(name, tm
         question, terms = write_rdf_changes(line.query, line.stream, tmp_path)
         ours = {one.slide: one for one in engine_readings(line.query, line.stream, terms)}
         found = pyoxigraph_readings(question, tmp_path)
-        assert len(found) == len(set(line.stream.slides[line.stream.slides >= line.stream.first].tolist()))
-        if line.stream.alone:  # ours are behind some events each, and the last one is behind all
+        assert len(found) == len(set(line.stream.slides[line.stream.slides >= line.stream.first_slide].tolist()))
+        if line.stream.are_graphs:  # ours are behind some events each, and the last one is behind all
             found = list(comparison.answers_so_far(found))
             assert found[-1].slide in ours and len(ours) <= len(found)
         last = driver.compare("pyoxigraph", found, ours)

@@ -22,7 +22,7 @@ _LEAST_WINDOW = 1_000
 class Reading:
     """A figure, and its bound if the bound depends on the run; otherwise the bound of the line applies."""
 
-    measured: float
+    figure: float
     bound: float | None = None
 
 
@@ -44,11 +44,11 @@ class Line:
         reading = self.measure(settings)
         bound = self.bound if reading.bound is None else reading.bound
         assert bound is not None, f"{self.name} has no bound"
-        is_met = reading.measured >= bound if self.sense == "at least" else reading.measured <= bound
+        is_met = reading.figure >= bound if self.sense == "at least" else reading.figure <= bound
         return {
             "name": self.name,
             "what": self.what,
-            "measured": reading.measured,
+            "measured": reading.figure,
             "sense": self.sense,
             "bound": bound,
             "unit": self.unit,

@@ -84,8 +84,8 @@ def _average(settings: Settings, *, kind: Values, groups: int) -> Reading:
     groups = min(groups, window)
     base = tuples_per_second(text, rated_groups("integers", groups, window), settings)
     if kind == "integers":
-        return Reading(measured=base)
-    return Reading(measured=tuples_per_second(text, rated_groups(kind, groups, window), settings), bound=base / 2)
+        return Reading(figure=base)
+    return Reading(figure=tuples_per_second(text, rated_groups(kind, groups, window), settings), bound=base / 2)
 
 
 for _groups in (100, 100_000):
@@ -113,7 +113,7 @@ def join_stream(selectivity: float, window: int) -> Stream:
 def _over_join(settings: Settings, *, selectivity: float, head: str) -> Reading:
     text = f"SELECT {head} {{ ?x <urn:a> ?y . ?x <urn:b> ?value }}"
     measured = tuples_per_second(text, join_stream(selectivity, window_of(settings, 20_000)), settings)
-    return Reading(measured=measured, bound=min(3e5, 1 / (_PER_JOINED_ROW * selectivity)))
+    return Reading(figure=measured, bound=min(3e5, 1 / (_PER_JOINED_ROW * selectivity)))
 
 
 for _selectivity in (0.1, 1, 10, 100):
@@ -128,7 +128,7 @@ line("DISTINCT-JOIN-100", "distinct values over a join at selectivity 100")(
 def _of_groups(settings: Settings, *, head: str, kind: Values, groups: int, distinct: int = 10_000) -> Reading:
     text = f"SELECT ?group ({head} AS ?result) {{ ?group <urn:rated> ?value }} GROUP BY ?group"
     stream = rated_groups(kind, groups, window_of(settings, 40_000), distinct=distinct)
-    return Reading(measured=tuples_per_second(text, stream, settings))
+    return Reading(figure=tuples_per_second(text, stream, settings))
 
 
 line("COUNT-DISTINCT", "distinct values counted by 100 groups", bound=3e5)(
@@ -154,7 +154,7 @@ def _first_groups(settings: Settings, *, kind: Values, groups: int) -> Reading:
     """Return tuples per second of the ten groups with the largest sum."""
     text = "SELECT ?group (SUM(?value) AS ?sum) { ?group <urn:rated> ?value } GROUP BY ?group ORDER BY DESC(?sum) LIMIT 10"
     window = window_of(settings, 100_000)
-    return Reading(measured=tuples_per_second(text, rated_groups(kind, min(groups, window), window), settings))
+    return Reading(figure=tuples_per_second(text, rated_groups(kind, min(groups, window), window), settings))
 
 
 _SUMMED: tuple[Values, ...] = ("integers", "decimals")
@@ -173,7 +173,7 @@ def _oldest_rows(settings: Settings) -> Reading:
     label = choose_terms(["urn:at"], np.zeros(len(number), int))
     stream = edge_a_moment("rows in order", window, numbered_iris("urn:row:", number), label, integers(number))
     text = "SELECT ?row { ?row <urn:at> ?time } ORDER BY ?time LIMIT 10"
-    return Reading(measured=tuples_per_second(text, stream, settings))
+    return Reading(figure=tuples_per_second(text, stream, settings))
 
 
 # --- joins by value --------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def _by_value(settings: Settings, *, text: str, labels: int = 2) -> Reading:
     (runs,) = measuring.run_in_turn(query, [(stream, 1)], repeat=settings.repeat)
     best = min(runs, key=lambda run: run.cpu_seconds)
     of_rows = _PER_CHANGED_ROW * (best.rows_added + best.rows_removed)
-    return Reading(measured=(best.cpu_seconds - of_rows) / len(stream) * 1e6)
+    return Reading(figure=(best.cpu_seconds - of_rows) / len(stream) * 1e6)
 
 
 _MEAN = "{ SELECT (AVG(?g) AS ?mean) { ?q <urn:fare> ?g } } ?ride <urn:fare> ?f FILTER(?f > ?mean * 1.8)"
@@ -247,7 +247,7 @@ def _above_mean_reported(settings: Settings) -> Reading:
     stream = _fares(window_of(settings, 20_000), 1)
     query = rpq.Query(f"SELECT ?ride {{ {_MEAN} }}", window=stream.window, report="slide", name="line")
     (runs,) = measuring.run_in_turn(query, [(stream, 1)], repeat=settings.repeat)
-    return Reading(measured=len(stream) / min(run.cpu_seconds for run in runs))
+    return Reading(figure=len(stream) / min(run.cpu_seconds for run in runs))
 
 
 # --- variables as predicates -----------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def _of_all_labels(settings: Settings, *, labels: int) -> Reading:
                 engine.push(batch, collect=False)
             runs.append(time.process_time() - started)
     alone, both = (min(runs[1:]) for runs in seconds.values())  # the first ones compile
-    return Reading(measured=max(both - alone, 1e-9) / len(stream) * 1e9)
+    return Reading(figure=max(both - alone, 1e-9) / len(stream) * 1e9)
 
 
 for _labels in (3, 100, 3_000):
@@ -309,9 +309,9 @@ def _passed_by(settings: Settings, *, constants: str, unit: Literal["edges", "MB
         engine.push({"source": source, "target": target, "label": label, "timestamp": numbers}, collect=False)
     figures = engine.statistics()
     if unit == "edges":
-        return Reading(measured=figures.edges_live, bound=edges / 1_000 + 100)
+        return Reading(figure=figures.edges_live, bound=edges / 1_000 + 100)
     graph, vertices = engine._evaluation.graph, engine._evaluation.vertices
-    return Reading(measured=(graph.nbytes + vertices.nbytes + figures.index_bytes) / 1e6)
+    return Reading(figure=(graph.nbytes + vertices.nbytes + figures.index_bytes) / 1e6)
 
 
 for _name in _CONSTANTS:
@@ -369,7 +369,7 @@ def _big_window(query: str, window: int, seed: int) -> _BigWindow:
 
 def _of_big_window(settings: Settings, *, query: str, millions: int, figure: str) -> Reading:
     measured = _big_window(query, window_of(settings, millions * 1_000_000), settings.seed)
-    return Reading(measured=getattr(measured, figure))
+    return Reading(figure=getattr(measured, figure))
 
 
 for _query in ("Q1", "Q2", "Q11"):
@@ -407,7 +407,7 @@ def _with_two_threads(query: rpq.Query, stream: Stream, settings: Settings) -> R
     if (one[0].rows_added, one[0].rows_removed) != (two[0].rows_added, two[0].rows_removed):
         raise measuring.RowsDifferError(f"{query.name}: rows differ with two threads")
     ratios = [alone.cpu_seconds / shared.busier_seconds for alone, shared in zip(one, two, strict=True)]
-    return Reading(measured=measuring.median(ratios))
+    return Reading(figure=measuring.median(ratios))
 
 
 def _pattern_with_two_threads(settings: Settings, *, name: str) -> Reading:
@@ -451,7 +451,7 @@ def _memory_of_a_process(settings: Settings) -> Reading:
     query = rpq.Query("a2q/c2a*", window=stream.window, name="line")
     measuring.warm_up(query, stream)
     resident_memory(query, stream)  # compiles what the warm-up leaves out, which would take a compiler and its memory
-    return Reading(measured=resident_memory(query, stream).run / 1e6)
+    return Reading(figure=resident_memory(query, stream).run / 1e6)
 
 
 @line("MEMORY-RUN", "peak memory of `rpq run` with a path query over a text file", unit="MB", sense="at most", bound=200)
@@ -460,7 +460,7 @@ def _memory_of_a_run(settings: Settings) -> Reading:
     query = rpq.Query("a2q/c2a*", window=stream.window, name="line")
     measuring.warm_up(query, stream)
     command_memory(query, stream)  # compiles what the warm-up leaves out
-    return Reading(measured=command_memory(query, stream) / 1e6)
+    return Reading(figure=command_memory(query, stream) / 1e6)
 
 
 # --- one tuple at a time ---------------------------------------------------------------------------------------------
@@ -523,7 +523,7 @@ _SINGLE_IN_SPARQL: dict[str, tuple[str, Callable[[int], Stream]]] = {
 
 
 def _of_single_inserts(settings: Settings, *, name: str, figure: str) -> Reading:
-    return Reading(measured=getattr(_single_inserts(name, settings), figure))
+    return Reading(figure=getattr(_single_inserts(name, settings), figure))
 
 
 for _name, _what, _bounds in (

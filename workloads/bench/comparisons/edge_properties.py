@@ -57,7 +57,7 @@ def _times_as_long(case: _Case, base: _Case, *, repeat: int) -> Reading:
             raise RowsDifferError(f"{case.text}: {rows} rows, {rows_of_base} without the condition")
         if turn:  # the first one loads kernels
             ratios.append(seconds / seconds_of_base)
-    return Reading(measured=median(ratios))
+    return Reading(figure=median(ratios))
 
 
 @cache
@@ -127,7 +127,7 @@ def _one_by_one(settings: Settings, *, edges: Identity) -> Reading:
         plain = seconds_of("a2q/c2a*", "triple", [{}] * len(tuples))
         if turn:  # the first one loads kernels
             ratios.append(seconds / plain)
-    return Reading(measured=median(ratios))
+    return Reading(figure=median(ratios))
 
 
 for _edges in ("parallel", "triple"):
@@ -164,11 +164,11 @@ _PER_QUERY = 1e-6
 class _Thousands:
     """Figures of many queries with a condition each on the same label.
 
-    CPU microseconds: of an update, less one for each query that it satisfies; and of registering a query.
+    CPU microseconds: of an update, less one for each query that it satisfies; and of the registration of a query.
     """
 
     update: float
-    registering: float
+    registration: float
 
 
 @cache
@@ -188,7 +188,7 @@ def _thousands(settings: Settings) -> _Thousands:
         ),
         edges="parallel",
     )
-    registering = process_time() - started
+    registration = process_time() - started
     half = len(table) // 2
     engine.push(table.slice(0, half), collect=False)
     started = process_time()
@@ -197,7 +197,7 @@ def _thousands(settings: Settings) -> _Thousands:
     seconds = process_time() - started
     rows = int(np.minimum(satisfied[half:], queries).sum())
     return _Thousands(
-        update=(seconds - rows * _PER_QUERY) / (len(table) - half) * 1e6, registering=registering / queries * 1e6
+        update=(seconds - rows * _PER_QUERY) / (len(table) - half) * 1e6, registration=registration / queries * 1e6
     )
 
 
@@ -207,10 +207,10 @@ line(
     unit="µs/tuple, satisfied queries apart",
     sense="at most",
     bound=3,
-)(lambda settings: Reading(measured=_thousands(settings).update))
+)(lambda settings: Reading(figure=_thousands(settings).update))
 line(
     "CONDITIONS-10000-REGISTER", "the same: registering a query", unit="µs/query", sense="at most", bound=1_000
-)(lambda settings: Reading(measured=_thousands(settings).registering))
+)(lambda settings: Reading(figure=_thousands(settings).registration))
 
 
 @line("CONDITION-BYTES", "memory of an edge for one condition", unit="bytes", sense="at most", bound=24)
@@ -224,4 +224,4 @@ def _bytes_an_edge(settings: Settings) -> Reading:
         for batch in stream.batches():
             engine.push(batch, collect=False)
         held.append(engine._evaluation.edge_bytes)
-    return Reading(measured=(held[1] - held[0]) / engine.statistics().edges_live)
+    return Reading(figure=(held[1] - held[0]) / engine.statistics().edges_live)

@@ -64,7 +64,7 @@ def _json_lines(settings: Settings, *, is_nested: bool) -> Reading:
             read = sum(batch.columns.num_rows for batch in open_reader("jsonl", str(path), columns=names))
             seconds.append(time.process_time() - started)
             assert read == count, f"{read:,} of {count:,} records"
-    return Reading(measured=count / min(seconds[1:]))
+    return Reading(figure=count / min(seconds[1:]))
 
 
 for _name, _what, _bound in (
@@ -124,7 +124,7 @@ def _of_avro(settings: Settings, *, read: Callable[[Any], Callable[[Sequence[_Me
         for part in parts:
             take(part)
         seconds.append(time.process_time() - started)
-    return Reading(measured=len(messages) / min(seconds[1:]))
+    return Reading(figure=len(messages) / min(seconds[1:]))
 
 
 def _decoding(registry: Any) -> Callable[[Sequence[_Message]], object]:
@@ -149,7 +149,7 @@ def _of_topic(settings: Settings) -> Reading:
             _, speed = throughput(topics, messages, "--format", "avro", "--schema-registry", url)
     finally:
         topics.close()
-    return Reading(measured=speed)
+    return Reading(figure=speed)
 
 
 if is_avro_there():

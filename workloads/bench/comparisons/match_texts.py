@@ -84,7 +84,7 @@ def _beside_its_pattern(settings: Settings, *, name: str) -> Reading:
             raise RowsDifferError(f"{pair.match}: {rows} rows, {rows_of_pattern} of the pattern")
         if turn:  # the first one loads kernels
             ratios.append(seconds / seconds_of_pattern)
-    return Reading(measured=median(ratios))
+    return Reading(figure=median(ratios))
 
 
 for _name, _pair in _PAIRS.items():

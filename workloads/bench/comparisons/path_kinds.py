@@ -36,7 +36,7 @@ def _times_as_long(settings: Settings, options: dict[str, Any], base: dict[str, 
     """Return the median over turns of the seconds with some options divided by those with others."""
     stream = _stream(settings)
     ratios = [_seconds(stream, **options) / _seconds(stream, **base) for _ in range(settings.repeat + 1)]
-    return Reading(measured=median(ratios[1:]))  # the first one loads kernels
+    return Reading(figure=median(ratios[1:]))  # the first one loads kernels
 
 
 @line("LENGTH", f"{_TEXT} with the lengths of shortest paths", unit="× explicit without", sense="at most", bound=6)

@@ -81,14 +81,14 @@ _QUANTILES = {"p50": 0.5, "p99": 0.99, "maximum": 1.0}
 class Stages:
     """CPU seconds of a run by stage, and its results.
 
-    `kernels` is the time of calls that apply tuples and write rows of ids; `before` is the time before them (reading
+    `kernels` is the time of calls that apply tuples and write rows of ids; `preparation` is the time before them (reading
     columns, names to ids, the snapshot graph); `total` is the whole time, from columns to rows of Arrow if these are
     requested. `latency_us` contains p50, p99 and maximum of tuples that an atom reads, measured in the kernels.
     """
 
     total: float
     kernels: float
-    before: float
+    preparation: float
     tuples: int
     rows_added: int
     rows_removed: int
@@ -107,14 +107,14 @@ class _Watch:
     def watch(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a call so that its time is counted."""
 
-        def watched(*arguments: Any, **named: Any) -> Any:
+        def timed_call(*arguments: Any, **named: Any) -> Any:
             started = time.process_time()
             try:
                 return call(*arguments, **named)
             finally:
                 self.seconds += time.process_time() - started
 
-        return watched
+        return timed_call
 
 
 def run_in_stages(query: rpq.Query, table: pa.Table, *, to_arrow: bool) -> Stages:
@@ -152,7 +152,7 @@ def run_in_stages(query: rpq.Query, table: pa.Table, *, to_arrow: bool) -> Stage
     return Stages(
         total=total,
         kernels=applying.seconds - delivering.seconds,
-        before=pushed - applying.seconds - telling.seconds,
+        preparation=pushed - applying.seconds - telling.seconds,
         tuples=figures.tuples,
         rows_added=figures.rows_added,
         rows_removed=figures.rows_removed,
@@ -288,8 +288,8 @@ def _measure_edges(known: Mapping[str, Any], stream: Stream, settings: Settings,
         "counting_seconds": min(stages.total for stages in counting),
         "arrow_seconds": min(stages.total for stages in with_rows),
         "arrow_bound_seconds": _bound(run, min(stages.kernels for stages in with_rows)),
-        "before_text_us": min(stages.before for stages in (*counting, *with_rows)) / tuples / MICROSECOND,
-        "before_integers_us": min(stages.before for stages in with_integers) / tuples / MICROSECOND,
+        "before_text_us": min(stages.preparation for stages in (*counting, *with_rows)) / tuples / MICROSECOND,
+        "before_integers_us": min(stages.preparation for stages in with_integers) / tuples / MICROSECOND,
         **{f"latency_{name}_us": value for name, value in _latencies(counting).items()},
         "memory_mb": resident.beyond_kernels / MEGABYTE,
         "kernels_mb": resident.kernels / MEGABYTE,

@@ -48,25 +48,25 @@ MACHINES = (1, 2, 4, 8, 16, 32, 64)
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeCosts:
-    """Seconds per edge: `repeated` in each share, `divided` over all shares, and `carried` for the transport to a share."""
+    """Seconds per edge: those that each share repeats, those divided over all shares, and those of the transport to one."""
 
-    repeated: float
-    divided: float
-    carried: float
+    repeated_seconds: float
+    divided_seconds: float
+    carried_seconds: float
 
     def edges_per_second(self, shares: int) -> float:
         """Return the edges per second of all shares together, with one share per core.
 
-        >>> costs = EdgeCosts(repeated=1e-6, divided=8e-6, carried=1e-6)
+        >>> costs = EdgeCosts(repeated_seconds=1e-6, divided_seconds=8e-6, carried_seconds=1e-6)
         >>> [round(costs.edges_per_second(shares)) for shares in (1, 4, 10**9)]
         [100000, 250000, 500000]
         """
-        return 1 / (self.repeated + self.carried + self.divided / shares)
+        return 1 / (self.repeated_seconds + self.carried_seconds + self.divided_seconds / shares)
 
     def efficiency(self, shares: int) -> float:
         """Return the part of the work of all cores that one share alone would do.
 
-        >>> round(EdgeCosts(repeated=1e-6, divided=8e-6, carried=1e-6).efficiency(6), 6)
+        >>> round(EdgeCosts(repeated_seconds=1e-6, divided_seconds=8e-6, carried_seconds=1e-6).efficiency(6), 6)
         0.5
         """
         return self.edges_per_second(shares) / self.edges_per_second(1) / shares
@@ -75,11 +75,11 @@ class EdgeCosts:
     def half(self) -> float:
         """The number of shares at which half of the work is repetition, so that replication stops paying.
 
-        >>> round(EdgeCosts(repeated=1e-6, divided=8e-6, carried=1e-6).half, 6)
+        >>> round(EdgeCosts(repeated_seconds=1e-6, divided_seconds=8e-6, carried_seconds=1e-6).half, 6)
         6.0
         """
-        fixed = self.repeated + self.carried
-        return 2 + self.divided / fixed if fixed else float("inf")
+        fixed = self.repeated_seconds + self.carried_seconds
+        return 2 + self.divided_seconds / fixed if fixed else float("inf")
 
 
 QUERIES = (("a2q/c2a*", 30), ("(a2q|c2a|c2q)*", 5))
@@ -373,15 +373,17 @@ class _Costs:
         edges = self._alone["tuples"]
         repeated = self._bare["cpu_seconds"] / edges
         return EdgeCosts(
-            repeated=repeated, divided=max(0.0, self._alone["cpu_seconds"] / edges - repeated), carried=carry / edges
+            repeated_seconds=repeated,
+            divided_seconds=max(0.0, self._alone["cpu_seconds"] / edges - repeated),
+            carried_seconds=carry / edges,
         )
 
     def figures(self) -> Record:
         """Return the costs as values of a record."""
         return {
-            "repeated_us": self.stream.repeated * 1e6,
-            "divided_us": self.stream.divided * 1e6,
-            "carried_us": self.stream.carried * 1e6,
+            "repeated_us": self.stream.repeated_seconds * 1e6,
+            "divided_us": self.stream.divided_seconds * 1e6,
+            "carried_us": self.stream.carried_seconds * 1e6,
             "half": self.stream.half,
         }
 

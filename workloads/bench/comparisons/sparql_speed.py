@@ -40,8 +40,8 @@ _AWAY = 1_000
 class Question:
     """A question of the table: its text, its stream as a function of the number of edges in a window, its SQL, its goal.
 
-    `goal` is in tuples per second. `beside` is the question whose seconds are the base of comparison, with a ratio of at
-    most `most`.
+    `goal` is in tuples per second. `base` is the question whose seconds are the base of comparison, with a ratio of at most
+    `max_ratio`.
     """
 
     name: str
@@ -50,8 +50,8 @@ class Question:
     stream: Callable[[int, int], Stream]
     sql: str
     goal: float | None = None
-    beside: str | None = None
-    most: float | None = None
+    base: str | None = None
+    max_ratio: float | None = None
 
 
 def _averages(window: int, seed: int) -> Stream:
@@ -144,8 +144,8 @@ QUESTIONS = (
         text="SELECT ?x ?a { ?x <urn:a> ?a FILTER NOT EXISTS { ?x <urn:b> ?b } }",
         stream=_pairs,
         sql=f"SELECT source, target FROM {_A} ANTI JOIN {_B} USING (source)",
-        beside="JOIN",
-        most=3.0,
+        base="JOIN",
+        max_ratio=3.0,
     ),
     Question(
         name="OPTIONAL",
@@ -153,8 +153,8 @@ QUESTIONS = (
         text="SELECT ?x ?a ?b { ?x <urn:a> ?a OPTIONAL { ?x <urn:b> ?b } }",
         stream=_pairs,
         sql=f"SELECT source, a.target, b.target FROM {_A} LEFT JOIN {_B} USING (source)",
-        beside="JOIN",
-        most=3.0,
+        base="JOIN",
+        max_ratio=3.0,
     ),
     Question(
         name="NY-Q1",
@@ -216,8 +216,8 @@ def measure(settings: Settings, say: Say) -> Outcome:
         stream = question.stream(window, settings.seed)
         streams[stream.name] = stream.describe()
         record, seconds[question.name] = _measure_question(question, stream, settings, say)
-        if question.beside in seconds:
-            record["beside_ratio"] = seconds[question.name] / seconds[str(question.beside)]
+        if question.base in seconds:
+            record["beside_ratio"] = seconds[question.name] / seconds[str(question.base)]
         records.append(record)
     checks = {"the answers are those of pyoxigraph and DuckDB": all(record["agree"] for record in records)}
     return Outcome(records=records, streams=list(streams.values()), checks=checks, facts=_goals(records))
@@ -232,8 +232,8 @@ def _goals(records: list[Record]) -> dict[str, str]:
         if question.goal is not None:
             part = record["tuples_per_second"] / question.goal
             found[question.name] = f"{part:.2f} of its goal of {question.goal:,.0f} tuples a second"
-        elif question.most is not None and "beside_ratio" in record:
-            found[question.name] = f"{record['beside_ratio']:.2f} times its join, of {question.most:g} at most"
+        elif question.max_ratio is not None and "beside_ratio" in record:
+            found[question.name] = f"{record['beside_ratio']:.2f} times its join, of {question.max_ratio:g} at most"
     return found
 
 

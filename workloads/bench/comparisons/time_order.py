@@ -63,7 +63,7 @@ class _Case:
 def _times_as_long(case: _Case, base: _Case, settings: Settings) -> Reading:
     """Return the median over turns of the seconds of a case divided by those of its base."""
     ratios = [case.run() / base.run() for _ in range(settings.repeat + 1)]
-    return Reading(measured=median(ratios[1:]))  # the first one loads kernels
+    return Reading(figure=median(ratios[1:]))  # the first one loads kernels
 
 
 @cache
@@ -111,7 +111,7 @@ def _with_gap(settings: Settings) -> Reading:
 def _one_by_one(settings: Settings) -> Reading:
     ordered, base = (_Case(stream=_stream(settings), is_ordered=is_ordered) for is_ordered in (True, False))
     ratios = [ordered.seconds_of_insert() / base.seconds_of_insert() for _ in range(settings.repeat + 1)]
-    return Reading(measured=median(ratios[1:]))  # the first one loads kernels
+    return Reading(figure=median(ratios[1:]))  # the first one loads kernels
 
 
 @line("ORDER-LATE", f"{_TEXT} in order, 5 % of the edges late by up to a slide", unit="× in order", sense="at most", bound=5)

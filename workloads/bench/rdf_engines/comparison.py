@@ -88,7 +88,7 @@ class Line:
     about: str
     stream: RdfStream
     origin: str
-    published: float | None = None
+    published_speed: float | None = None
     published_mb: float | None = None
     memory: Callable[[], int] | None = None
     epl: str = ""
@@ -147,7 +147,7 @@ def engine_readings(query: rpq.Query, stream: RdfStream, terms: Terms) -> list[d
     for slide, batch in _pushes(stream):
         started = time.process_time()
         rows = engine.push(batch).to_arrow()
-        if slide >= stream.first:
+        if slide >= stream.first_slide:
             seconds += time.process_time() - started
         if rows.num_rows:
             is_added = rows["op"].to_numpy(zero_copy_only=False) == "+"
@@ -155,7 +155,7 @@ def engine_readings(query: rpq.Query, stream: RdfStream, terms: Terms) -> list[d
             answers += int(is_added.sum()) - int((~is_added).sum())
             checksum += int(np.where(is_added, found, -found).sum())
             total += float(np.where(is_added, weighted, -weighted).sum())
-        if slide >= stream.first:
+        if slide >= stream.first_slide:
             readings.append(
                 driver.Reading(slide=slide, seconds=seconds, answers=answers, checksum=checksum % 2**64, total=total)
             )
@@ -178,13 +178,13 @@ def batch_tuples_per_second(line: Line) -> float:
 
 
 def _measured_slides(stream: RdfStream) -> Iterator[tuple[bool, pa.Table]]:
-    before = int(np.searchsorted(stream.slides, stream.first))
+    before = int(np.searchsorted(stream.slides, stream.first_slide))
     yield False, stream.table.slice(0, before)
     yield True, stream.table.slice(before).combine_chunks()
 
 
 def _engine(query: rpq.Query, stream: RdfStream) -> rpq.Engine:
-    engine = rpq.Engine(query, events="alone" if stream.alone else None, max_rows=None)
+    engine = rpq.Engine(query, events="alone" if stream.are_graphs else None, max_rows=None)
     if stream.static is not None:
         engine.load_static(pa.Table.from_batches([stream.static]))
     return engine
@@ -192,7 +192,7 @@ def _engine(query: rpq.Query, stream: RdfStream) -> rpq.Engine:
 
 def _pushes(stream: RdfStream) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the batches that are pushed at once, each with the slide at its end."""
-    if stream.alone:
+    if stream.are_graphs:
         cuts = [0, *(np.flatnonzero(np.diff(stream.slides)) + 1).tolist(), len(stream.slides)]
         start = 0
         for end, following in zip(cuts[1:], [*cuts[2:], len(stream.slides) + EVENT_ROWS], strict=True):
@@ -202,21 +202,21 @@ def _pushes(stream: RdfStream) -> Iterator[tuple[int, pa.RecordBatch]]:
                 start = end
         return
     for slide, part in stream.parts():
-        rows = BATCH_ROWS if slide < stream.first else len(part)
+        rows = BATCH_ROWS if slide < stream.first_slide else len(part)
         for batch in part.combine_chunks().to_batches(max_chunksize=rows):
             yield slide, batch
 
 
 def _record(line: Line, store: driver.Rival, found: driver.RivalRun, ours: Sequence[driver.Reading], own: Record) -> Record:
     """Return the line of the table for a store."""
-    slides = line.stream.slides[line.stream.slides >= line.stream.first]
-    reached = found.readings[-1].slide if found.readings else line.stream.first - 1
+    slides = line.stream.slides[line.stream.slides >= line.stream.first_slide]
+    reached = found.readings[-1].slide if found.readings else line.stream.first_slide - 1
     record: Record = {
         "query": line.query.name,
         "about": line.about,
         "line": f"{line.query.name}, {line.about}",
         "rival": store.name,
-        "published": line.published,
+        "published": line.published_speed,
         "published_mb": line.published_mb,
         **own,
         "rival_bytes": found.loaded_bytes if own["bytes"] else None,
@@ -226,7 +226,7 @@ def _record(line: Line, store: driver.Rival, found: driver.RivalRun, ours: Seque
         "all_slides": len(np.unique(slides)),
         "problem": found.problem,
     }
-    readings = list(answers_so_far(found.readings)) if line.stream.alone else found.readings
+    readings = list(answers_so_far(found.readings)) if line.stream.are_graphs else found.readings
     try:
         last = driver.compare(store.name, readings, {reading.slide: reading for reading in ours})
     except driver.AnswersDifferError as error:

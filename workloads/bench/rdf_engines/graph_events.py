@@ -57,7 +57,7 @@ def _event_query(name: str, size: int, settings: Settings) -> Line:
     return Line(
         query=query,
         about=f"alone, events of {size:,}",
-        stream=RdfStream(table=table, slides=events, alone=True),
+        stream=RdfStream(table=table, slides=events, are_graphs=True),
         origin=f"{origin}, in events of {size:,} triples",
     )
 
@@ -77,7 +77,7 @@ def _window(name: str, size: int, settings: Settings) -> Line:
     return Line(
         query=query,
         about=f"window of {size:,}",
-        stream=RdfStream(table=table, slides=times // slide, first=(int(times[0]) + window.size) // slide + 1),
+        stream=RdfStream(table=table, slides=times // slide, first_slide=(int(times[0]) + window.size) // slide + 1),
         origin=f"{origin}, window {window.size} s, slide {slide} s",
     )
 

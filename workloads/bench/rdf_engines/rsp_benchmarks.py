@@ -71,9 +71,9 @@ def lines(settings: Settings) -> Iterator[Line]:
         yield Line(
             query=query,
             about=known.about,
-            stream=RdfStream(table=table, slides=times // period, first=first, static=static),
+            stream=RdfStream(table=table, slides=times // period, first_slide=first, static=static),
             origin=origin,
-            published=PUBLISHED[name],
+            published_speed=PUBLISHED[name],
             published_mb=PUBLISHED_MB[name],
             memory=partial(_memory, query, full, static),
         )

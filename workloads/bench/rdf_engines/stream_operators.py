@@ -131,7 +131,7 @@ def _line(operator: Operator, settings: Settings) -> Line:
     return Line(
         query=query,
         about=operator.about,
-        stream=RdfStream(table=table, slides=table["timestamp"].to_numpy() // window.slide, first=SLIDES),
+        stream=RdfStream(table=table, slides=table["timestamp"].to_numpy() // window.slide, first_slide=SLIDES),
         origin=f"random: {2 * edges:,} edges of {operator.labels} labels, {keys:,} sources, seed {settings.seed}",
         epl=operator.epl,
         memory=lambda: resident_memory(query, full).beyond_kernels,

@@ -39,7 +39,7 @@ class Prologue:
         if isinstance(node, Leaf):
             return resolve_iri(self.base, node.text)
         if getattr(node, "name", None) == "pname":
-            return self._expanded(node.prefix or "", node.localname or "", node.place)
+            return self._expand(node.prefix or "", node.localname or "", node.place)
         return str(node)
 
     def iri_of_text(self, text: str, place: int) -> str:
@@ -47,9 +47,9 @@ class Prologue:
         if text.startswith("<"):
             return resolve_iri(self.base, text[1:-1])
         prefix, _, local = text.partition(":")
-        return self._expanded(prefix, local, place)
+        return self._expand(prefix, local, place)
 
-    def _expanded(self, prefix: str, local: str, place: int) -> str:
+    def _expand(self, prefix: str, local: str, place: int) -> str:
         if prefix not in self._prefixes:
             near = get_close_matches(prefix, self._prefixes, 1)
             hint = f"did you mean {near[0]}:?" if near else f"write PREFIX {prefix}: <…> before the query"
@@ -123,10 +123,10 @@ class FormulaReader:
         if isinstance(node, Leaf) and node.kind == "blank":
             return Blank(node.text)
         if (isinstance(node, Leaf) and node.kind == "anonymous") or type(node).__name__ == "BNode":
-            return self.fresh(str(node))
+            return self.new_blank(str(node))
         return Constant(self.constant(node))
 
-    def fresh(self, key: str | None = None) -> Blank:
+    def new_blank(self, key: str | None = None) -> Blank:
         """Return a blank node that no query text can name. Equal keys give the same blank node."""
         number = len(self._blanks) + 1
         return Blank(f".{self._blanks.setdefault(f' {number}' if key is None else key, str(number))}")

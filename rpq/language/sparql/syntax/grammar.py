@@ -204,14 +204,14 @@ def _actions(parser: Any) -> dict[Any, Callable[..., Any]]:
     def leaf(kind: LeafKind) -> Callable[..., Leaf]:
         return lambda text, place, found: Leaf(kind, found[0], _skip_blanks(text, place))
 
-    def quoted(length: int) -> Callable[..., Leaf]:
+    def unquote(length: int) -> Callable[..., Leaf]:
         def action(text: str, place: int, found: Any) -> Leaf:
             content = _ESCAPED.sub(lambda escape: ESCAPES.get(escape[1], escape[1]), found[0][length:-length])
             return Leaf("string", content, _skip_blanks(text, place))
 
         return action
 
-    def signed(sign: str) -> Callable[..., Leaf]:
+    def with_sign(sign: str) -> Callable[..., Leaf]:
         return lambda text, place, found: Leaf("number", sign + found[0].text, _skip_blanks(text, place))
 
     actions: list[tuple[Any, Callable[..., Any]]] = [
@@ -222,14 +222,14 @@ def _actions(parser: Any) -> dict[Any, Callable[..., Any]]:
         (parser.INTEGER, leaf("number")),
         (parser.DECIMAL, leaf("number")),
         (parser.DOUBLE, leaf("number")),
-        (parser.INTEGER_POSITIVE, signed("+")),
-        (parser.INTEGER_NEGATIVE, signed("-")),
-        (parser.DECIMAL_NEGATIVE, signed("-")),
-        (parser.DOUBLE_NEGATIVE, signed("-")),
-        (parser.STRING_LITERAL1, quoted(1)),
-        (parser.STRING_LITERAL2, quoted(1)),
-        (parser.STRING_LITERAL_LONG1, quoted(3)),
-        (parser.STRING_LITERAL_LONG2, quoted(3)),
+        (parser.INTEGER_POSITIVE, with_sign("+")),
+        (parser.INTEGER_NEGATIVE, with_sign("-")),
+        (parser.DECIMAL_NEGATIVE, with_sign("-")),
+        (parser.DOUBLE_NEGATIVE, with_sign("-")),
+        (parser.STRING_LITERAL1, unquote(1)),
+        (parser.STRING_LITERAL2, unquote(1)),
+        (parser.STRING_LITERAL_LONG1, unquote(3)),
+        (parser.STRING_LITERAL_LONG2, unquote(3)),
     ]
     return {element.parseAction[0]: action for element, action in actions}
 
@@ -257,26 +257,26 @@ class _Furthest:
 
 
 @cache
-def _failing() -> tuple[Any, list[_Furthest]]:
+def _recording_grammar() -> tuple[Any, list[_Furthest]]:
     """Return the copy that records failures, and the stack of its current recorders."""
     from pyparsing import ParseElementEnhance, ParseExpression
 
     grammar, elements = _copy_grammar()
     recorders: list[_Furthest] = []
 
-    def failed(text: str, place: int, element: Any, error: Any) -> None:
+    def record_failure(text: str, place: int, element: Any, error: Any) -> None:
         recorders[-1].record_failure(text, place, element, error)
 
     for element in elements:
         if not isinstance(element, (ParseExpression, ParseElementEnhance)):
-            element.set_fail_action(failed)
+            element.set_fail_action(record_failure)
     return grammar, recorders
 
 
 def _furthest(text: str) -> tuple[int, set[str]]:
     from pyparsing import ParseBaseException
 
-    grammar, recorders = _failing()
+    grammar, recorders = _recording_grammar()
     furthest = _Furthest()
     recorders.append(furthest)
     try:

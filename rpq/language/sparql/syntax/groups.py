@@ -105,29 +105,35 @@ def _bounds(quantifier: str) -> tuple[int, int | None]:
 
 
 def atoms_of_path(
-    subject: Term, expression: Expression, object_: Term, *, window: str | None, fresh: Callable[[], Blank], whole: bool
+    subject: Term,
+    expression: Expression,
+    object_: Term,
+    *,
+    window: str | None,
+    new_blank: Callable[[], Blank],
+    is_single: bool,
 ) -> Operator:
     """Return the atoms of a path between two terms: a conjunction, or a union of conjunctions.
 
-    With `whole`, the result is a single atom.
+    With `is_single`, it is a conjunction of a single atom.
 
     >>> from rpq.automata import parse
     >>> from rpq.language.pattern import Variable
     >>> names = iter("123")
     >>> conjunction = atoms_of_path(
-    ...     Variable("x"), parse("a/^b"), Variable("y"), window=None, fresh=lambda: Blank(next(names)), whole=False
+    ...     Variable("x"), parse("a/^b"), Variable("y"), window=None, new_blank=lambda: Blank(next(names)), is_single=False
     ... )
     >>> [str(one.atom) for one in conjunction.atoms]
     ['?x a _:1', '?y b _:1']
     """
 
     def operator_of(subject: Term, expression: Expression, object_: Term) -> Operator:
-        if isinstance(expression, Inverse) and (not whole or isinstance(expression.inner, Label)):
+        if isinstance(expression, Inverse) and (not is_single or isinstance(expression.inner, Label)):
             return operator_of(object_, expression.inner, subject)
-        if not whole and isinstance(expression, Alternation):
+        if not is_single and isinstance(expression, Alternation):
             return make_union(*(operator_of(subject, part, object_) for part in expression.parts))
-        if not whole and isinstance(expression, Concatenation):
-            inner = [fresh() for _ in expression.parts[1:]]
+        if not is_single and isinstance(expression, Concatenation):
+            inner = [new_blank() for _ in expression.parts[1:]]
             ends = [subject, *inner, object_]
             return make_join(
                 *(operator_of(start, part, end) for start, part, end in zip(ends, expression.parts, ends[1:], strict=False))
@@ -396,7 +402,7 @@ class GroupReader:
         self._window: str | None = None
         self._out_of_sight: list[tuple[str, int]] = []
         """Variables, by their names in the text, that a FILTER uses and its own group does not bind, with the places."""
-        self._correlated = 0
+        self._enclosing_count = 0
         """The number of EXISTS and OPTIONAL that enclose the current group."""
 
     def group(self, node: Any, scope: Scope, *, optional: bool = False) -> tuple[Operator, list[Formula]]:
@@ -423,7 +429,7 @@ class GroupReader:
         if optional:
             return operator, [condition for condition, _ in conditions]
         for condition, place in conditions:
-            if not self._correlated:
+            if not self._enclosing_count:
                 hidden = _plain_variables(condition) - possible_variables(operator)
                 self._out_of_sight.extend((source_name(name), place) for name in sorted(hidden))
             operator = make_filter(operator, condition)
@@ -453,7 +459,7 @@ class GroupReader:
 
     def _with_pattern(self, operator: Operator, pattern: list[Operator]) -> Operator:
         """Return the join of an operator with the triples of a basic graph pattern."""
-        return make_join(operator, with_empty_paths(make_join(*pattern), self.formulas.fresh)) if pattern else operator
+        return make_join(operator, with_empty_paths(make_join(*pattern), self.formulas.new_blank)) if pattern else operator
 
     # --- the parts of a group ----------------------------------------------------------------------------------------
 
@@ -462,9 +468,9 @@ class GroupReader:
             case "GroupOrUnionGraphPattern":
                 return make_join(operator, make_union(*(self.group(one, scope)[0] for one in part.graph)))
             case "OptionalGraphPattern":
-                self._correlated += 1
+                self._enclosing_count += 1
                 right, conditions = self.group(part.graph, scope, optional=True)
-                self._correlated -= 1
+                self._enclosing_count -= 1
                 return LeftJoin(operator, right, _conjoin(conditions))
             case "MinusGraphPattern":
                 return Minus(operator, self.group(part.graph, scope)[0])
@@ -543,9 +549,9 @@ class GroupReader:
             self._window = around
 
     def _body_of_exists(self, node: Any, scope: Scope) -> Operator:
-        self._correlated += 1
+        self._enclosing_count += 1
         body = self.group(node, scope)[0]
-        self._correlated -= 1
+        self._enclosing_count -= 1
         return body
 
     def _condition(self, node: Any, scope: Scope, where: str, place: int) -> Formula:
@@ -591,8 +597,8 @@ class GroupReader:
             expression,
             target,
             window=self._window,
-            fresh=self.formulas.fresh,
-            whole=not self._is_split,
+            new_blank=self.formulas.new_blank,
+            is_single=not self._is_split,
         )
 
     def _ends(self, ends: Iterable[Any], scope: Scope, block: int) -> list[Term]:
@@ -615,7 +621,7 @@ class GroupReader:
         """Return the matches of a triple with a variable as its predicate, which may be a variable of its ends too."""
         if predicate not in (subject, object_):
             return Conjunction((WindowAtom.of_every_label(subject, predicate, object_, self._window),))
-        blank = self.formulas.fresh()
+        blank = self.formulas.new_blank()
         label = Variable(f"_:{blank.name}")
         inner = Conjunction((WindowAtom.of_every_label(subject, label, object_, self._window),))
         return make_filter(inner, Call("SAMETERM", (label, predicate)))

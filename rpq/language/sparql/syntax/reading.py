@@ -66,7 +66,7 @@ def read(
         raise QueryError(f"paths are {kinds}, matching is 'homomorphism', not {paths!r} and {matching!r}")
     clauses = extract_clauses(source)
     try:
-        tree = parse(source, clauses.rest)
+        tree = parse(source, clauses.standard_text)
     except SparqlError as problem:
         raise foreign_words(source) or problem from None
     prologue = Prologue(source, tree[0])
@@ -79,7 +79,7 @@ def read(
         source,
         prologue,
         windows=tuple(one.name for one in windows),
-        named_graphs=graphs.named if graphs.are_given else None,
+        named_graphs=graphs.named_graphs if graphs.are_given else None,
         dataset=tuple(dataset),
         uses=clauses.uses,
         is_split=paths == "walk",
@@ -96,8 +96,8 @@ def read(
         columns=columns if form == "select" else (),
         template=tuple(template),
         windows=windows,
-        graphs=graphs.default,
-        named_graphs=graphs.named,
+        graphs=graphs.default_graphs,
+        named_graphs=graphs.named_graphs,
         reads_dataset=reader.reads_dataset,
         dataset=tuple(dataset) if reader.reads_dataset else (),
         registration=_registration(prologue, clauses),
@@ -111,12 +111,12 @@ def read(
 class _Graphs(NamedTuple):
     """The graphs of FROM, and those of FROM NAMED."""
 
-    default: tuple[str, ...]
-    named: tuple[str, ...]
+    default_graphs: tuple[str, ...]
+    named_graphs: tuple[str, ...]
 
     @property
     def are_given(self) -> bool:
-        return bool(self.default or self.named)
+        return bool(self.default_graphs or self.named_graphs)
 
 
 def _graphs(source: SourceText, prologue: Prologue, node: Any, windows: Set[str]) -> _Graphs:

@@ -1,8 +1,8 @@
 r"""The text of a query: its code points, its tokens, their places in the original text, and the constructs that are refused.
 
-Code point escapes (`\u00E9`) are replaced before anything else (SPARQL 1.1, section 19.2), so places in the parsed text and
-in the original text differ; `SourceText` maps them. Refused constructs raise an error before a query runs, which names the
-construct and an alternative (`REFUSED`); they are never ignored.
+Code point escapes (`\u00E9`) are replaced before anything else (SPARQL 1.1, section 19.2), so places in the unescaped text
+and in the original text differ; `SourceText` maps them. Refused constructs raise an error before a query runs, which names
+the construct and an alternative (`REFUSED`); they are never ignored.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Token:
-    """A token of a query, with its place in the parsed text and the number of braces around it (`depth`)."""
+    """A token of a query, with its place in the unescaped text and the number of braces around it (`depth`)."""
 
     kind: TokenKind
     text: str
@@ -58,19 +58,19 @@ class Token:
 
 @dataclass(frozen=True)
 class SourceText:
-    r"""A query in its original text and in its parsed text, where code point escapes are replaced.
+    r"""A query in its original text and in its unescaped text, where code point escapes are replaced.
 
     >>> source = SourceText.read('ASK { ?x <a> "\\u00E9" }')
-    >>> source.parsed, source.place_of(source.parsed.index("}"))
+    >>> source.unescaped, source.place_of(source.unescaped.index("}"))
     ('ASK { ?x <a> "é" }', (1, 23))
     """
 
-    given: str
-    parsed: str
+    original: str
+    unescaped: str
     _starts: tuple[int, ...] = field(default=(), repr=False)
-    """Places in `parsed` after each replaced escape."""
+    """Places in `unescaped` after each replaced escape."""
     _shifts: tuple[int, ...] = field(default=(), repr=False)
-    """The offset from places in `parsed` to places in `given`, from each of these places on."""
+    """The offset from places in `unescaped` to places in `original`, from each of these places on."""
 
     @classmethod
     def read(cls, text: str) -> SourceText:
@@ -96,21 +96,22 @@ class SourceText:
         return cls(text, "".join([*pieces, text[done:]]), tuple(starts), tuple(shifts))
 
     def place_of(self, place: int) -> tuple[int, int]:
-        """Return the line and the column, both from 1, of a place in `parsed`. All kinds of line ends count. O(length)."""
+        """Return the line and the column, both from 1, of a place in `unescaped`. All kinds of line ends count.
+        O(length)."""
         known = bisect_right(self._starts, place)
         place += self._shifts[known - 1] if known else 0
-        ends = [end.end() for end in _LINE_END.finditer(self.given, 0, place)]
+        ends = [end.end() for end in _LINE_END.finditer(self.original, 0, place)]
         return len(ends) + 1, place - (ends[-1] if ends else 0) + 1
 
     def error(self, message: str, place: int | None, expected: str | None = None) -> SparqlError:
-        """Return an error at a place in `parsed`."""
+        """Return an error at a place in `unescaped`."""
         line, column = (None, None) if place is None else self.place_of(place)
-        return SparqlError(message, text=self.given, line=line, column=column, expected=expected)
+        return SparqlError(message, text=self.original, line=line, column=column, expected=expected)
 
     def tokens(self) -> Iterator[Token]:
-        """Yield the tokens of `parsed`, without comments. O(length)."""
+        """Yield the tokens of `unescaped`, without comments. O(length)."""
         depth = 0
-        for found in _TOKEN.finditer(self.parsed):
+        for found in _TOKEN.finditer(self.unescaped):
             kind: str = found.lastgroup or ""
             if kind in ("comment", "blank"):
                 continue

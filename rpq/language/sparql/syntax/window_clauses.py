@@ -33,7 +33,7 @@ _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{
 _YEARS_OR_MONTHS = re.compile(r"P(?=\d+[YM])[\dYMDTHS.]+", re.ASCII)
 _EXTENT = "RANGE and a duration such as PT2H, COUNT and a number, or UNBOUNDED"
 _CONTENTS = ("ISTREAM", "DSTREAM", "RSTREAM")
-_COUNTED = ("COUNT", "ELEMENTS", "TRIPLES")
+_COUNT_KEYWORDS = ("COUNT", "ELEMENTS", "TRIPLES")
 """Keywords of windows that contain a number of triples."""
 
 
@@ -64,11 +64,11 @@ class RegisterClause:
 
 @dataclass(frozen=True)
 class WindowClauses:
-    """The clauses of a text, the remaining text, and the places of WINDOW in the body."""
+    """The clauses of a text, the standard SPARQL that remains, and the places of WINDOW in it."""
 
     windows: tuple[WindowClause, ...]
     register: RegisterClause | None
-    rest: str
+    standard_text: str
     uses: frozenset[int]
 
 
@@ -77,7 +77,7 @@ def extract_clauses(source: SourceText) -> WindowClauses:
 
     >>> text = "ASK FROM NAMED WINDOW <w> [RANGE PT2H STEP PT10M] { WINDOW <w> { ?x <a> ?y } }"
     >>> clauses = extract_clauses(SourceText.read(text))
-    >>> clauses.rest[:4], clauses.rest.split(maxsplit=1)[1], str(clauses.windows[0].extent)
+    >>> clauses.standard_text[:4], clauses.standard_text.split(maxsplit=1)[1], str(clauses.windows[0].extent)
     ('ASK ', '{ GRAPH  <w> { ?x <a> ?y } }', 'RANGE 2h STEP 10m')
     """
     return _ClauseExtractor(source).extract()
@@ -90,7 +90,7 @@ class _ClauseExtractor:
         self._source = source
         self._tokens: Sequence[Token] = list(source.tokens())
         self._next = 0
-        self._rest = list(source.parsed)
+        self._characters = list(source.unescaped)
 
     def extract(self) -> WindowClauses:
         windows: list[WindowClause] = []
@@ -123,11 +123,11 @@ class _ClauseExtractor:
                     self._next += 1
                 else:
                     self._name("the name of a window")
-                self._rest[token.start : token.end] = "GRAPH "
+                self._characters[token.start : token.end] = "GRAPH "
                 uses.add(token.start)
             else:
                 self._next += 1
-        return WindowClauses(tuple(windows), self._reports(register, contents), "".join(self._rest), frozenset(uses))
+        return WindowClauses(tuple(windows), self._reports(register, contents), "".join(self._characters), frozenset(uses))
 
     def _reports(self, name: Name | None, contents: list[Token]) -> RegisterClause | None:
         """Return the content of reports: the one that a keyword names, otherwise the whole answer if there is a REGISTER."""
@@ -147,8 +147,8 @@ class _ClauseExtractor:
         clause = read()
         end = self._tokens[self._next - 1].end
         for place in range(start, end):
-            if self._rest[place] not in "\r\n":
-                self._rest[place] = " "
+            if self._characters[place] not in "\r\n":
+                self._characters[place] = " "
         return clause
 
     def _register(self) -> Name:
@@ -191,13 +191,13 @@ class _ClauseExtractor:
         token = self._ahead(0)
         if token and token.is_word("SESSION"):
             raise self._source.error("session windows are refused", token.start, _EXTENT)
-        word = self._word("RANGE", *_COUNTED, "UNBOUNDED", expected=_EXTENT)
+        word = self._word("RANGE", *_COUNT_KEYWORDS, "UNBOUNDED", expected=_EXTENT)
         if word == "UNBOUNDED":
             return UnboundedExtent()
         if word == "RANGE" and (token := self._ahead(0)) and token.is_word("TRIPLES"):
             self._next += 1
             word = "TRIPLES"
-        if word in _COUNTED:
+        if word in _COUNT_KEYWORDS:
             size = self._number()
             return CountExtent(size, self._step(size, self._number) or 1)
         place = self._ahead(0)
@@ -304,6 +304,6 @@ class _ClauseExtractor:
     def _unexpected(self, expected: str) -> SparqlError:
         token = self._ahead(0)
         if token is None:
-            return self._source.error("the query ends too early", len(self._source.parsed), expected)
+            return self._source.error("the query ends too early", len(self._source.unescaped), expected)
         return self._source.error(f"unexpected {token.text}", token.start, expected)
 

@@ -29,7 +29,7 @@ def evaluator(formula: Formula, has_solution: HasSolution | None = None) -> Eval
     """
     match formula:
         case Variable(name):
-            return lambda binding: _bound(binding, name)
+            return lambda binding: _value_of(binding, name)
         case Constant(name):
             return lambda binding: name
         case Call(function, arguments):
@@ -67,7 +67,7 @@ def value_or_unbound(evaluate: Evaluator, binding: Binding) -> str | None:
         return None
 
 
-def _bound(binding: Binding, name: str) -> str:
+def _value_of(binding: Binding, name: str) -> str:
     try:
         return binding[name]
     except KeyError:

@@ -140,7 +140,7 @@ _PLAIN_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"} | {sign: sign for sign in r"\
 _QUANTIFIER = re.compile(r"[*+?]|\{[0-9]+(?:,[0-9]*)?\}")
 _CATEGORY = re.compile(r"\{(Is[A-Za-z0-9-]+|[LMNPZSC][a-z]?)\}")
 _PLAIN = re.compile(r"[^\\$]+")
-_AROUND = ("?=", "?!", "?<=", "?<!")
+_LOOKAROUNDS = ("?=", "?!", "?<=", "?<!")
 
 
 class UnsupportedPattern(NoValue):
@@ -327,7 +327,7 @@ class _Translation:
         if character in "{}]":
             raise self._wrong()
         if character == "(" and self._sees("?"):
-            if self._sees(*_AROUND):
+            if self._sees(*_LOOKAROUNDS):
                 raise UnsupportedPattern("look-around in a regular expression")
             if not self._sees("?:"):
                 raise self._wrong()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rpq.operators.paths.closure.layout import COMPONENTS, QUEUED, SETTLED, STAGE, STALE, WORDS, Closure
+from rpq.operators.paths.closure.layout import COMPONENTS, QUEUE_LENGTH, SETTLED, STAGE, STALE, WORDS, Closure
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.check import edges_of, free_slots
 from rpq.operators.paths.index.layout import Index
@@ -17,7 +17,7 @@ def check_closure(index: Index, closure: Closure) -> None:
     fields, table = closure.fields, index.table
     states, words = int(index.program.sizes[STATES]), int(fields[WORDS])
     assert not fields[STALE], "components are not those of the window"
-    assert not fields[QUEUED], "bits wait to be pushed between tuples"
+    assert not fields[QUEUE_LENGTH], "bits wait to be pushed between tuples"
     assert index.state[layout.ROWS] == 0, "there are rows beside the bits"
     assert index.state[layout.SLOTS] <= 64 * words, "a slot lies beyond the rows"
     assert not fields[STAGE], "an event is half done"
@@ -30,7 +30,7 @@ def check_closure(index: Index, closure: Closure) -> None:
         assert component < fields[SETTLED] or end == first + 1, f"component {component} came later and is no single node"
         nodes = [(node >> 16, node & layout.STATE_BITS) for node in closure.member[first:end].tolist()]
         accepting = sum(int(index.program.accepting[state]) for _, state in nodes)
-        assert closure.accepting[component] == accepting, f"component {component} miscounts its accepting nodes"
+        assert closure.accepting_nodes[component] == accepting, f"component {component} miscounts its accepting nodes"
         assert not closure.is_queued[component], f"component {component} waits between tuples"
         row = closure.rows[component * words : (component + 1) * words].tolist()
         slots = {64 * word + bit for word, bits in enumerate(row) for bit in range(64) if bits >> bit & 1}

@@ -17,7 +17,7 @@ STEP = 9.3
 """Nanoseconds per step of 64 cells. This and the times below are fitted to measurements (`TUNING.md` of the Δ index)."""
 PUSHED_WORD = 3.3
 COMPUTED_WORD = 0.23
-WALKED = 10.5
+WALKED_LINK = 10.5
 """Nanoseconds per node or link when components are computed."""
 _PERIOD = 2e6
 """The nanoseconds of work between two choices."""
@@ -50,8 +50,8 @@ class Size(NamedTuple):
 
     def computation(self) -> float:
         """Return an estimate of the nanoseconds for computing the components once."""
-        walked = self.nodes + self.edges * self.steps_an_edge
-        return walked * (WALKED + COMPUTED_WORD * self.words)
+        links = self.nodes + self.edges * self.steps_an_edge
+        return links * (WALKED_LINK + COMPUTED_WORD * self.words)
 
     def fits(self) -> bool:
         """Return whether rows of bits take no more memory than cells, even after they have grown by half."""
@@ -80,7 +80,7 @@ class Choice:
         """The nanoseconds of work of cells per insert in the last measurement."""
         self._cells_a_push = 0.0
         """The ratio of the work of cells to that of pushing words; 0 until the first period of bits is over."""
-        self._pushed = 0.0
+        self._push_work = 0.0
         self._loss = 0.0
         """The nanoseconds that bits have cost in excess of the estimate for cells."""
 
@@ -94,30 +94,30 @@ class Choice:
 
     def prefers_bits(self, work: float, inserts: int, slide: int, size: Size) -> bool:
         """Return whether an index of cells should try bits, at the end of a period."""
-        spent, came = work - self._work, max(1, inserts - self._inserts)
-        self._cells_each = spent / came
-        boundaries = min(slide - self._slide, came)
-        is_cheap = boundaries * size.computation() < _LARGEST_PART * spent
+        period_work, period_inserts = work - self._work, max(1, inserts - self._inserts)
+        self._cells_each = period_work / period_inserts
+        boundaries = min(slide - self._slide, period_inserts)
+        is_cheap = boundaries * size.computation() < _LARGEST_PART * period_work
         if is_cheap and size.fits():
-            self._cells_a_push = self._pushed = self._loss = 0.0
+            self._cells_a_push = self._push_work = self._loss = 0.0
             return True
         if self._period < _LONGEST:
             self._period *= 1.25
         return False
 
-    def prefers_cells(self, work: float, pushed: float, inserts: int, change: Callable[[], float]) -> bool:
+    def prefers_cells(self, work: float, push_work: float, inserts: int, change: Callable[[], float]) -> bool:
         """Return whether an index of bits should change back to cells, at the end of a period.
 
-        `pushed` is the work of pushing words since the change, which is a part of `work`. `change` returns the work of
+        `push_work` is the work of pushing words since the change, which is a part of `work`. `change` returns the work of
         changing back: the index does so only when the excess cost of bits has reached it.
         """
-        came = max(1, inserts - self._inserts)
-        pushed_each = (pushed - self._pushed) / came
-        self._pushed = pushed
+        period_inserts = max(1, inserts - self._inserts)
+        push_work_each = (push_work - self._push_work) / period_inserts
+        self._push_work = push_work
         if self._cells_a_push == 0:
-            self._cells_a_push = self._cells_each / max(1.0, pushed_each)
-        loss = (work - self._work) / came + INSERT - _TOLERANCE * self._cells_a_push * pushed_each
-        self._loss = max(0.0, self._loss + loss * came)
+            self._cells_a_push = self._cells_each / max(1.0, push_work_each)
+        loss = (work - self._work) / period_inserts + INSERT - _TOLERANCE * self._cells_a_push * push_work_each
+        self._loss = max(0.0, self._loss + loss * period_inserts)
         return self._loss > 0 and self._loss > change()
 
     def postpone(self, work: float = 0.0) -> None:

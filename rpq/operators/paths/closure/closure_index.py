@@ -22,8 +22,8 @@ from rpq.errors import MemoryLimitError
 from rpq.language.protocol import Guard
 from rpq.operators.paths.closure import kernels, layout
 from rpq.operators.paths.closure.check import check_closure
-from rpq.operators.paths.closure.choice import COMPUTED_WORD, PUSHED_WORD, STEP, WALKED, Choice, Size, bytes_of_rows
-from rpq.operators.paths.closure.layout import Closure, blocks_of_cells, closure_bytes, new_closure, with_more
+from rpq.operators.paths.closure.choice import COMPUTED_WORD, PUSHED_WORD, STEP, WALKED_LINK, Choice, Size, bytes_of_rows
+from rpq.operators.paths.closure.layout import Closure, blocks_of_cells, closure_bytes, new_closure, with_more_memory
 from rpq.operators.paths.index import kernels as cell_kernels
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.operators.paths.index.judging import Judge
@@ -45,9 +45,9 @@ from rpq.operators.paths.index.layout import (
     QUIET,
     ROWS,
     SLOTS,
-    STARTED,
     STEPS,
     TUPLE,
+    TUPLE_START,
     with_in_edges,
     without_rows,
 )
@@ -245,8 +245,8 @@ class ClosureIndex(DeltaIndex):
         inserts = int(state[OUTCOMES + INSERTED] + state[OUTCOMES + REFRESHED])
         try:
             if self._closure is not None:
-                pushed = PUSHED_WORD * float(self._closure.fields[layout.PUSHED])
-                if outgrows or self._choice.prefers_cells(work, pushed, inserts, self._change):
+                push_work = PUSHED_WORD * float(self._closure.fields[layout.PUSHED_WORDS])
+                if outgrows or self._choice.prefers_cells(work, push_work, inserts, self._change):
                     steps = int(state[STEPS])
                     self.use_cells()
                     self._choice.postpone(STEP * float(state[STEPS] - steps))
@@ -290,8 +290,8 @@ class ClosureIndex(DeltaIndex):
         if self._closure is None:
             return STEP * float(self.state[STEPS])
         fields = self._closure.fields
-        words = PUSHED_WORD * float(fields[layout.PUSHED]) + COMPUTED_WORD * float(fields[layout.COMPUTED])
-        return words + WALKED * float(fields[layout.WALKED])
+        words = PUSHED_WORD * float(fields[layout.PUSHED_WORDS]) + COMPUTED_WORD * float(fields[layout.JOINED_WORDS])
+        return words + WALKED_LINK * float(fields[layout.WALKED_LINKS])
 
     def _size(self) -> Size:
         program, state = self.index.program, self.state
@@ -314,7 +314,7 @@ class ClosureIndex(DeltaIndex):
             if not self._provide_or_withdraw(code, int(chunk.edge[self.state[TUPLE]])):
                 return
             if compiling_seconds() > compiled:
-                self.state[STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
+                self.state[TUPLE_START] += int((compiling_seconds() - compiled) * ticks_per_second())
 
     def _provide_or_withdraw(self, code: int, edge: int = -1) -> bool:
         """Give a kernel of bits the memory that it asked for. If there is none, change to cells and return False; the cells
@@ -333,8 +333,8 @@ class ClosureIndex(DeltaIndex):
         """Undo the changes that the current tuple, or the boundary before it, has made so far."""
         assert self._closure is not None
         state, expiry, bits = self.state, self.index.graph.expiry, self._closure.fields
-        if bits[layout.STAGE] != layout.RESTING and state[PHASE] == IDLE:
-            state[NOW] = bits[layout.NOW_BEFORE]
+        if bits[layout.STAGE] != layout.STAGE_IDLE and state[PHASE] == IDLE:
+            state[NOW] = bits[layout.OLD_NOW]
         elif state[PHASE] == INSERTING:  # an edge that was not in the window
             expiry[edge] = 0
             state[OUTCOMES + INSERTED] -= 1
@@ -391,7 +391,7 @@ class ClosureIndex(DeltaIndex):
         if code == NEED_SUPPORTS:
             self._keep_in_edges()
             return
-        self._set_closure(with_more(self._closure, code, int(self.state[SLOTS])))
+        self._set_closure(with_more_memory(self._closure, code, int(self.state[SLOTS])))
 
     def sweep(self) -> None:
         """Release the memory of everything that has left the window."""
@@ -422,13 +422,20 @@ def index_over(
     explicit: bool = False,
     witness: bool = False,
     judge: Judge | None = None,
-    turned: bool = False,
+    is_reversed: bool = False,
     capacity: int = 256,
     guard: Guard | None = None,
 ) -> DeltaIndex:
     """Return the index of an expression over a window of any kind."""
-    options: dict[str, Any] = {"witness": witness, "judge": judge, "turned": turned, "capacity": capacity, "guard": guard}
+    options: dict[str, Any] = {
+        "explicit": explicit,
+        "witness": witness,
+        "judge": judge,
+        "is_reversed": is_reversed,
+        "capacity": capacity,
+        "guard": guard,
+    }
     may_have_bits = not witness and (judge is None or (judge.walks_return and not judge.doubts))
     if isinstance(window, Window):
-        return (ClosureIndex if may_have_bits else DeltaIndex)(program, window, explicit=explicit, **options)
-    return (NumberedClosureIndex if may_have_bits else NumberedIndex)(program, window, explicit=explicit, **options)
+        return (ClosureIndex if may_have_bits else DeltaIndex)(program, window, **options)
+    return (NumberedClosureIndex if may_have_bits else NumberedIndex)(program, window, **options)

@@ -13,24 +13,24 @@ from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.closure.layout import (
     COMPONENT_CAPACITY,
     COMPONENTS,
-    COMPUTED,
+    EARLIEST_EXPIRY,
     EXTRAS,
-    FIRST,
-    FOUND,
-    LEAVING,
+    FOUND_COMPONENTS,
+    JOINED_WORDS,
     NEED_COMPONENTS,
     NEED_NODES,
     NEED_SUCCESSORS,
     NEED_WORDS,
-    NEEDED,
     NODE_CAPACITY,
-    QUEUED,
+    QUEUE_HEAD,
+    QUEUE_LENGTH,
     SETTLED,
     STALE,
     SUCCESSOR_CAPACITY,
+    SUCCESSORS,
     UPWARD,
-    VISITED,
-    WALKED,
+    VISITED_NODES,
+    WALKED_LINKS,
     WORDS,
 )
 from rpq.operators.paths.index.layout import BASE, DONE, NOW, SLOTS, STATE_BITS
@@ -47,11 +47,11 @@ def compute(index, closure):
     if fields[WORDS] * 64 < index.state[SLOTS]:
         return np.int64(NEED_WORDS)
     code = _find_components(index, closure)
-    fields[NEEDED] = fields[COMPONENTS]
+    fields[FOUND_COMPONENTS] = fields[COMPONENTS]
     if code == DONE and fields[COMPONENTS] >= fields[COMPONENT_CAPACITY]:
         code = np.int64(NEED_COMPONENTS)
     if code != DONE:
-        _give_up(index, closure)
+        _clear_search(index, closure)
         return code
     _join_rows(closure)
     fields[SETTLED] = fields[COMPONENTS]
@@ -66,19 +66,19 @@ def forget(index, closure):
     for i in range(np.int64(closure.member_first[fields[COMPONENTS]])):
         node = closure.member[i]
         index.table.row_of[(node >> 16) * states + (node & STATE_BITS)] = -1
-    for field in (COMPONENTS, SETTLED, EXTRAS, QUEUED, FIRST, VISITED, FOUND):
+    for field in (COMPONENTS, SETTLED, EXTRAS, QUEUE_LENGTH, QUEUE_HEAD, VISITED_NODES, SUCCESSORS):
         fields[field] = 0
-    fields[LEAVING] = NEVER
+    fields[EARLIEST_EXPIRY] = NEVER
     fields[UPWARD] = -1
     closure.member_first[0] = 0
     fields[STALE] = 1
 
 
 @njit(cache=True, nogil=True)
-def _give_up(index, closure):
+def _clear_search(index, closure):
     """Remove all traces of a search that ran out of room."""
     fields, states = closure.fields, index.program.sizes[STATES]
-    for i in range(fields[VISITED]):
+    for i in range(fields[VISITED_NODES]):
         node = closure.node[i]
         index.table.row_of[(node >> 16) * states + (node & STATE_BITS)] = -1
     fields[COMPONENTS] = 0
@@ -94,7 +94,7 @@ def _find_components(index, closure):
     """Find the components of all product nodes that a root reaches, and the roots with an edge into each component."""
     program, table, graph, fields = index.program, index.table, index.graph, closure.fields
     classes, states, words = program.sizes[CLASSES], program.sizes[STATES], fields[WORDS]
-    leaving = np.int64(NEVER)
+    earliest = np.int64(NEVER)
     for slot in range(index.state[SLOTS]):
         root = np.int64(table.slot_vertex[slot])
         if root < 0 or not table.is_root[root]:
@@ -110,7 +110,7 @@ def _find_components(index, closure):
                 slide = slide_of(graph, link)
                 if slide <= index.state[NOW]:
                     continue
-                leaving = min(leaving, slide)
+                earliest = min(earliest, slide)
                 reached = np.int64(table.row_of[(link >> 32) * states + state])
                 if reached == -1:
                     code = _search(index, closure, (link >> 32) << 16 | state)
@@ -119,9 +119,9 @@ def _find_components(index, closure):
                     reached = fields[COMPONENTS] - 1
                 if reached < fields[COMPONENT_CAPACITY]:
                     closure.rows[reached * words + (slot >> 6)] |= lane_of(slot)
-    if leaving != NEVER:
-        fields[LEAVING] = min(fields[LEAVING], index.state[BASE] + leaving)
-    fields[WALKED] += fields[VISITED]
+    if earliest != NEVER:
+        fields[EARLIEST_EXPIRY] = min(fields[EARLIEST_EXPIRY], index.state[BASE] + earliest)
+    fields[WALKED_LINKS] += fields[VISITED_NODES]
     return np.int64(DONE)
 
 
@@ -130,27 +130,27 @@ def _search(index, closure, node):
     """Find the components of all product nodes that a product node reaches. Its own component is found last."""
     program, graph, row_of, fields = index.program, index.graph, index.table.row_of, closure.fields
     classes, states, now = program.sizes[CLASSES], program.sizes[STATES], index.state[NOW]
-    visited, top = fields[VISITED], fields[SUCCESSOR_CAPACITY]
-    depth, waiting, walked, leaving = np.int64(0), np.int64(0), np.int64(0), np.int64(NEVER)
-    entering = node
+    visited, top = fields[VISITED_NODES], fields[SUCCESSOR_CAPACITY]
+    depth, height, walked, earliest = np.int64(0), np.int64(0), np.int64(0), np.int64(NEVER)
+    entry = node
     while True:
-        if entering >= 0:
+        if entry >= 0:
             if visited >= fields[NODE_CAPACITY]:
-                fields[VISITED] = visited
+                fields[VISITED_NODES] = visited
                 return np.int64(NEED_NODES)
-            state = entering & STATE_BITS
-            row_of[(entering >> 16) * states + state] = -2 - visited
-            closure.node[visited] = entering
+            state = entry & STATE_BITS
+            row_of[(entry >> 16) * states + state] = -2 - visited
+            closure.node[visited] = entry
             closure.lowest[visited] = visited
-            closure.waiting[waiting] = visited
-            waiting += 1
+            closure.node_stack[height] = visited
+            height += 1
             closure.path[depth] = visited
             closure.leave[depth] = np.int64(program.leave_first[state])
             closure.place[depth] = 0
             closure.top[depth] = top
             depth += 1
             visited += 1
-            entering = np.int64(-1)
+            entry = np.int64(-1)
         present = np.int64(closure.path[depth - 1])
         vertex, state = closure.node[present] >> 16, closure.node[present] & STATE_BITS
         leave, place = np.int64(closure.leave[depth - 1]), np.int64(closure.place[depth - 1])
@@ -160,8 +160,8 @@ def _search(index, closure, node):
             links = vertex * classes + program.leave_class[leave]
             target_state = np.int64(program.leave_target[leave])
             start, length = np.int64(graph.out.start[links]), np.int64(graph.out.length[links])
-            if top - fields[FOUND] <= length - place:
-                fields[VISITED] = visited
+            if top - fields[SUCCESSORS] <= length - place:
+                fields[VISITED_NODES] = visited
                 return np.int64(NEED_SUCCESSORS)
             while place < length:
                 link = graph.out.entries[start + place]
@@ -170,50 +170,50 @@ def _search(index, closure, node):
                 slide = slide_of(graph, link)
                 if slide <= now:
                     continue
-                leaving = min(leaving, slide)
+                earliest = min(earliest, slide)
                 at = np.int64(row_of[(link >> 32) * states + target_state])
                 if at >= 0:
                     top -= 1
-                    closure.next[top] = at
+                    closure.successor[top] = at
                 elif at == -1:
-                    entering = (link >> 32) << 16 | target_state
+                    entry = (link >> 32) << 16 | target_state
                     break
                 else:
                     lowest = min(lowest, -2 - at)
-            if entering >= 0:
+            if entry >= 0:
                 break
             leave += 1
             place = np.int64(0)
         closure.lowest[present] = lowest
-        if entering >= 0:
+        if entry >= 0:
             closure.leave[depth - 1] = leave
             closure.place[depth - 1] = place
             continue
         depth -= 1
         if lowest == present:
-            waiting = _close(index, closure, present, waiting, top, np.int64(closure.top[depth]))
+            height = _close(index, closure, present, height, top, np.int64(closure.top[depth]))
             top = np.int64(closure.top[depth])
             if depth > 0:
                 top -= 1
-                closure.next[top] = fields[COMPONENTS] - 1
+                closure.successor[top] = fields[COMPONENTS] - 1
         else:
             above = np.int64(closure.path[depth - 1])
             closure.lowest[above] = min(np.int64(closure.lowest[above]), lowest)
         if depth == 0:
             break
-    fields[VISITED] = visited
-    fields[WALKED] += walked
-    if leaving != NEVER:
-        fields[LEAVING] = min(fields[LEAVING], index.state[BASE] + leaving)
+    fields[VISITED_NODES] = visited
+    fields[WALKED_LINKS] += walked
+    if earliest != NEVER:
+        fields[EARLIEST_EXPIRY] = min(fields[EARLIEST_EXPIRY], index.state[BASE] + earliest)
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _close(index, closure, first, waiting, top, bottom):
-    """Make a component of the waiting nodes from the top of the stack down to the first one of the component. Return the
+def _close(index, closure, first, height, top, bottom):
+    """Make a component of the height nodes from the top of the stack down to the first one of the component. Return the
     number of nodes that still wait.
 
-    Its successors are on the stack at the end of `next`, from `top` to `bottom`, with duplicates.
+    Its successors are on the stack at the end of `successor`, from `top` to `bottom`, with duplicates.
     """
     fields, states, words = closure.fields, index.program.sizes[STATES], closure.fields[WORDS]
     component = fields[COMPONENTS]
@@ -222,8 +222,8 @@ def _close(index, closure, first, waiting, top, bottom):
     end = np.int64(closure.member_first[component]) if has_room else np.int64(0)
     accepting = np.int64(0)
     while True:
-        waiting -= 1
-        number = np.int64(closure.waiting[waiting])
+        height -= 1
+        number = np.int64(closure.node_stack[height])
         node = closure.node[number]
         index.table.row_of[(node >> 16) * states + (node & STATE_BITS)] = component
         if has_room:
@@ -233,25 +233,25 @@ def _close(index, closure, first, waiting, top, bottom):
         if number == first:
             break
     if not has_room:
-        return waiting
+        return height
     closure.member_first[component + 1] = end
-    closure.accepting[component] = accepting
+    closure.accepting_nodes[component] = accepting
     closure.is_queued[component] = 0
     closure.extra_head[component] = -1
-    closure.seen[component] = -1
-    found = fields[FOUND]
-    closure.next_first[component] = found
+    closure.last_predecessor[component] = -1
+    found = fields[SUCCESSORS]
+    closure.successor_first[component] = found
     for place in range(top, bottom):
-        target = np.int64(closure.next[place])
-        if closure.seen[target] != component:
-            closure.seen[target] = component
-            closure.next[found] = target
+        target = np.int64(closure.successor[place])
+        if closure.last_predecessor[target] != component:
+            closure.last_predecessor[target] = component
+            closure.successor[found] = target
             found += 1
-    closure.next_end[component] = found
-    fields[FOUND] = found
+    closure.successor_end[component] = found
+    fields[SUCCESSORS] = found
     for word in range(component * words, (component + 1) * words):
         closure.rows[word] = ZERO
-    return waiting
+    return height
 
 
 # --- rows ---------------------------------------------------------------------------------------------------
@@ -261,8 +261,8 @@ def _join_rows(closure):
     fields = closure.fields
     words = fields[WORDS]
     for component in range(fields[COMPONENTS] - 1, -1, -1):
-        for i in range(np.int64(closure.next_first[component]), np.int64(closure.next_end[component])):
-            target = np.int64(closure.next[i])
+        for i in range(np.int64(closure.successor_first[component]), np.int64(closure.successor_end[component])):
+            target = np.int64(closure.successor[i])
             for word in range(0, words, 8):
                 join(closure.rows, target * words + word, closure.rows, component * words + word)
-    fields[COMPUTED] += (fields[FOUND] + fields[COMPONENTS]) * words
+    fields[JOINED_WORDS] += (fields[SUCCESSORS] + fields[COMPONENTS]) * words

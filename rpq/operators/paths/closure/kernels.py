@@ -8,12 +8,12 @@ from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.closure.components import compute, forget
 from rpq.operators.paths.closure.layout import (
     COMPONENTS,
+    EARLIEST_EXPIRY,
     EXTRAS,
-    LEAVING,
-    NOW_BEFORE,
-    RESTING,
+    OLD_NOW,
     SETTLED,
     STAGE,
+    STAGE_IDLE,
     STALE,
     WORDS,
 )
@@ -27,13 +27,13 @@ from rpq.operators.paths.index.layout import (
     CEILING,
     DONE,
     EDGE_SLIDE,
-    ENTERED,
     EVENT_CAPACITY,
     EVENTS,
     EXPLICIT,
     HAS_TIME,
     IDLE,
     INSERTING,
+    IS_NEW_EDGE,
     NEED_OUTPUT,
     NEXT_BOUNDARY,
     NOW,
@@ -41,11 +41,11 @@ from rpq.operators.paths.index.layout import (
     PHASE,
     REFILLING,
     SLIDE,
-    STARTED,
     STATE_BITS,
     TIME,
-    TIMED,
+    TIMED_TUPLES,
     TUPLE,
+    TUPLE_START,
 )
 from rpq.operators.paths.index.rows import ONE, ZERO, end_event
 from rpq.operators.paths.program import ACCEPTING, STATES
@@ -67,7 +67,7 @@ def apply_chunk(index, closure, chunk, count):
             if relevant:
                 if fields[EVENTS] >= fields[EVENT_CAPACITY]:
                     return np.int64(NEED_OUTPUT)
-                fields[STARTED] = cycles()
+                fields[TUPLE_START] = cycles()
             code = _move_clock(index, closure, chunk.timestamp[i], 2 * i)
             if code != DONE:
                 return code
@@ -85,10 +85,10 @@ def apply_chunk(index, closure, chunk, count):
                 code = begin_insert(index, chunk, i, u, v, forward, inverse)
             if code != DONE:
                 return code
-            if fields[PHASE] == INSERTING and not fields[ENTERED]:
+            if fields[PHASE] == INSERTING and not fields[IS_NEW_EDGE]:
                 fields[PHASE] = IDLE  # the slides of pairs are not needed
             if fields[PHASE] == INSERTING:
-                closure.fields[LEAVING] = min(closure.fields[LEAVING], fields[BASE] + fields[EDGE_SLIDE])
+                closure.fields[EARLIEST_EXPIRY] = min(closure.fields[EARLIEST_EXPIRY], fields[BASE] + fields[EDGE_SLIDE])
         if fields[PHASE] != IDLE:
             if fields[PHASE] == INSERTING:
                 code = push_edge(index, closure, u, v, forward, inverse)
@@ -100,10 +100,10 @@ def apply_chunk(index, closure, chunk, count):
                 return code
             fields[PHASE] = IDLE
             end_event(index, fields[TIME], -1 if chunk.delete[i] else 1, 2 * i + 1)
-        spent = cycles() - fields[STARTED]
-        count_ticks(index.latency, spent)
-        if i < fields[TIMED]:
-            index.spent[i] += spent
+        ticks = cycles() - fields[TUPLE_START]
+        count_ticks(index.latency, ticks)
+        if i < fields[TIMED_TUPLES]:
+            index.ticks[i] += ticks
         fields[TUPLE] += 1
     return np.int64(DONE)
 
@@ -128,7 +128,7 @@ def _move_clock(index, closure, time, order):
                 code = _expire(index, closure, slide, order)
                 if code != DONE:
                     return code
-            elif slide >= closure.fields[LEAVING]:
+            elif slide >= closure.fields[EARLIEST_EXPIRY]:
                 closure.fields[STALE] = 1
             cross(index, slide)
         fields[TIME] = time
@@ -142,12 +142,12 @@ def _expire(index, closure, slide, order):
     last = slide - fields[BASE]
     if last < 0 or last > settings[CEILING]:
         last = np.int64(settings[CEILING])
-    while bits[STAGE] != RESTING or bits[LEAVING] <= fields[BASE] + last:
-        if bits[STAGE] == RESTING:
+    while bits[STAGE] != STAGE_IDLE or bits[EARLIEST_EXPIRY] <= fields[BASE] + last:
+        if bits[STAGE] == STAGE_IDLE:
             if fields[EVENTS] + 2 > fields[EVENT_CAPACITY]:
                 return np.int64(NEED_OUTPUT)
-            bits[NOW_BEFORE] = fields[NOW]
-            fields[NOW] = bits[LEAVING] - fields[BASE]
+            bits[OLD_NOW] = fields[NOW]
+            fields[NOW] = bits[EARLIEST_EXPIRY] - fields[BASE]
         code = recompute(index, closure)
         if code != DONE:
             return code
@@ -212,9 +212,9 @@ def _answers(index, closure, component, node, word, bits):
     states = program.sizes[STATES]
     for j in range(program.sizes[ACCEPTING]):
         other = np.int64(program.accepting_states[j])
-        beside = np.int64(index.table.row_of[vertex * states + other])
-        if other < state and beside >= 0:
-            bits &= ~closure.rows[beside * closure.fields[WORDS] + word]
+        other_component = np.int64(index.table.row_of[vertex * states + other])
+        if other < state and other_component >= 0:
+            bits &= ~closure.rows[other_component * closure.fields[WORDS] + word]
     return bits
 
 

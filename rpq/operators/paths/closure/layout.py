@@ -10,9 +10,9 @@ or query of the index.
 * **Components** are numbered in reverse topological order: a step leads to a lower number. Only product nodes that a root
   reaches are in a component. A node that is first reached after the computation becomes a component of its own, with a
   number from `SETTLED` on.
-* **Successors** of a settled component are in `next`, and those that edges have added since then in a chain of `extra`. The
-  successors of a later component are found in the adjacency lists of the Δ index.
-* **What an event removes** is in `lost`, which has room from the first delete on, and always in explicit windows
+* **Successors** of a settled component are in `successor`, and those that edges have added since then in a chain of
+  `extra_to`. The successors of a later component are found in the adjacency lists of the Δ index.
+* **What an event removes** is in `lost_bits`, which has room from the first delete on, and always in explicit windows
   (`loss.py`).
 * `Table.row_of` contains the component of a product node in place of its row; the table has no rows while there are bits.
 
@@ -36,80 +36,80 @@ NEED_EARLIER = 206  # room to remember components and rows, which deletes and ex
 # Fields of `Closure.fields`.
 WORDS = 0  # words of a row
 COMPONENTS = 1
-SETTLED = 2  # components below have their successors in `next`
+SETTLED = 2  # components below have their successors in `successor`
 EXTRAS = 3  # entries of the chains
-QUEUED = 4  # components that wait
-FIRST = 5  # place of the first of them in the queue
+QUEUE_LENGTH = 4  # components that wait
+QUEUE_HEAD = 5  # place of the first of them in the queue
 STALE = 6  # 1: components have to be recomputed
 NODE_CAPACITY = 7
 COMPONENT_CAPACITY = 8
 SUCCESSOR_CAPACITY = 9
 EXTRA_CAPACITY = 10
-NEEDED = 11  # number of components that the last computation found
-PUSHED = 12  # words that inserts have pushed so far
-COMPUTED = 13  # words that computations have joined so far
-WALKED = 14  # links and nodes that computations have looked at so far
-LEAVING = 15  # no edge that rows depend on leaves before this absolute slide
-VISITED = 16  # product nodes that the current computation has visited
-FOUND = 17  # entries of `next`
+FOUND_COMPONENTS = 11  # number of components that the last computation found
+PUSHED_WORDS = 12  # words that inserts have pushed so far
+JOINED_WORDS = 13  # words that computations have joined so far
+WALKED_LINKS = 14  # links and nodes that computations have looked at so far
+EARLIEST_EXPIRY = 15  # no edge that rows depend on leaves before this absolute slide
+VISITED_NODES = 16  # product nodes that the current computation has visited
+SUCCESSORS = 17  # entries of `successor`
 STAGE = 18  # of computing components anew with rows for what is lost, as below
-TOUCHED = 19  # entries of `touched`
+TOUCHED_COUNT = 19  # entries of `touched_components`
 KEEPS_EARLIER = 20  # 1: there is room for what was lost
 UPWARD = 21  # the highest settled component that an edge from a lower or later one leads to, -1 none
-BESIDE = 22  # accepting states of the automaton where there are several, or 0
-LOST_COMPONENTS = 23  # entries of `lost_first` but one
-NOW_BEFORE = 24  # NOW before the boundary that is being reported
+ACCEPTING_STATES = 22  # accepting states of the automaton where there are several, or 0
+LOST_COMPONENTS = 23  # entries of `lost_member_first` but one
+OLD_NOW = 24  # NOW before the boundary that is being reported
 FIELDS = 25
 
 # Values of STAGE.
-RESTING = 0
-EARLIER = 1  # the old components and rows have been copied
-REPORTING = 2  # the new components have been computed
+STAGE_IDLE = 0
+STAGE_COPIED = 1  # the old components and rows have been copied
+STAGE_COMPUTED = 2  # the new components have been computed
 
 
 class Closure(NamedTuple):
     """Components and their rows of bits."""
 
     rows: np.ndarray  # uint64, `WORDS` a component: the slots of the roots that reach it
-    fresh: np.ndarray  # uint64, `WORDS` a component: the bits that it has not pushed yet, from `low` to `high`
+    pending: np.ndarray  # uint64, `WORDS` a component: the bits that it has not pushed yet, from `low` to `high`
     low: np.ndarray  # int32 a component: the first word that it has to push
     high: np.ndarray  # int32 a component: the word after the last one to push
     is_queued: np.ndarray  # uint8 a component
     queue: np.ndarray  # int32 a component: a ring of those that have something to push
     member_first: np.ndarray  # int32 a component + 1: its product nodes in `member`
-    accepting: np.ndarray  # int32 a component: how many of them accept
-    next_first: np.ndarray  # int32 a component: its successors in `next`
-    next_end: np.ndarray  # int32 a component
+    accepting_nodes: np.ndarray  # int32 a component: how many of them accept
+    successor_first: np.ndarray  # int32 a component: its successors in `successor`
+    successor_end: np.ndarray  # int32 a component
     extra_head: np.ndarray  # int32 a component: its last successor since the computation, in the two arrays of chains, or -1
-    seen: np.ndarray  # int32 a component: the component of which it was last found to be a successor
+    last_predecessor: np.ndarray  # int32 a component: the component of which it was last found to be a successor
     member: np.ndarray  # int64 a product node: vertex << 16 | state
-    next: np.ndarray  # int32: components; during the computation, also a stack of successors, from the end of the array down
+    successor: np.ndarray  # int32: components; during the computation, also a stack, from the end of the array down
     extra_next: np.ndarray  # int32: the previous entry of the chain, or -1
     extra_to: np.ndarray  # int32: component
     node: np.ndarray  # int64 a visited product node, by number: vertex << 16 | state; scratch, like the next ones
     lowest: np.ndarray  # int32 a visited node: the lowest number that it is known to reach in its component
-    waiting: np.ndarray  # int32: stack of visited nodes whose component is not known
+    node_stack: np.ndarray  # int32: stack of visited nodes whose component is not known
     path: np.ndarray  # int32: visited nodes from the root of the search to the present one
     leave: np.ndarray  # int32 for each of these: the transition that is being followed
     place: np.ndarray  # int32 for each of these: the next link of this transition
     top: np.ndarray  # int32 for each of these: the end of the stack of successors when the node was first visited
     touch: np.ndarray  # uint8 a component: the effect of the current delete on it (`loss.py`); 0 between events
-    touched: np.ndarray  # int32: the components whose `touch` is not 0
-    lost: np.ndarray  # uint64, `WORDS` a component: the bits that an event removed; length 0 until needed, like the next
+    touched_components: np.ndarray  # int32: the components whose `touch` is not 0
+    lost_bits: np.ndarray  # uint64, `WORDS` a component: the bits that an event removed; empty until needed, like the next 3
     lost_member: np.ndarray  # int64 a product node: `member` before the recomputation
-    lost_first: np.ndarray  # int32 a component + 1: `member_first` before the recomputation
-    lost_beside: np.ndarray  # int32 a product node and accepting state: the component of its vertex in that state before
-    new: np.ndarray  # uint64 a word: scratch
+    lost_member_first: np.ndarray  # int32 a component + 1: `member_first` before the recomputation
+    lost_component: np.ndarray  # int32 a product node and accepting state: the component of its vertex in that state before
+    scratch: np.ndarray  # uint64 a word
     roots: np.ndarray  # int64 a slot: scratch
     fields: np.ndarray  # int64[FIELDS]
 
 
 _OF_COMPONENTS = (
-    "low", "high", "is_queued", "queue", "member_first", "accepting", "next_first", "next_end", "extra_head", "seen",
-    "touch", "touched",
+    "low", "high", "is_queued", "queue", "member_first", "accepting_nodes", "successor_first", "successor_end", "extra_head",
+    "last_predecessor", "touch", "touched_components",
 )  # fmt: skip
-_OF_NODES = ("member", "node", "lowest", "waiting", "path", "leave", "place", "top")
-_OF_ROWS = ("rows", "fresh")
+_OF_NODES = ("member", "node", "lowest", "node_stack", "path", "leave", "place", "top")
+_OF_ROWS = ("rows", "pending")
 
 
 def new_closure(*, capacity: int, slots: int, accepting: int, keeps_earlier: bool) -> Closure:
@@ -118,19 +118,19 @@ def new_closure(*, capacity: int, slots: int, accepting: int, keeps_earlier: boo
     `accepting` is the number of accepting states. With `keeps_earlier`, there is room for what an event removes.
     """
     words = words_for(slots)
-    types: dict[str, type] = dict.fromkeys(("rows", "fresh", "lost", "new"), np.uint64)
+    types: dict[str, type] = dict.fromkeys(("rows", "pending", "lost_bits", "scratch"), np.uint64)
     types |= dict.fromkeys(("is_queued", "touch"), np.uint8)
     types |= dict.fromkeys(("member", "lost_member", "node", "roots", "fields"), np.int64)
     arrays: dict[str, np.ndarray] = {name: np.zeros(0, types.get(name, np.int32)) for name in Closure._fields}
     arrays |= {name: np.zeros(capacity + 1, arrays[name].dtype) for name in (*_OF_COMPONENTS, *_OF_NODES)}
-    arrays |= {name: np.zeros(capacity, np.int32) for name in ("next", "extra_next", "extra_to")}
+    arrays |= {name: np.zeros(capacity, np.int32) for name in ("successor", "extra_next", "extra_to")}
     arrays |= {name: np.zeros(capacity * words, np.uint64) for name in _OF_ROWS}
-    arrays |= {"new": np.zeros(words, np.uint64), "roots": np.zeros(64 * words, np.int64)}
+    arrays |= {"scratch": np.zeros(words, np.uint64), "roots": np.zeros(64 * words, np.int64)}
     closure = Closure(**(arrays | {"fields": np.zeros(FIELDS, np.int64)}))
     closure.fields[WORDS] = words
     closure.fields[STALE] = 1
     closure.fields[UPWARD] = -1
-    closure.fields[BESIDE] = accepting if accepting > 1 else 0
+    closure.fields[ACCEPTING_STATES] = accepting if accepting > 1 else 0
     return _with_earlier(_note_capacities(closure)) if keeps_earlier else _note_capacities(closure)
 
 
@@ -155,7 +155,7 @@ def blocks_of_cells(closure: Closure) -> int:
     return int(blocks @ np.diff(closure.member_first[: components + 1]))
 
 
-def with_more(closure: Closure, code: int, slots: int) -> Closure:
+def with_more_memory(closure: Closure, code: int, slots: int) -> Closure:
     """Return the index of bits with more of the memory that a kernel lacked when it returned `code`."""
     fields = closure.fields
     if code == NEED_WORDS:
@@ -163,17 +163,19 @@ def with_more(closure: Closure, code: int, slots: int) -> Closure:
     if code == NEED_NODES:
         more = max(16, int(fields[NODE_CAPACITY]))
         longer = _longer(closure, (*_OF_NODES, *(("lost_member",) if fields[KEEPS_EARLIER] else ())), more)
-        return _longer(longer, ("lost_beside",), more * int(fields[BESIDE])) if fields[KEEPS_EARLIER] else longer
+        if not fields[KEEPS_EARLIER]:
+            return longer
+        return _longer(longer, ("lost_component",), more * int(fields[ACCEPTING_STATES]))
     if code == NEED_COMPONENTS:
         room = int(fields[COMPONENT_CAPACITY])
-        more = max(16, room // 2, int(fields[NEEDED]) * 5 // 4 - room)
-        closure.queue[:room] = np.roll(closure.queue[:room], -int(fields[FIRST]))  # the end of the ring changes
-        fields[FIRST] = 0
-        wider = _longer(closure, (*_OF_COMPONENTS, *(("lost_first",) if fields[KEEPS_EARLIER] else ())), more)
-        rows = (*_OF_ROWS, *(("lost",) if fields[KEEPS_EARLIER] else ()))
+        more = max(16, room // 2, int(fields[FOUND_COMPONENTS]) * 5 // 4 - room)
+        closure.queue[:room] = np.roll(closure.queue[:room], -int(fields[QUEUE_HEAD]))  # the end of the ring changes
+        fields[QUEUE_HEAD] = 0
+        wider = _longer(closure, (*_OF_COMPONENTS, *(("lost_member_first",) if fields[KEEPS_EARLIER] else ())), more)
+        rows = (*_OF_ROWS, *(("lost_bits",) if fields[KEEPS_EARLIER] else ()))
         return _longer(wider, rows, more * int(fields[WORDS]))
     if code == NEED_SUCCESSORS:
-        return _longer(closure, ("next",), len(closure.next))
+        return _longer(closure, ("successor",), len(closure.successor))
     if code == NEED_EXTRAS:
         return _longer(closure, ("extra_next", "extra_to"), len(closure.extra_to))
     if code == NEED_EARLIER:
@@ -185,24 +187,24 @@ def _with_earlier(closure: Closure) -> Closure:
     closure.fields[KEEPS_EARLIER] = 1
     nodes = len(closure.member)
     return closure._replace(
-        lost=np.zeros(len(closure.rows), np.uint64),
+        lost_bits=np.zeros(len(closure.rows), np.uint64),
         lost_member=np.zeros(nodes, np.int64),
-        lost_first=np.zeros(len(closure.member_first), np.int32),
-        lost_beside=np.zeros(nodes * int(closure.fields[BESIDE]), np.int32),
+        lost_member_first=np.zeros(len(closure.member_first), np.int32),
+        lost_component=np.zeros(nodes * int(closure.fields[ACCEPTING_STATES]), np.int32),
     )
 
 
 def _with_words(closure: Closure, words: int) -> Closure:
     """Return the same rows with `words` words each. No words may be waiting to be pushed."""
-    before, room = int(closure.fields[WORDS]), int(closure.fields[COMPONENT_CAPACITY])
+    old_words, room = int(closure.fields[WORDS]), int(closure.fields[COMPONENT_CAPACITY])
     rows = np.zeros((room, words), np.uint64)
-    rows[:, :before] = closure.rows[: room * before].reshape(room, before)
+    rows[:, :old_words] = closure.rows[: room * old_words].reshape(room, old_words)
     closure.fields[WORDS] = words
     return closure._replace(
         rows=rows.ravel(),
-        fresh=np.zeros(room * words, np.uint64),
-        lost=np.zeros(room * words if closure.fields[KEEPS_EARLIER] else 0, np.uint64),
-        new=np.zeros(words, np.uint64),
+        pending=np.zeros(room * words, np.uint64),
+        lost_bits=np.zeros(room * words if closure.fields[KEEPS_EARLIER] else 0, np.uint64),
+        scratch=np.zeros(words, np.uint64),
         roots=np.zeros(64 * words, np.int64),
     )
 
@@ -214,11 +216,11 @@ def _longer(closure: Closure, names: tuple[str, ...], more: int) -> Closure:
 
 
 def _note_capacities(closure: Closure) -> Closure:
-    """Tell the kernels, which see pointers, how long the arrays are."""
+    """Store the lengths of the arrays for kernels, which see only pointers."""
     fields = closure.fields
     fields[NODE_CAPACITY] = len(closure.node) - 1
     words = int(fields[WORDS])
     fields[COMPONENT_CAPACITY] = min(len(closure.low) - 1, len(closure.rows) // words)
-    fields[SUCCESSOR_CAPACITY] = len(closure.next)
+    fields[SUCCESSOR_CAPACITY] = len(closure.successor)
     fields[EXTRA_CAPACITY] = len(closure.extra_to)
     return closure

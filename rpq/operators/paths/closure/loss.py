@@ -27,24 +27,24 @@ from rpq.operators.paths.closure.components import compute
 from rpq.operators.paths.closure.layout import (
     COMPONENT_CAPACITY,
     COMPONENTS,
-    EARLIER,
-    FIRST,
     KEEPS_EARLIER,
     LOST_COMPONENTS,
     NEED_EARLIER,
     NODE_CAPACITY,
-    PUSHED,
-    QUEUED,
-    REPORTING,
-    RESTING,
+    PUSHED_WORDS,
+    QUEUE_HEAD,
+    QUEUE_LENGTH,
     SETTLED,
     STAGE,
-    TOUCHED,
+    STAGE_COMPUTED,
+    STAGE_COPIED,
+    STAGE_IDLE,
+    TOUCHED_COUNT,
     UPWARD,
-    WALKED,
+    WALKED_LINKS,
     WORDS,
 )
-from rpq.operators.paths.closure.push import enqueue, next_successor, push_on, successors
+from rpq.operators.paths.closure.push import enqueue, next_successor, push_pending, successors
 from rpq.operators.paths.index.layout import (
     BACKWARD,
     CEILING,
@@ -70,9 +70,9 @@ from rpq.operators.paths.index.rows import ONE, ZERO, in_edges, lane_of, next_in
 from rpq.operators.paths.program import ACCEPTING, CLASSES, STATES
 from rpq.stream.edges.outcomes import ABSENT, DELETED, outcome_of
 
-_LOST = np.uint8(1)  # bits of it are in `lost`
+_LOST = np.uint8(1)  # bits of it are in `lost_bits`
 _UNCERTAIN = np.uint8(2)  # some of which may come back
-_BELOW = np.uint8(4)  # the deleted edge leads to it
+_DOWNSTREAM = np.uint8(4)  # the deleted edge leads to it
 """The values of `Closure.touch` for a component."""
 
 
@@ -82,47 +82,47 @@ _BELOW = np.uint8(4)  # the deleted edge leads to it
 def recompute(index, closure):
     """Recompute components and rows, and report the pairs that have disappeared. Call it again after a code."""
     fields = closure.fields
-    if fields[STAGE] == RESTING:
+    if fields[STAGE] == STAGE_IDLE:
         if not fields[KEEPS_EARLIER]:
             return np.int64(NEED_EARLIER)
-        _keep(index, closure)
-        fields[STAGE] = EARLIER
-    if fields[STAGE] == EARLIER:
+        _copy_rows(index, closure)
+        fields[STAGE] = STAGE_COPIED
+    if fields[STAGE] == STAGE_COPIED:
         code = compute(index, closure)
         if code != DONE:
             return code
-        fields[STAGE] = REPORTING
-    code = _report_missing(index, closure)
+        fields[STAGE] = STAGE_COMPUTED
+    code = _report_lost_pairs(index, closure)
     if code == DONE:
-        fields[STAGE] = RESTING
+        fields[STAGE] = STAGE_IDLE
     return code
 
 
 @njit(cache=True, nogil=True)
-def _keep(index, closure):
+def _copy_rows(index, closure):
     """Copy components and rows before they are recomputed."""
     program, fields = index.program, closure.fields
     count, accepting, states = fields[COMPONENTS], program.sizes[ACCEPTING], program.sizes[STATES]
     fields[LOST_COMPONENTS] = count
     for component in range(count + 1):
-        closure.lost_first[component] = closure.member_first[component]
+        closure.lost_member_first[component] = closure.member_first[component]
     for component in range(count):
-        if closure.accepting[component] == 0:
+        if closure.accepting_nodes[component] == 0:
             continue
         for word in range(component * fields[WORDS], (component + 1) * fields[WORDS]):
-            closure.lost[word] = closure.rows[word]
+            closure.lost_bits[word] = closure.rows[word]
         for i in range(np.int64(closure.member_first[component]), np.int64(closure.member_first[component + 1])):
             node = closure.member[i]
             closure.lost_member[i] = node
             if accepting > 1:
                 for j in range(accepting):
                     place = (node >> 16) * states + program.accepting_states[j]
-                    closure.lost_beside[i * accepting + j] = index.table.row_of[place]
+                    closure.lost_component[i * accepting + j] = index.table.row_of[place]
         closure.touch[component] = 1
 
 
 @njit(cache=True, nogil=True)
-def _report_missing(index, closure):
+def _report_lost_pairs(index, closure):
     """Write the pairs of the old rows that are no longer answers. Return NEED_OUTPUT if there is no room."""
     program, table, fields = index.program, index.table, closure.fields
     count, words, accepting = fields[LOST_COMPONENTS], fields[WORDS], program.sizes[ACCEPTING]
@@ -131,32 +131,32 @@ def _report_missing(index, closure):
         if not closure.touch[component]:
             continue
         base = component * words
-        for i in range(np.int64(closure.lost_first[component]), np.int64(closure.lost_first[component + 1])):
+        for i in range(np.int64(closure.lost_member_first[component]), np.int64(closure.lost_member_first[component + 1])):
             vertex, state = closure.lost_member[i] >> 16, closure.lost_member[i] & STATE_BITS
             if not program.accepting[state] or not table.is_target[vertex]:
                 continue
-            now = np.int64(table.row_of[vertex * program.sizes[STATES] + state])
+            row = np.int64(table.row_of[vertex * program.sizes[STATES] + state]) * words
             for first in range(0, words, WORDS_AT_ONCE):
-                if now >= 0:
-                    if lacking(closure.lost, base + first, closure.rows, now * words + first, closure.new, first) == 0:
+                if row >= 0:
+                    if lacking(closure.lost_bits, base + first, closure.rows, row + first, closure.scratch, first) == 0:
                         continue
                 else:
                     for word in range(first, first + WORDS_AT_ONCE):
-                        closure.new[word] = closure.lost[base + word]
+                        closure.scratch[word] = closure.lost_bits[base + word]
                 if index.state[OUT] + 64 * WORDS_AT_ONCE > index.state[OUT_CAPACITY]:
                     return np.int64(NEED_OUTPUT)
                 for word in range(first, first + WORDS_AT_ONCE):
-                    bits = closure.new[word]
+                    bits = closure.scratch[word]
                     if bits == ZERO:
                         continue
                     for j in range(accepting if accepting > 1 else 0):
                         other = np.int64(program.accepting_states[j])
-                        beside = np.int64(table.row_of[vertex * program.sizes[STATES] + other])
-                        if beside >= 0:
-                            bits &= ~closure.rows[beside * words + word]
-                        beside = np.int64(closure.lost_beside[i * accepting + j])
-                        if other < state and beside >= 0:
-                            bits &= ~closure.lost[beside * words + word]
+                        other_component = np.int64(table.row_of[vertex * program.sizes[STATES] + other])
+                        if other_component >= 0:
+                            bits &= ~closure.rows[other_component * words + word]
+                        other_component = np.int64(closure.lost_component[i * accepting + j])
+                        if other < state and other_component >= 0:
+                            bits &= ~closure.lost_bits[other_component * words + word]
                     _write(index, vertex, word, bits)
     for component in range(count):
         closure.touch[component] = 0
@@ -184,8 +184,8 @@ def begin_loss(index, closure, chunk, i, u, v, forward, inverse):
     edge = np.int64(chunk.edge[i])
     expiry = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
     is_static = expiry > index.settings[CEILING]
-    inside = np.int64(graph.within[edge]) if is_static else expiry
-    outcome = outcome_of(True, inside > fields[NOW], False)
+    window_expiry = np.int64(graph.window_expiry[edge]) if is_static else expiry
+    outcome = outcome_of(True, window_expiry > fields[NOW], False)
     if outcome == DELETED and not is_static:
         if not fields[BACKWARD]:
             return np.int64(NEED_SUPPORTS)
@@ -193,12 +193,12 @@ def begin_loss(index, closure, chunk, i, u, v, forward, inverse):
             return np.int64(NEED_EARLIER)
     fields[OUTCOMES + outcome] += 1
     if is_static:
-        graph.within[edge] = 0
+        graph.window_expiry[edge] = 0
     if is_static or outcome == ABSENT:
         return np.int64(DONE)
     graph.expiry[edge] = 0
     fields[EDGE_SLIDE] = expiry
-    closure.fields[FIRST] = 0
+    closure.fields[QUEUE_HEAD] = 0
     if (forward >= 0 and _divides(index, closure, u, v, forward)) or (
         inverse >= 0 and _divides(index, closure, v, u, inverse)
     ):
@@ -208,11 +208,11 @@ def begin_loss(index, closure, chunk, i, u, v, forward, inverse):
         _doubt_step(index, closure, u, v, forward)
     if inverse >= 0:
         _doubt_step(index, closure, v, u, inverse)
-    if closure.fields[QUEUED] > 0:
+    if closure.fields[QUEUE_LENGTH] > 0:
         if closure.fields[UPWARD] >= 0:
-            _mark_below(index, closure)
-        _take_out(index, closure)
-        _enter_again(index, closure)
+            _mark_successors(index, closure)
+        _remove_unsupported(index, closure)
+        _restore_supported(index, closure)
         fields[PHASE] = LOSING
     return np.int64(DONE)
 
@@ -255,12 +255,12 @@ def _reaches(index, closure, component, source, target):
                 link = graph.out.entries[place]
                 if slide_of(graph, link) <= now:
                     continue
-                beside = (link >> 32) * states + np.int64(program.leave_target[leave])
-                if row_of[beside] == component:
-                    row_of[beside] = -2
+                neighbour = (link >> 32) * states + np.int64(program.leave_target[leave])
+                if row_of[neighbour] == component:
+                    row_of[neighbour] = -2
                     node[count] = (link >> 32) << 16 | np.int64(program.leave_target[leave])
                     count += 1
-                meets |= row_of[beside] == -3
+                meets |= row_of[neighbour] == -3
         if meets:
             break
         vertex, state = node[before] >> 16, node[before] & STATE_BITS
@@ -273,13 +273,13 @@ def _reaches(index, closure, component, source, target):
             if edge.source_state == 0:
                 edge = skip_transition(edge)
                 continue
-            beside = edge.source * states + edge.source_state
-            if row_of[beside] == component:
-                row_of[beside] = -3
+            neighbour = edge.source * states + edge.source_state
+            if row_of[neighbour] == component:
+                row_of[neighbour] = -3
                 node[last - found] = edge.source << 16 | edge.source_state
                 found += 1
-            meets |= row_of[beside] == -2
-    closure.fields[WALKED] += 2 * (count + found)  # approximate number of nodes and links
+            meets |= row_of[neighbour] == -2
+    closure.fields[WALKED_LINKS] += 2 * (count + found)  # approximate number of nodes and links
     for i in range(count):
         row_of[(node[i] >> 16) * states + (node[i] & STATE_BITS)] = component
     for i in range(last - found + 1, last + 1):
@@ -299,9 +299,9 @@ def _doubt_step(index, closure, u, v, transition_class):
         if reached >= 0 and not _is_entered(index, u, reached):
             first = slot >> 9 << 3
             for word in range(first, first + 8):
-                closure.new[word] = ZERO
-            closure.new[slot >> 6] = lane_of(slot)
-            _doubt(closure, reached, closure.new, np.int64(0), first, first + 8)
+                closure.scratch[word] = ZERO
+            closure.scratch[slot >> 6] = lane_of(slot)
+            _doubt(closure, reached, closure.scratch, np.int64(0), first, first + 8)
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
         source = np.int64(table.row_of[u * states + program.step_source[step]])
         target = np.int64(table.row_of[v * states + program.step_target[step]])
@@ -339,7 +339,7 @@ def _is_linked(index, closure, source, target):
             for leave in range(program.leave_first[state], program.leave_first[state + 1]):
                 links = vertex * classes + program.leave_class[leave]
                 start = np.int64(graph.out.start[links])
-                closure.fields[WALKED] += np.int64(graph.out.length[links])
+                closure.fields[WALKED_LINKS] += np.int64(graph.out.length[links])
                 for place in range(start, start + np.int64(graph.out.length[links])):
                     link = graph.out.entries[place]
                     if row_of[(link >> 32) * states + program.leave_target[leave]] == target and slide_of(graph, link) > now:
@@ -352,7 +352,7 @@ def _is_linked(index, closure, source, target):
             edge = next_in_edge(index, vertex, state, edge, now)
             if edge.link < 0:
                 break
-            closure.fields[WALKED] += 1
+            closure.fields[WALKED_LINKS] += 1
             if edge.source_state == 0:
                 edge = skip_transition(edge)
             elif row_of[edge.source * states + edge.source_state] == source:
@@ -365,29 +365,29 @@ def _unlink(closure, source, target):
     """Remove a component from the successors of another."""
     if source >= closure.fields[SETTLED]:
         return
-    end = np.int64(closure.next_end[source])
-    for i in range(np.int64(closure.next_first[source]), end):
-        if closure.next[i] == target:
-            closure.next[i] = closure.next[end - 1]
-            closure.next_end[source] = end - 1
+    end = np.int64(closure.successor_end[source])
+    for i in range(np.int64(closure.successor_first[source]), end):
+        if closure.successor[i] == target:
+            closure.successor[i] = closure.successor[end - 1]
+            closure.successor_end[source] = end - 1
             break
-    before, extra = np.int64(-1), np.int64(closure.extra_head[source])
+    previous, extra = np.int64(-1), np.int64(closure.extra_head[source])
     while extra >= 0:
-        following = np.int64(closure.extra_next[extra])
+        next_extra = np.int64(closure.extra_next[extra])
         if closure.extra_to[extra] != target:
-            before = extra
-        elif before < 0:
-            closure.extra_head[source] = following
+            previous = extra
+        elif previous < 0:
+            closure.extra_head[source] = next_extra
         else:
-            closure.extra_next[before] = following
-        extra = following
+            closure.extra_next[previous] = next_extra
+        extra = next_extra
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _doubt(closure, component, bits, source, low, high):
     """Doubt the bits of a component that are also in the row which begins at `source`."""
     base = component * closure.fields[WORDS]
-    closure.fields[PUSHED] += high - low
+    closure.fields[PUSHED_WORDS] += high - low
     some = ZERO
     for word in range(low, high):
         some |= bits[source + word] & closure.rows[base + word]
@@ -396,66 +396,66 @@ def _doubt(closure, component, bits, source, low, high):
 
 
 @njit(cache=True, nogil=True)
-def _mark_below(index, closure):
+def _mark_successors(index, closure):
     """Mark the components that components with doubted bits lead to."""
     fields = closure.fields
-    for i in range(fields[QUEUED]):
+    for i in range(fields[QUEUE_LENGTH]):
         component = np.int64(closure.queue[i])  # nothing has been taken from the queue yet
-        closure.touch[component] = _BELOW
-        closure.touched[i] = component
-    fields[TOUCHED] = fields[QUEUED]
+        closure.touch[component] = _DOWNSTREAM
+        closure.touched_components[i] = component
+    fields[TOUCHED_COUNT] = fields[QUEUE_LENGTH]
     begun = 0
-    while begun < fields[TOUCHED]:
-        walk = successors(index, closure, np.int64(closure.touched[begun]))
+    while begun < fields[TOUCHED_COUNT]:
+        walk = successors(index, closure, np.int64(closure.touched_components[begun]))
         while True:
             walk = next_successor(index, closure, walk)
             if walk.target < 0:
                 break
-            fields[WALKED] += 1
+            fields[WALKED_LINKS] += 1
             if closure.touch[walk.target] == 0:
-                closure.touch[walk.target] = _BELOW
-                closure.touched[fields[TOUCHED]] = walk.target
-                fields[TOUCHED] += 1
+                closure.touch[walk.target] = _DOWNSTREAM
+                closure.touched_components[fields[TOUCHED_COUNT]] = walk.target
+                fields[TOUCHED_COUNT] += 1
         begun += 1
 
 
 @njit(cache=True, nogil=True)
-def _take_out(index, closure):
+def _remove_unsupported(index, closure):
     """Check the doubted bits until none is left. Remove those without support."""
     fields = closure.fields
     words = fields[WORDS]
-    while fields[QUEUED] > 0:
-        component = np.int64(closure.queue[fields[FIRST]])
+    while fields[QUEUE_LENGTH] > 0:
+        component = np.int64(closure.queue[fields[QUEUE_HEAD]])
         base, low, high = component * words, np.int64(closure.low[component]), np.int64(closure.high[component])
         closure.is_queued[component] = 0
-        fields[FIRST] = fields[FIRST] + 1 if fields[FIRST] + 1 < fields[COMPONENT_CAPACITY] else 0
-        fields[QUEUED] -= 1
+        fields[QUEUE_HEAD] = fields[QUEUE_HEAD] + 1 if fields[QUEUE_HEAD] + 1 < fields[COMPONENT_CAPACITY] else 0
+        fields[QUEUE_LENGTH] -= 1
         for word in range(low, high):
-            closure.new[word] = closure.fresh[base + word] & closure.rows[base + word]
+            closure.scratch[word] = closure.pending[base + word] & closure.rows[base + word]
         is_uncertain = _discard_supported(index, closure, component, low, high, False)
         some = ZERO
         for word in range(low, high):
-            some |= closure.new[word]
+            some |= closure.scratch[word]
         if some == ZERO:
             continue
         if closure.touch[component] == 0:
-            closure.touched[fields[TOUCHED]] = component
-            fields[TOUCHED] += 1
+            closure.touched_components[fields[TOUCHED_COUNT]] = component
+            fields[TOUCHED_COUNT] += 1
         if closure.touch[component] & _LOST == 0:
             for word in range(base, base + words):
-                closure.lost[word] = ZERO
+                closure.lost_bits[word] = ZERO
         closure.touch[component] |= _LOST
         if is_uncertain:
             closure.touch[component] |= _UNCERTAIN
         for word in range(low, high):
-            closure.lost[base + word] |= closure.new[word]
-            closure.rows[base + word] &= ~closure.new[word]
+            closure.lost_bits[base + word] |= closure.scratch[word]
+            closure.rows[base + word] &= ~closure.scratch[word]
         walk = successors(index, closure, component)
         while True:
             walk = next_successor(index, closure, walk)
             if walk.target < 0:
                 break
-            _doubt(closure, walk.target, closure.new, np.int64(0), low, high)
+            _doubt(closure, walk.target, closure.scratch, np.int64(0), low, high)
 
 
 @njit(cache=True, nogil=True)
@@ -476,60 +476,60 @@ def _discard_supported(index, closure, component, low, high, by_all):
             edge = next_in_edge(index, vertex, state, edge, now)
             if edge.link < 0:
                 break
-            fields[WALKED] += 1
+            fields[WALKED_LINKS] += 1
             if edge.source_state == 0:
                 slot = np.int64(table.slot_of[edge.source])
                 if slot >= 64 * low and slot < 64 * high and table.is_root[edge.source]:
-                    closure.new[slot >> 6] &= ~lane_of(slot)
+                    closure.scratch[slot >> 6] &= ~lane_of(slot)
                 continue
-            before = np.int64(table.row_of[edge.source * states + edge.source_state])
-            if before < 0 or before == component or before == last:
+            predecessor = np.int64(table.row_of[edge.source * states + edge.source_state])
+            if predecessor < 0 or predecessor == component or predecessor == last:
                 continue
-            last = before
+            last = predecessor
             some = ZERO
-            if by_all or above < before < fields[SETTLED] or (marks and closure.touch[before] == 0):
+            if by_all or above < predecessor < fields[SETTLED] or (marks and closure.touch[predecessor] == 0):
                 for word in range(low, high):
-                    closure.new[word] &= ~closure.rows[before * words + word]
-                    some |= closure.new[word]
+                    closure.scratch[word] &= ~closure.rows[predecessor * words + word]
+                    some |= closure.scratch[word]
                 if some == ZERO:
                     return False
             elif not is_uncertain:
                 for word in range(low, high):
-                    some |= closure.new[word] & closure.rows[before * words + word]
+                    some |= closure.scratch[word] & closure.rows[predecessor * words + word]
                 is_uncertain = some != ZERO
     return is_uncertain
 
 
 @njit(cache=True, nogil=True)
-def _enter_again(index, closure):
-    """Enter and push the bits that predecessors still support. The bits that are missing remain in `lost`."""
+def _restore_supported(index, closure):
+    """Enter and push the bits that predecessors still support. The bits that are missing remain in `lost_bits`."""
     fields = closure.fields
     words = fields[WORDS]
-    for i in range(fields[TOUCHED]):
-        component = np.int64(closure.touched[i])
+    for i in range(fields[TOUCHED_COUNT]):
+        component = np.int64(closure.touched_components[i])
         if closure.touch[component] & _UNCERTAIN == 0:
             continue
         base = component * words
         for word in range(words):
-            closure.new[word] = closure.lost[base + word]
+            closure.scratch[word] = closure.lost_bits[base + word]
         _discard_supported(index, closure, component, np.int64(0), words, True)
         some = ZERO
         for word in range(words):
-            closure.new[word] = closure.lost[base + word] & ~closure.new[word] & ~closure.rows[base + word]
-            closure.rows[base + word] |= closure.new[word]
-            some |= closure.new[word]
+            closure.scratch[word] = closure.lost_bits[base + word] & ~closure.scratch[word] & ~closure.rows[base + word]
+            closure.rows[base + word] |= closure.scratch[word]
+            some |= closure.scratch[word]
         if some != ZERO:
-            enqueue(closure, component, closure.new, np.int64(0), np.int64(0), words)
+            enqueue(closure, component, closure.scratch, np.int64(0), np.int64(0), words)
     quiet = index.state[QUIET]
     index.state[QUIET] = 1
-    push_on(index, closure)  # this reaches nothing new, so there is enough memory
+    push_pending(index, closure)  # this reaches nothing new, so there is enough memory
     index.state[QUIET] = quiet
-    for i in range(fields[TOUCHED]):
-        base = np.int64(closure.touched[i]) * words
-        if closure.touch[np.int64(closure.touched[i])] & _LOST == 0:
+    for i in range(fields[TOUCHED_COUNT]):
+        base = np.int64(closure.touched_components[i]) * words
+        if closure.touch[np.int64(closure.touched_components[i])] & _LOST == 0:
             continue
         for word in range(base, base + words):
-            closure.lost[word] &= ~closure.rows[word]
+            closure.lost_bits[word] &= ~closure.rows[word]
 
 
 @njit(cache=True, nogil=True)
@@ -538,12 +538,12 @@ def report_loss(index, closure):
     program, table, fields = index.program, index.table, closure.fields
     words, states, accepting = fields[WORDS], program.sizes[STATES], program.sizes[ACCEPTING]
     index.state[OUT] = index.state[EVENT_OUT]
-    for j in range(fields[TOUCHED]):
-        component = np.int64(closure.touched[j])
-        if closure.accepting[component] == 0 or closure.touch[component] & _LOST == 0:
+    for j in range(fields[TOUCHED_COUNT]):
+        component = np.int64(closure.touched_components[j])
+        if closure.accepting_nodes[component] == 0 or closure.touch[component] & _LOST == 0:
             continue
         for word in range(words):
-            lost = closure.lost[component * words + word]
+            lost = closure.lost_bits[component * words + word]
             if lost == ZERO:
                 continue
             for i in range(np.int64(closure.member_first[component]), np.int64(closure.member_first[component + 1])):
@@ -555,15 +555,15 @@ def report_loss(index, closure):
                 bits = lost
                 for k in range(accepting if accepting > 1 else 0):
                     other = np.int64(program.accepting_states[k])
-                    beside = np.int64(table.row_of[vertex * states + other])
-                    if beside >= 0:
-                        bits &= ~closure.rows[beside * words + word]
-                        if other < state and closure.touch[beside] & _LOST != 0:
-                            bits &= ~closure.lost[beside * words + word]
+                    other_component = np.int64(table.row_of[vertex * states + other])
+                    if other_component >= 0:
+                        bits &= ~closure.rows[other_component * words + word]
+                        if other < state and closure.touch[other_component] & _LOST != 0:
+                            bits &= ~closure.lost_bits[other_component * words + word]
                 _write(index, vertex, word, bits)
-    for j in range(fields[TOUCHED]):
-        closure.touch[np.int64(closure.touched[j])] = 0
-    fields[TOUCHED] = 0
+    for j in range(fields[TOUCHED_COUNT]):
+        closure.touch[np.int64(closure.touched_components[j])] = 0
+    fields[TOUCHED_COUNT] = 0
     return np.int64(DONE)
 
 

@@ -14,18 +14,18 @@ from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.closure.layout import (
     COMPONENT_CAPACITY,
     COMPONENTS,
+    EARLIEST_EXPIRY,
     EXTRA_CAPACITY,
     EXTRAS,
-    FIRST,
-    LEAVING,
+    FOUND_COMPONENTS,
     NEED_COMPONENTS,
     NEED_EXTRAS,
     NEED_NODES,
     NEED_WORDS,
-    NEEDED,
     NODE_CAPACITY,
-    PUSHED,
-    QUEUED,
+    PUSHED_WORDS,
+    QUEUE_HEAD,
+    QUEUE_LENGTH,
     SETTLED,
     UPWARD,
     WORDS,
@@ -49,7 +49,7 @@ from rpq.operators.paths.program import ACCEPTING, CLASSES, STATES
 @njit(cache=True, nogil=True)
 def push_edge(index, closure, u, v, forward, inverse):
     """Push the bits that a new edge supports in both of its directions, until nothing changes."""
-    code = push_on(index, closure)  # first the words that an interrupted call has left
+    code = push_pending(index, closure)  # first the words that an interrupted call has left
     if code == DONE and forward >= 0:
         code = _push_step(index, closure, u, v, forward)
     if code == DONE and inverse >= 0:
@@ -72,8 +72,8 @@ def _push_step(index, closure, u, v, transition_class):
         if closure.rows[component * words + (slot >> 6)] & lane_of(slot) == ZERO:
             first = slot >> 9 << 3
             for word in range(first, first + 8):
-                closure.new[word] = ZERO
-            closure.new[slot >> 6] = lane_of(slot)
+                closure.scratch[word] = ZERO
+            closure.scratch[slot >> 6] = lane_of(slot)
             code = _accept(index, closure, component, first, first + 8)
             if code != DONE:
                 return code
@@ -100,7 +100,7 @@ def _push_step(index, closure, u, v, transition_class):
         code = _offer(index, closure, target, closure.rows, source * words, np.int64(0), words)
         if code != DONE:
             return code
-    return push_on(index, closure)
+    return push_pending(index, closure)
 
 
 @njit(cache=True, nogil=True)
@@ -112,14 +112,14 @@ def _component_at(index, closure, vertex, state):
         return component
     component = fields[COMPONENTS]
     if component + 1 >= fields[COMPONENT_CAPACITY]:
-        fields[NEEDED] = component
+        fields[FOUND_COMPONENTS] = component
         return np.int64(-NEED_COMPONENTS)
     end = np.int64(closure.member_first[component])
     if end >= fields[NODE_CAPACITY]:
         return np.int64(-NEED_NODES)
     closure.member[end] = vertex << 16 | state
     closure.member_first[component + 1] = end + 1
-    closure.accepting[component] = np.int64(index.program.accepting[state])
+    closure.accepting_nodes[component] = np.int64(index.program.accepting[state])
     closure.is_queued[component] = 0
     for word in range(component * fields[WORDS], (component + 1) * fields[WORDS]):
         closure.rows[word] = ZERO
@@ -129,21 +129,21 @@ def _component_at(index, closure, vertex, state):
 
 
 @njit(cache=True, nogil=True)
-def push_on(index, closure):
-    """Push the waiting bits of components, in the order in which the components were enqueued."""
+def push_pending(index, closure):
+    """Push the pending bits of components, in the order in which the components were enqueued."""
     program, graph, fields = index.program, index.graph, closure.fields
     classes, words = program.sizes[CLASSES], fields[WORDS]
-    while fields[QUEUED] > 0:
-        component = np.int64(closure.queue[fields[FIRST]])
+    while fields[QUEUE_LENGTH] > 0:
+        component = np.int64(closure.queue[fields[QUEUE_HEAD]])
         source, low, high = component * words, np.int64(closure.low[component]), np.int64(closure.high[component])
         if component < fields[SETTLED]:
-            for i in range(np.int64(closure.next_first[component]), np.int64(closure.next_end[component])):
-                code = _offer(index, closure, np.int64(closure.next[i]), closure.fresh, source, low, high)
+            for i in range(np.int64(closure.successor_first[component]), np.int64(closure.successor_end[component])):
+                code = _offer(index, closure, np.int64(closure.successor[i]), closure.pending, source, low, high)
                 if code != DONE:
                     return code
             extra = np.int64(closure.extra_head[component])
             while extra >= 0:
-                code = _offer(index, closure, np.int64(closure.extra_to[extra]), closure.fresh, source, low, high)
+                code = _offer(index, closure, np.int64(closure.extra_to[extra]), closure.pending, source, low, high)
                 if code != DONE:
                     return code
                 extra = np.int64(closure.extra_next[extra])
@@ -159,19 +159,19 @@ def push_on(index, closure):
                     slide = slide_of(graph, link)
                     if slide <= index.state[NOW]:
                         continue
-                    fields[LEAVING] = min(fields[LEAVING], index.state[BASE] + slide)
+                    fields[EARLIEST_EXPIRY] = min(fields[EARLIEST_EXPIRY], index.state[BASE] + slide)
                     target = _component_at(index, closure, link >> 32, target_state)
                     if target < 0:
                         return -target
                     if target < fields[SETTLED]:
                         fields[UPWARD] = max(fields[UPWARD], target)
                     if target != component:
-                        code = _offer(index, closure, target, closure.fresh, source, low, high)
+                        code = _offer(index, closure, target, closure.pending, source, low, high)
                         if code != DONE:
                             return code
         closure.is_queued[component] = 0
-        fields[FIRST] = fields[FIRST] + 1 if fields[FIRST] + 1 < fields[COMPONENT_CAPACITY] else 0
-        fields[QUEUED] -= 1
+        fields[QUEUE_HEAD] = fields[QUEUE_HEAD] + 1 if fields[QUEUE_HEAD] + 1 < fields[COMPONENT_CAPACITY] else 0
+        fields[QUEUE_LENGTH] -= 1
     return np.int64(DONE)
 
 
@@ -180,7 +180,7 @@ class Walk(NamedTuple):
 
     component: np.int64
     target: np.int64  # -1 after the last one
-    next: np.int64  # the next entry of `next`, or the place of the next link
+    place: np.int64  # of the next entry of `successor`, or of the next link
     end: np.int64  # behind the last, of the links of this transition
     extra: np.int64  # the next entry of the chain
     leave: np.int64  # the next transition, for a component that came later
@@ -191,7 +191,7 @@ def successors(index, closure, component):
     """Begin an iteration over the successors of a component. The same successor may occur several times."""
     no = np.int64(-1)
     if component < closure.fields[SETTLED]:
-        first, end = np.int64(closure.next_first[component]), np.int64(closure.next_end[component])
+        first, end = np.int64(closure.successor_first[component]), np.int64(closure.successor_end[component])
         return Walk(component, no, first, end, np.int64(closure.extra_head[component]), no)
     state = closure.member[np.int64(closure.member_first[component])] & STATE_BITS
     return Walk(component, no, np.int64(0), np.int64(0), no, np.int64(index.program.leave_first[state]))
@@ -202,10 +202,10 @@ def next_successor(index, closure, walk):
     """Advance to the next successor. `target` is -1 after the last one."""
     program, graph = index.program, index.graph
     component, end, extra, leave = walk.component, walk.end, walk.extra, walk.leave
-    place = walk.next
+    place = walk.place
     if component < closure.fields[SETTLED]:
         if place < end:
-            return Walk(component, np.int64(closure.next[place]), place + 1, end, extra, leave)
+            return Walk(component, np.int64(closure.successor[place]), place + 1, end, extra, leave)
         if extra >= 0:
             return Walk(component, np.int64(closure.extra_to[extra]), place, end, np.int64(closure.extra_next[extra]), leave)
         return Walk(component, np.int64(-1), place, end, extra, leave)
@@ -217,8 +217,8 @@ def next_successor(index, closure, walk):
             link = graph.out.entries[place]
             place += 1
             if slide_of(graph, link) > index.state[NOW]:
-                beside = (link >> 32) * program.sizes[STATES] + program.leave_target[leave - 1]
-                target = np.int64(index.table.row_of[beside])
+                node_place = (link >> 32) * program.sizes[STATES] + program.leave_target[leave - 1]
+                target = np.int64(index.table.row_of[node_place])
                 if target >= 0 and target != component:
                     return Walk(component, target, place, end, extra, leave)
         if leave >= last:
@@ -232,11 +232,11 @@ def next_successor(index, closure, walk):
 @njit(cache=True, nogil=True, forceinline=True)
 def _offer(index, closure, component, bits, source, low, high):
     """Add the words from `low` to `high` of the row that begins at `source` to a component."""
-    rows, new, target = closure.rows, closure.new, component * closure.fields[WORDS]
-    closure.fields[PUSHED] += high - low
+    rows, scratch, target = closure.rows, closure.scratch, component * closure.fields[WORDS]
+    closure.fields[PUSHED_WORDS] += high - low
     first, last = high, low
     for word in range(low, high, 8):
-        if lacking(bits, source + word, rows, target + word, new, word) != 0:
+        if lacking(bits, source + word, rows, target + word, scratch, word) != 0:
             first = min(first, word)
             last = word + 8
     if first >= last:
@@ -247,47 +247,47 @@ def _offer(index, closure, component, bits, source, low, high):
 @njit(cache=True, nogil=True)
 def _accept(index, closure, component, low, high):
     """Enter the bits of the scratch words, which are new to a component, report their pairs, and enqueue the component."""
-    rows, new = closure.rows, closure.new
+    rows, scratch = closure.rows, closure.scratch
     base = component * closure.fields[WORDS]
-    if closure.accepting[component] > 0 and index.state[QUIET] == 0:
+    if closure.accepting_nodes[component] > 0 and index.state[QUIET] == 0:
         count = np.int64(0)
         for word in range(low, high):
-            count += population(new[word])
-        if index.state[OUT] + count * np.int64(closure.accepting[component]) > index.state[OUT_CAPACITY]:
+            count += population(scratch[word])
+        if index.state[OUT] + count * np.int64(closure.accepting_nodes[component]) > index.state[OUT_CAPACITY]:
             return np.int64(NEED_OUTPUT)
         _report(index, closure, component, low, high)
     for word in range(low, high, 8):
-        join(rows, base + word, new, word)
-    enqueue(closure, component, new, np.int64(0), low, high)
+        join(rows, base + word, scratch, word)
+    enqueue(closure, component, scratch, np.int64(0), low, high)
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def enqueue(closure, component, bits, source, low, high):
     """Add words of the row that begins at `source` to the words that a component has to push."""
-    fresh, fields = closure.fresh, closure.fields
+    pending, fields = closure.pending, closure.fields
     base = component * fields[WORDS]
     if not closure.is_queued[component]:
-        place = fields[FIRST] + fields[QUEUED]
+        place = fields[QUEUE_HEAD] + fields[QUEUE_LENGTH]
         if place >= fields[COMPONENT_CAPACITY]:
             place -= fields[COMPONENT_CAPACITY]
         closure.queue[place] = component
         closure.is_queued[component] = 1
-        fields[QUEUED] += 1
+        fields[QUEUE_LENGTH] += 1
         closure.low[component] = low
         closure.high[component] = high
         for word in range(low, high):
-            fresh[base + word] = bits[source + word]
+            pending[base + word] = bits[source + word]
         return
-    before, behind = np.int64(closure.low[component]), np.int64(closure.high[component])
-    for word in range(low, before):
-        fresh[base + word] = ZERO
-    for word in range(behind, high):
-        fresh[base + word] = ZERO
-    closure.low[component] = min(before, low)
-    closure.high[component] = max(behind, high)
+    old_low, old_high = np.int64(closure.low[component]), np.int64(closure.high[component])
+    for word in range(low, old_low):
+        pending[base + word] = ZERO
+    for word in range(old_high, high):
+        pending[base + word] = ZERO
+    closure.low[component] = min(old_low, low)
+    closure.high[component] = max(old_high, high)
     for word in range(low, high, 8):
-        join(fresh, base + word, bits, source + word)
+        join(pending, base + word, bits, source + word)
 
 
 @njit(cache=True, nogil=True)
@@ -297,7 +297,7 @@ def _report(index, closure, component, low, high):
     pairs, states = index.output.pairs, program.sizes[STATES]
     count = np.int64(0)
     for word in range(low, high):
-        bits = closure.new[word]
+        bits = closure.scratch[word]
         while bits != ZERO:
             roots[count] = np.int64(table.slot_vertex[word * 64 + trailing_zeros(bits)]) << 32
             count += 1
@@ -329,12 +329,12 @@ def unshared_bits(index, closure, component, vertex, state, word, bits):
         other = np.int64(program.accepting_states[j])
         if other == state:
             continue
-        beside = np.int64(index.table.row_of[vertex * states + other])
-        if beside == component:
+        other_component = np.int64(index.table.row_of[vertex * states + other])
+        if other_component == component:
             if other < state:
                 return ZERO
-        elif beside >= 0:
-            bits &= ~closure.rows[beside * closure.fields[WORDS] + word]
+        elif other_component >= 0:
+            bits &= ~closure.rows[other_component * closure.fields[WORDS] + word]
     return bits
 
 
@@ -343,7 +343,7 @@ def _report_unshared(index, closure, component, vertex, state, low, high):
     pairs = index.output.pairs
     out = index.state[OUT]
     for word in range(low, high):
-        bits = closure.new[word]
+        bits = closure.scratch[word]
         if bits != ZERO:
             bits = unshared_bits(index, closure, component, vertex, state, word, bits)
         while bits != ZERO:

@@ -20,24 +20,24 @@ def search_path(index, closure, source, target):
     A step is `edge << 1 | against`. O(edges that the root reaches × log slides). It may allocate: no tuple waits for it.
     """
     room = np.int64(closure.member_first[closure.fields[COMPONENTS]])
-    nodes, before, taken = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+    nodes, predecessor, link_to = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
     components = np.empty(room, np.int64)
     steps, length = np.empty(0, np.int64), np.int64(-1)
     lasting = np.int64(index.state[NOW])  # the last slide of the known path
     beyond = lasting + index.settings[RANGE] + 2  # the upper bound of the search; only static edges stay longer
     least = lasting + 1
     while least < beyond:
-        place = _search(index, closure, source, target, least, nodes, components, before, taken)
+        place = _search(index, closure, source, target, least, nodes, components, predecessor, link_to)
         if place >= 0:
             lasting, length, at = np.int64(NEVER), np.int64(0), place
             while at >= 0:
-                lasting = min(lasting, slide_of(index.graph, taken[at]))
+                lasting = min(lasting, slide_of(index.graph, link_to[at]))
                 length += 1
-                at = before[at]
+                at = predecessor[at]
             steps, at = np.empty(length, np.int64), place
             for i in range(length - 1, -1, -1):
-                steps[i] = taken[at] & LOW_HALF
-                at = before[at]
+                steps[i] = link_to[at] & LOW_HALF
+                at = predecessor[at]
         elif length < 0:
             break
         else:
@@ -47,10 +47,10 @@ def search_path(index, closure, source, target):
 
 
 @njit(cache=True, nogil=True)
-def _search(index, closure, source, target, least, nodes, components, before, taken):
+def _search(index, closure, source, target, least, nodes, components, predecessor, link_to):
     """Search from a root along edges that stay up to a slide. Return the place of an accepting node of the target, or -1.
 
-    `taken` contains the link to the node at each place, and `before` the place of its predecessor, -1 for the root.
+    `link_to` contains the link to the node at each place, and `predecessor` the place of its predecessor, -1 for the root.
     """
     program, graph, row_of = index.program, index.graph, index.table.row_of
     classes, states = program.sizes[CLASSES], program.sizes[STATES]
@@ -84,7 +84,7 @@ def _search(index, closure, source, target, least, nodes, components, before, ta
                 component = np.int64(row_of[at])
                 if component >= 0 and component >= lowest and slide_of(graph, link) >= least:
                     nodes[count], components[count] = (link >> 32) << 16 | following, component
-                    before[count], taken[count] = begun, link
+                    predecessor[count], link_to[count] = begun, link
                     row_of[at] = -2  # it has been visited
                     count += 1
         begun += 1

@@ -7,7 +7,7 @@ from rpq.compiled.cycle_counter import count_ticks
 from rpq.compiled.intrinsics import cycles
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.conflicts import concerns_doubt
-from rpq.operators.paths.index.delete import refill, report_lost, suspect_step, take_out
+from rpq.operators.paths.index.delete import refill, remove_unsupported, report_lost, suspect_step
 from rpq.operators.paths.index.expiry import cross, expire
 from rpq.operators.paths.index.insert import fixpoint, raise_step
 from rpq.operators.paths.index.layout import (
@@ -17,7 +17,6 @@ from rpq.operators.paths.index.layout import (
     CONFLICTED,
     DONE,
     EDGE_SLIDE,
-    ENTERED,
     EVENT_CAPACITY,
     EVENT_OUT,
     EVENTS,
@@ -25,8 +24,10 @@ from rpq.operators.paths.index.layout import (
     HAS_TIME,
     IDLE,
     INSERTING,
+    IS_NEW_EDGE,
     JUDGED,
     JUDGING,
+    LAST_SWEEP,
     LOSING,
     LOW_HALF,
     NEED_CROSSING,
@@ -51,12 +52,11 @@ from rpq.operators.paths.index.layout import (
     SIMPLE,
     SIZE,
     SLIDE,
-    STARTED,
     SUPPORTS,
-    SWEPT,
     TIME,
-    TIMED,
+    TIMED_TUPLES,
     TUPLE,
+    TUPLE_START,
     WITNESS,
     WITNESSING,
 )
@@ -73,7 +73,7 @@ def start_clock(index, time):
     fields[HAS_TIME] = 1
     fields[TIME] = time
     fields[BASE] = time // settings[SLIDE]
-    fields[SWEPT] = fields[BASE]
+    fields[LAST_SWEEP] = fields[BASE]
     cross(index, fields[BASE])
 
 
@@ -128,7 +128,7 @@ def link(index, edge, u, v, forward, inverse):
         append(graph.out, v * classes + inverse, u << 32 | edge << 1 | 1)
         if backward:
             append(graph.into, u * classes + inverse, v << 32 | edge << 1 | 1)
-    graph.linked[edge] = 1
+    graph.is_linked[edge] = 1
     return np.int64(DONE)
 
 
@@ -156,7 +156,7 @@ def unlink(index, edge, u, v, forward, inverse):
         _drop_link(graph.out, v * classes + inverse, edge)
         if backward:
             _drop_link(graph.into, u * classes + inverse, edge)
-    graph.linked[edge] = 0
+    graph.is_linked[edge] = 0
 
 
 @njit(cache=True, nogil=True)
@@ -182,22 +182,22 @@ def begin_insert(index, chunk, i, u, v, forward, inverse):
     is_late = edge < 0 or slide <= fields[BASE] + fields[NOW]
     expiry = np.int64(0) if is_late else np.int64(graph.expiry[edge])
     is_static = expiry > settings[CEILING]
-    inside = np.int64(graph.within[edge]) if is_static else expiry
+    inside = np.int64(graph.window_expiry[edge]) if is_static else expiry
     outcome = outcome_of(False, inside > fields[NOW], is_late)
     if is_late or is_static:
         fields[OUTCOMES + outcome] += 1
         if is_static:
-            graph.within[edge] = max(inside, slide - fields[BASE])
+            graph.window_expiry[edge] = max(inside, slide - fields[BASE])
         return np.int64(DONE)
-    if settings[JUDGED] and graph.linked[edge] and expiry <= fields[NOW]:
+    if settings[JUDGED] and graph.is_linked[edge] and expiry <= fields[NOW]:
         # Move it to the end of its list, as if a sweep had removed it first: searches follow this order.
         unlink(index, edge, u, v, forward, inverse)
-    if not graph.linked[edge]:
+    if not graph.is_linked[edge]:
         code = link(index, edge, u, v, forward, inverse)
         if code != DONE:
             return code
     fields[OUTCOMES + outcome] += 1
-    fields[ENTERED] = 1 if outcome == INSERTED else 0
+    fields[IS_NEW_EDGE] = 1 if outcome == INSERTED else 0
     slide -= fields[BASE]
     if slide > expiry:
         graph.expiry[edge] = slide
@@ -212,13 +212,13 @@ def begin_delete(index, chunk, i, u, v, forward, inverse):
     edge = np.int64(chunk.edge[i])
     expiry = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
     is_static = expiry > index.settings[CEILING]
-    inside = np.int64(graph.within[edge]) if is_static else expiry
+    inside = np.int64(graph.window_expiry[edge]) if is_static else expiry
     outcome = outcome_of(True, inside > fields[NOW], False)
     if outcome == DELETED and not is_static and not fields[SUPPORTS]:
         return np.int64(NEED_SUPPORTS)
     fields[OUTCOMES + outcome] += 1
     if is_static:
-        graph.within[edge] = 0
+        graph.window_expiry[edge] = 0
     if is_static or outcome == ABSENT:
         return np.int64(DONE)
     graph.expiry[edge] = 0
@@ -227,7 +227,7 @@ def begin_delete(index, chunk, i, u, v, forward, inverse):
         waiting = suspect_step(index, waiting, u, v, forward, expiry)
     if inverse >= 0:
         waiting = suspect_step(index, waiting, v, u, inverse, expiry)
-    take_out(index, waiting)
+    remove_unsupported(index, waiting)
     refill(index)
     fields[PHASE] = REFILLING
     return np.int64(DONE)
@@ -243,7 +243,7 @@ def _resume(index, u, v, forward, inverse):
             return code
         fields[NEXT_PATH] = fields[EVENT_OUT]
         fields[PHASE] = WITNESSING if index.settings[WITNESS] else IDLE
-        if index.settings[JUDGED] and fields[ENTERED] and fields[CONFLICTED] > 0:
+        if index.settings[JUDGED] and fields[IS_NEW_EDGE] and fields[CONFLICTED] > 0:
             if concerns_doubt(index, u, v, forward, inverse):
                 fields[PHASE] = JUDGING
     if fields[PHASE] == REFILLING:
@@ -304,7 +304,7 @@ def apply_tuples(index, chunk, count):
             if relevant:
                 if fields[EVENTS] >= fields[EVENT_CAPACITY]:
                     return np.int64(NEED_OUTPUT)
-                fields[STARTED] = cycles()
+                fields[TUPLE_START] = cycles()
             code = move_clock(index, chunk.timestamp[i], 2 * i)
             if code != DONE:
                 return code
@@ -325,10 +325,10 @@ def apply_tuples(index, chunk, count):
             if code != DONE:
                 return code
             end_event(index, fields[TIME], -1 if chunk.delete[i] else 1, 2 * i + 1)
-        spent = cycles() - fields[STARTED]
-        count_ticks(index.latency, spent)
-        if i < fields[TIMED]:
-            index.spent[i] += spent
+        ticks = cycles() - fields[TUPLE_START]
+        count_ticks(index.latency, ticks)
+        if i < fields[TIMED_TUPLES]:
+            index.ticks[i] += ticks
         fields[TUPLE] += 1
     return np.int64(DONE)
 
@@ -346,7 +346,7 @@ def load_tuples(index, chunk, slides, count):
         if forward >= 0 or inverse >= 0:
             u = np.int64(chunk.source[i])
             v = np.int64(chunk.target[i])
-            if not graph.linked[edge]:
+            if not graph.is_linked[edge]:
                 code = link(index, edge, u, v, forward, inverse)
                 if code != DONE:
                     return code

@@ -81,7 +81,7 @@ def edges_of(index: Index, lists: Any) -> dict[tuple[int, int, int, int], int]:
     for i in range(len(lists.start)):
         for link in _entries(lists, i):
             edge = (link >> 1) & POINTER
-            assert index.graph.linked[edge], f"edge {edge} is listed but not linked"
+            assert index.graph.is_linked[edge], f"edge {edge} is listed but not linked"
             slide = int(index.graph.expiry[edge])
             if slide > index.state[layout.NOW]:
                 key = (i // classes, i % classes, link >> 32, link & 0xFFFFFFFF)
@@ -155,9 +155,10 @@ def _check_doubt(index: Index, cells: Any, edges: Any) -> None:
     program, table = index.program, index.table
     doubted = doubted_cells(index)
     assert doubted <= set(cells), f"dead cells are in doubt: {doubted - set(cells)}"
-    conflicted = {slot for slot in range(64 * len(table.conflicted)) if int(table.conflicted[slot >> 6]) >> (slot & 63) & 1}
+    roots = table.conflicted_roots
+    conflicted = {slot for slot in range(64 * len(roots)) if int(roots[slot >> 6]) >> (slot & 63) & 1}
     assert len(conflicted) == index.state[layout.CONFLICTED], "roots with conflicts are not counted"
-    assert not (table.suspended & ~table.conflicted).any(), "a root is suspended and has no conflicts"
+    assert not (table.suspended_roots & ~table.conflicted_roots).any(), "a root is suspended and has no conflicts"
     assert {slot for _, _, slot in doubted} <= conflicted, "a root has cells in doubt and no conflict"
     at: dict[int, list[tuple[int, int]]] = {}
     for v, t, slot in cells:
@@ -198,8 +199,8 @@ def check_index(index: Index) -> None:
     backwards = edges_of(index, index.graph.into)
     mirrored = {(v, c, u, link): slide for (u, c, v, link), slide in edges.items()}
     assert backwards == mirrored, "in-edges are not the out-edges turned round"
-    assert not table.suspect[: state[layout.BLOCKS]].any(), "a cell waits to be looked at between tuples"
-    assert not table.taken_out[: state[layout.BLOCKS]].any(), "a cell is noted as taken out between tuples"
+    assert not table.suspect[: state[layout.BLOCKS]].any(), "a cell is suspect between tuples"
+    assert not table.removed_cells[: state[layout.BLOCKS]].any(), "a cell is noted as removed between tuples"
     if len(table.new_doubt):
         blocks = [block for *_, block in _blocks(index)]  # a free block may have been released in the middle of a tuple
         assert not table.new_doubt[blocks].any(), "a cell is noted as newly doubted between tuples"

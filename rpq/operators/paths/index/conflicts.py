@@ -185,11 +185,11 @@ def _schedule_doubt(index, row, number):
 
 
 @njit(cache=True, nogil=True)
-def _note_met(index, number, lanes):
+def _count_conflicts(index, number, lanes):
     """Record the roots that meet a conflict."""
     table, fields = index.table, index.state
-    lanes &= ~table.conflicted[number]
-    table.conflicted[number] |= lanes
+    lanes &= ~table.conflicted_roots[number]
+    table.conflicted_roots[number] |= lanes
     fields[CONFLICTED] += population(lanes)
     fields[CONFLICTS] += population(lanes)
 
@@ -215,11 +215,11 @@ def bring_doubt(index, row, count, from_vertex, from_state):
         open_lanes = ~table.doubt[block] & live(table.values, block, now)
         lanes = table.doubt[source] & open_lanes
         if may_meet:
-            met = open_lanes & live(table.values, source, now)
-            if met != ZERO:
-                met &= _lanes_in_conflict(index, vertex, state, from_vertex, from_state, number)
-                _note_met(index, number, met)
-                lanes |= met
+            conflict_lanes = open_lanes & live(table.values, source, now)
+            if conflict_lanes != ZERO:
+                conflict_lanes &= _lanes_in_conflict(index, vertex, state, from_vertex, from_state, number)
+                _count_conflicts(index, number, conflict_lanes)
+                lanes |= conflict_lanes
         if lanes != ZERO:
             _mark_doubt(index, row, number, block, lanes)
             pending |= ONE << np.uint64(number & 63)
@@ -235,12 +235,12 @@ def note_conflicts(index, vertex, state, number, lanes):
         row = row_at(index, vertex, later_state)
         block = find(table, row, number) if row >= 0 else np.int64(-1)
         if block >= 0:
-            met = lanes & live(table.values, block, index.state[NOW]) & ~table.doubt[block]
-            if met != ZERO:
-                met = _later_cells(index, vertex, later_state, number, met)
-            if met != ZERO:
-                _note_met(index, number, met)
-                _mark_doubt(index, row, number, block, met)
+            conflict_lanes = lanes & live(table.values, block, index.state[NOW]) & ~table.doubt[block]
+            if conflict_lanes != ZERO:
+                conflict_lanes = _later_cells(index, vertex, later_state, number, conflict_lanes)
+            if conflict_lanes != ZERO:
+                _count_conflicts(index, number, conflict_lanes)
+                _mark_doubt(index, row, number, block, conflict_lanes)
                 _schedule_doubt(index, row, number)
 
 
@@ -249,16 +249,16 @@ def unblocking_lanes(index, number, block):
     """Return the lanes of a live block that an edge leads from, for the roots with pairs that have a walk and no simple
     path."""
     table = index.table
-    if table.blocked[number] == ZERO:
+    if table.blocked_roots[number] == ZERO:
         return ZERO
-    return table.blocked[number] & ~table.suspended[number] & live(table.values, block, index.state[NOW])
+    return table.blocked_roots[number] & ~table.suspended_roots[number] & live(table.values, block, index.state[NOW])
 
 
 @njit(cache=True, nogil=True)
 def _may_unblock(index, u, transition_class):
     program, table = index.program, index.table
     slot = np.int64(table.slot_of[u])
-    if program.start_target[transition_class] >= 0 and has_bit(table.blocked, slot):
+    if program.start_target[transition_class] >= 0 and has_bit(table.blocked_roots, slot):
         return True
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
         row = row_at(index, u, np.int64(program.step_source[step]))
@@ -278,8 +278,8 @@ def concerns_doubt(index, u, v, forward, inverse):
         return True
     for row in range(fields[EVENT_OUT], fields[OUT]):
         slot = np.int64(table.slot_of[index.output.pairs[row] >> 32])
-        if has_bit(table.conflicted, slot):
-            if has_bit(table.suspended, slot) or in_doubt(index, slot, index.output.pairs[row] & LOW_HALF):
+        if has_bit(table.conflicted_roots, slot):
+            if has_bit(table.suspended_roots, slot) or in_doubt(index, slot, index.output.pairs[row] & LOW_HALF):
                 return True
     if forward >= 0 and _may_unblock(index, u, forward):
         return True

@@ -1,4 +1,4 @@
-"""The deletion of an edge: cells that lost their support are taken out and filled again.
+"""The deletion of an edge: cells that lost their support are removed and filled again.
 
 A cell is supported by a predecessor (w, s) through an edge if min(row(w, s), slide(edge)) is no less than the
 cell, and the predecessor is larger, or equal with fewer hops. That order is well founded, so a cell with a
@@ -6,9 +6,9 @@ support has a path from its root; no parent pointer is needed. (The paper keeps 
 below a deleted tree edge; here a cell may have any number of supports and falls only when it has none.)
 
 1. Mark as suspect every cell that the deleted edge may have supported.
-2. Check the suspect cells: a cell without support is taken out, and every cell that it may have supported becomes suspect.
+2. Check the suspect cells: a cell without support is removed, and every cell that it may have supported becomes suspect.
    Because *every* such cell is checked, it is safe that a cell with a saturated hop count supports nothing.
-3. Fill the cells that were taken out from the remaining predecessors, and push the cells that grew, until nothing changes.
+3. Fill the cells that were removed from the remaining predecessors, and push the cells that grew, until nothing changes.
    No cell ends higher than it was, so nothing is allocated.
 4. Report the pairs of the cells that stayed empty and are not alive in another accepting state.
 
@@ -118,7 +118,7 @@ def _unsupported_lanes(index, vertex, state, number, block, lanes):
 
 
 @njit(cache=True, nogil=True)
-def take_out(index, waiting):
+def remove_unsupported(index, waiting):
     """Do step 2: check suspect cells until none is left."""
     program, graph, table, queue, fields = index.program, index.graph, index.table, index.queue, index.state
     classes = program.sizes[CLASSES]
@@ -136,10 +136,10 @@ def take_out(index, waiting):
             lanes = _unsupported_lanes(index, vertex, state, number, block, lanes)
         if lanes == ZERO:
             continue
-        if table.taken_out[block] == ZERO:
-            queue.depleted[fields[DEPLETED]] = entry
+        if table.removed_cells[block] == ZERO:
+            queue.depleted_blocks[fields[DEPLETED]] = entry
             fields[DEPLETED] += 1
-        table.taken_out[block] |= lanes
+        table.removed_cells[block] |= lanes
         for leave in range(program.leave_first[state], program.leave_first[state + 1]):
             links = vertex * classes + program.leave_class[leave]
             first = np.int64(graph.out.start[links])
@@ -200,8 +200,8 @@ def refill(index):
     """Do step 3 except for the pushes, which the caller makes."""
     program, table, queue, fields = index.program, index.table, index.queue, index.state
     for i in range(fields[DEPLETED]):
-        row = queue.depleted[i] >> 32
-        number = queue.depleted[i] & LOW_HALF
+        row = queue.depleted_blocks[i] >> 32
+        number = queue.depleted_blocks[i] & LOW_HALF
         rank = _refill_block(index, row, number)
         state = table.node[row] & STATE_BITS
         if rank >= 0 and program.leave_first[state + 1] > program.leave_first[state]:
@@ -217,7 +217,7 @@ def _report_lost(index, row, number):
     if not program.accepting[state] or not table.is_target[vertex] or fields[QUIET]:
         return
     block = find(table, row, number)
-    lanes = table.taken_out[block] & ~live(table.values, block, fields[NOW])
+    lanes = table.removed_cells[block] & ~live(table.values, block, fields[NOW])
     lanes = unshared_lanes(index, vertex, state, number, lanes, fields[NOW], fields[NOW])
     for i in range(program.sizes[ACCEPTING]):
         lower = np.int64(program.accepting_states[i])
@@ -225,8 +225,8 @@ def _report_lost(index, row, number):
             break
         other_block = block_at(index, vertex, lower, number)
         if other_block >= 0:
-            # It was taken out there too, and is reported there.
-            lanes &= ~table.taken_out[other_block]
+            # It was removed there too, and is reported there.
+            lanes &= ~table.removed_cells[other_block]
     write_pairs(index, vertex, number, lanes)
 
 
@@ -237,14 +237,14 @@ def report_lost(index):
     while fields[NEXT_LOST] < fields[DEPLETED]:
         if fields[OUT] + LANES > fields[OUT_CAPACITY]:
             return np.int64(NEED_OUTPUT)
-        entry = queue.depleted[fields[NEXT_LOST]]
+        entry = queue.depleted_blocks[fields[NEXT_LOST]]
         _report_lost(index, entry >> 32, entry & LOW_HALF)
         fields[NEXT_LOST] += 1
     for i in range(fields[DEPLETED]):
-        block = find(table, queue.depleted[i] >> 32, queue.depleted[i] & LOW_HALF)
+        block = find(table, queue.depleted_blocks[i] >> 32, queue.depleted_blocks[i] & LOW_HALF)
         if index.settings[JUDGED]:
             # Cells that are alive again keep their doubt.
-            table.doubt[block] &= ~table.taken_out[block] | live(table.values, block, fields[NOW])
-        table.taken_out[block] = ZERO
+            table.doubt[block] &= ~table.removed_cells[block] | live(table.values, block, fields[NOW])
+        table.removed_cells[block] = ZERO
     fields[DEPLETED] = 0
     return np.int64(DONE)

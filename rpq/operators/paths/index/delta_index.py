@@ -25,7 +25,7 @@ from rpq.operators.paths.index.layout import (
     index_bytes,
     new_index,
     note_capacities,
-    with_more,
+    with_more_memory,
     with_room,
     without_cells,
 )
@@ -50,13 +50,13 @@ _END = (1 << 32) - 1
 
 
 class PathDelta(Delta):
-    """Pairs (int64, root << 32 | end) as rows of ids: (root, end), or (end, root) if they are `turned`.
+    """Pairs (int64, root << 32 | end) as rows of ids: (root, end), or (end, root) if `is_reversed`.
 
     With witnesses, the path of row r is `paths[path_ends[r - 1] : path_ends[r]]`, beginning with the last step from the
     root; a step is edge << 1 | against. `walk_lengths` (int64 a row), if any, are a third column (`rows_with_lengths`).
     """
 
-    __slots__ = ("pairs", "path_ends", "paths", "turned", "walk_lengths")
+    __slots__ = ("is_reversed", "pairs", "path_ends", "paths", "walk_lengths")
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class PathDelta(Delta):
         pairs: np.ndarray,
         paths: np.ndarray,
         path_ends: np.ndarray,
-        turned: bool = False,
+        is_reversed: bool = False,
         walk_lengths: np.ndarray | None = None,
         **events: np.ndarray,
     ) -> None:
@@ -72,14 +72,14 @@ class PathDelta(Delta):
         self.pairs = pairs
         self.paths = paths
         self.path_ends = path_ends
-        self.turned = turned
+        self.is_reversed = is_reversed
         self.walk_lengths = walk_lengths
 
     @property
     def ids(self) -> IdRows:
         if self.walk_lengths is not None:
-            return rows_with_lengths(self.pairs, self.walk_lengths, turned=self.turned)
-        return rows_of_pairs(self.pairs, turned=self.turned)
+            return rows_with_lengths(self.pairs, self.walk_lengths, is_reversed=self.is_reversed)
+        return rows_of_pairs(self.pairs, is_reversed=self.is_reversed)
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -87,7 +87,7 @@ class PathDelta(Delta):
     def as_lists(self) -> list[tuple[int, ...]]:
         if self.walk_lengths is not None:
             return super().as_lists()
-        if self.turned:
+        if self.is_reversed:
             return [(pair & _END, pair >> 32) for pair in self.pairs.tolist()]
         return [(pair >> 32, pair & _END) for pair in self.pairs.tolist()]
 
@@ -99,18 +99,18 @@ class PathDelta(Delta):
         return first
 
 
-def rows_of_pairs(pairs: np.ndarray, *, turned: bool = False) -> IdRows:
-    """Return pairs (int64, root << 32 | end) as rows (root, end), or (end, root) if `turned`; a view."""
-    return IdRows(pairs.view(np.int32).reshape(-1, 2), _ENDS[::-1] if turned else _ENDS)
+def rows_of_pairs(pairs: np.ndarray, *, is_reversed: bool = False) -> IdRows:
+    """Return pairs (int64, root << 32 | end) as rows (root, end), or (end, root) if `is_reversed`; a view."""
+    return IdRows(pairs.view(np.int32).reshape(-1, 2), _ENDS[::-1] if is_reversed else _ENDS)
 
 
-def rows_with_lengths(pairs: np.ndarray, lengths: np.ndarray, *, turned: bool = False) -> IdRows:
+def rows_with_lengths(pairs: np.ndarray, lengths: np.ndarray, *, is_reversed: bool = False) -> IdRows:
     """Return pairs as rows with a third column, the length of a path as an id that no vertex has (`id_of_length`)."""
     rows = np.empty((len(pairs), 3), np.int32)
     rows[:, 0] = pairs >> 32
     rows[:, 1] = pairs & _END
     rows[:, 2] = -1 - lengths
-    return IdRows(rows, (1, 0, 2) if turned else (0, 1, 2))
+    return IdRows(rows, (1, 0, 2) if is_reversed else (0, 1, 2))
 
 
 def id_of_length(length: int) -> int:
@@ -126,8 +126,8 @@ class DeltaIndex:
     """Spanning trees of one query for the roots that `is_root` admits.
 
     `judge` decides which walks make an answer; without a judge, all do. The roots of an index of a reversed expression are
-    targets; with `turned`, its rows are (source, target) nevertheless. With `supports`, in-edges are maintained from the
-    beginning, not from the first delete on. `capacity` is the initial number of rows and blocks: tests use small ones to
+    targets; with `is_reversed`, its rows are (source, target) nevertheless. With `supports`, in-edges are maintained from
+    the beginning, not from the first delete on. `capacity` is the initial number of rows and blocks: tests use small ones to
     reach every growth. The class is not thread-safe, but several indexes may run in several threads, since kernels release
     the GIL.
     """
@@ -140,13 +140,13 @@ class DeltaIndex:
         explicit: bool = False,
         witness: bool = False,
         judge: Judge | None = None,
-        turned: bool = False,
+        is_reversed: bool = False,
         supports: bool = False,
         capacity: int = 256,
         guard: Guard | None = None,
     ) -> None:
         self.window = window
-        self.turned = turned
+        self.is_reversed = is_reversed
         self.guard: Guard = guard if guard is not None else lambda size, place: None
         span = -(-window.size // window.slide) + 1
         fitting = self._cells_for(span)
@@ -243,9 +243,9 @@ class DeltaIndex:
     def _in_window(self, graph: layout.Graph) -> np.ndarray:
         """Return the slide at which each edge leaves the window, relative to the base; an edge may leave the window without
         expiring."""
-        if not len(graph.within):
+        if not len(graph.window_expiry):
             return graph.expiry
-        return np.where(graph.expiry > self.index.settings[layout.CEILING], graph.within, graph.expiry)
+        return np.where(graph.expiry > self.index.settings[layout.CEILING], graph.window_expiry, graph.expiry)
 
     def walks(self) -> np.ndarray:
         """Return the pairs that the table answers, source << 32 | target. O(size of the index)."""
@@ -292,11 +292,11 @@ class DeltaIndex:
             self.index = index
         self.judge.make_room(vertices, edges)
 
-    def add_cycles_to(self, spent: np.ndarray, count: int) -> None:
-        """Measure the cycles of the next tuples, and add them to the entries of an array (int64)."""
-        self.state[layout.TIMED] = count
-        if self.index.spent is not spent:
-            self.index = self.index._replace(spent=spent)
+    def add_ticks_to(self, ticks: np.ndarray, count: int) -> None:
+        """Add the ticks of each of the next `count` tuples to its entry of `ticks` (int64)."""
+        self.state[layout.TIMED_TUPLES] = count
+        if self.index.ticks is not ticks:
+            self.index = self.index._replace(ticks=ticks)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk (and of its view), whose edges are in `edges`. `delta` returns the changes of the
@@ -324,7 +324,7 @@ class DeltaIndex:
             else:
                 self.provide(code)
             if compiling_seconds() > compiled:  # do not count the time for loading a kernel as the time of this tuple
-                self.state[layout.STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
+                self.state[layout.TUPLE_START] += int((compiling_seconds() - compiled) * ticks_per_second())
 
     @property
     def has_rows(self) -> bool:
@@ -346,7 +346,7 @@ class DeltaIndex:
             orders=output.event_tuple[:events],
             paths=output.paths[: state[layout.PATHS]],
             path_ends=output.path_end[:rows],
-            turned=self.turned,
+            is_reversed=self.is_reversed,
         )
 
     def advance(self, time: int) -> PathDelta:
@@ -392,7 +392,7 @@ class DeltaIndex:
         """Remove roots and their trees without reporting rows. O(size of the index)."""
         self.index.table.is_root[roots] = 0
         slots = self.index.table.slot_of[roots]
-        mask = np.zeros_like(self.index.table.conflicted)
+        mask = np.zeros_like(self.index.table.conflicted_roots)
         for slot in slots[slots >= 0].tolist():
             mask[slot >> 6] |= np.uint64(1 << (slot & 63))
         self.judge.forget_roots(roots)
@@ -408,10 +408,10 @@ class DeltaIndex:
         if static is None:
             return chunk, relative
         graph = self.index.graph
-        within = np.zeros_like(graph.expiry)
+        window_expiry = np.zeros_like(graph.expiry)
         is_static = np.isin(chunk.edge, static.edge)
-        within[chunk.edge[is_static]] = np.maximum(relative[is_static], 0)
-        self.index = self.index._replace(graph=graph._replace(within=within))
+        window_expiry[chunk.edge[is_static]] = np.maximum(relative[is_static], 0)
+        self.index = self.index._replace(graph=graph._replace(window_expiry=window_expiry))
         never = np.full(len(static.edge), self.index.settings[layout.CEILING] + 1, np.int64)
         both = zip(chunk, static, strict=True)
         joined = Chunk(*(np.concatenate([mine[~is_static], theirs]) for mine, theirs in both))
@@ -507,7 +507,7 @@ class DeltaIndex:
     def provide(self, code: int) -> None:
         """Give a kernel the memory that it asked for. The memory guard may refuse it."""
         self.request_memory()
-        self.index = with_more(self.index, code)
+        self.index = with_more_memory(self.index, code)
 
     def request_memory(self) -> None:
         """Tell the memory guard that more memory is about to be taken. It may refuse."""

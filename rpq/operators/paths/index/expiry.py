@@ -18,6 +18,8 @@ from rpq.operators.paths.index.layout import (
     EVENT_CAPACITY,
     EVENTS,
     FREE_ROWS,
+    LAST_SWEEP,
+    LAST_SWEEP_INSERTS,
     NEED_OUTPUT,
     NEXT_BOUNDARY,
     NOW,
@@ -32,8 +34,6 @@ from rpq.operators.paths.index.layout import (
     STATE_BITS,
     STATICS,
     SWEEP_EVERY,
-    SWEPT,
-    SWEPT_TUPLES,
     UNLISTED,
     VERTICES,
 )
@@ -79,7 +79,7 @@ def cross(index, slide):
 @njit(cache=True, nogil=True)
 def is_sweep_due(index, slide):
     """Return whether enough slides have passed since the last sweep and another sweep pays off."""
-    swept = index.state[SWEPT]
+    swept = index.state[LAST_SWEEP]
     return (slide - swept >= index.settings[SWEEP_EVERY] and _pays_to_sweep(index)) or slide < swept
 
 
@@ -88,7 +88,7 @@ def _pays_to_sweep(index):
     """Return whether the index is small, or enough edges have arrived since the last sweep to justify a scan of the whole
     index."""
     fields = index.state
-    came = fields[OUTCOMES + INSERTED] + fields[OUTCOMES + REFRESHED] - fields[SWEPT_TUPLES]
+    came = fields[OUTCOMES + INSERTED] + fields[OUTCOMES + REFRESHED] - fields[LAST_SWEEP_INSERTS]
     return fields[EDGES] <= SMALL or came * 16 >= fields[EDGES]
 
 
@@ -102,7 +102,7 @@ def _rebase(index, slide, passed):
     _subtract(table.values, fields[BLOCKS] * LANES, passed, ceiling)
     _subtract(graph.expiry, fields[EDGES], passed, ceiling)
     if fields[STATICS] != 0:
-        _subtract(graph.within, fields[EDGES], passed, ceiling)
+        _subtract(graph.window_expiry, fields[EDGES], passed, ceiling)
     for row in range(fields[ROWS]):
         if table.low[row] <= ceiling:
             table.low[row] = max(np.int64(0), table.low[row] - passed)
@@ -126,8 +126,8 @@ def sweep(index):
     if index.state[BACKWARD]:
         _sweep_links(graph, graph.into, lists, index.state[NOW])
     for edge in range(index.state[EDGES]):
-        if graph.linked[edge] and np.int64(graph.expiry[edge]) <= index.state[NOW]:
-            graph.linked[edge] = 0
+        if graph.is_linked[edge] and np.int64(graph.expiry[edge]) <= index.state[NOW]:
+            graph.is_linked[edge] = 0
             graph.expiry[edge] = 0
     _sweep_slots(index)
     note_sweep(index)
@@ -136,8 +136,8 @@ def sweep(index):
 @njit(cache=True, nogil=True)
 def note_sweep(index):
     """Record a sweep at this slide."""
-    index.state[SWEPT] = index.state[BASE] + index.state[NOW]
-    index.state[SWEPT_TUPLES] = index.state[OUTCOMES + INSERTED] + index.state[OUTCOMES + REFRESHED]
+    index.state[LAST_SWEEP] = index.state[BASE] + index.state[NOW]
+    index.state[LAST_SWEEP_INSERTS] = index.state[OUTCOMES + INSERTED] + index.state[OUTCOMES + REFRESHED]
 
 
 @njit(cache=True, nogil=True)
@@ -250,9 +250,9 @@ def _dying_lanes(index, vertex, state, number, block, dying):
     table = index.table
     lanes = live(table.values, block, dying - 1) & ~live(table.values, block, dying)
     lanes = unshared_lanes(index, vertex, state, number, lanes, dying - 1, dying)
-    if lanes & table.conflicted[number] != ZERO:
+    if lanes & table.conflicted_roots[number] != ZERO:
         # In these lanes the answers differ from the table.
-        lanes &= ~(table.conflicted[number] & (table.suspended[number] | lanes_in_doubt(index, vertex, number)))
+        lanes &= ~(table.conflicted_roots[number] & (table.suspended_roots[number] | lanes_in_doubt(index, vertex, number)))
     return lanes
 
 

@@ -23,12 +23,12 @@ from rpq.operators.paths.index.layout import (
     NOW,
     OUT,
     OUT_CAPACITY,
-    QUEUED,
     ROWS,
     SIMPLE,
     SLOTS,
     STEPS,
     SUPPORTS,
+    TOP_BUCKET,
 )
 from rpq.operators.paths.index.rows import (
     ONE,
@@ -283,8 +283,8 @@ def fixpoint(index):
         row = dequeue(index.queue, fields)
         if row < 0:
             return np.int64(DONE)
-        # The bucket of the row, which `dequeue` leaves in QUEUED.
-        code = push_row(index, row, fields[QUEUED])
+        # The bucket of the row, which `dequeue` leaves in TOP_BUCKET.
+        code = push_row(index, row, fields[TOP_BUCKET])
         if code != DONE:
             return code
 

@@ -26,8 +26,8 @@ from rpq.stream.window import Window
 class DoubtFigures(NamedTuple):
     """The counts of a judge.
 
-    Conflicts met, roots in conflict now, pairs in doubt now, searches, roots set aside now, and the fate of paths, blocked
-    pairs and conflicts. A pair that a delete frees from doubt counts until the slide changes.
+    `conflicted_roots`, `pairs_in_doubt` and `roots_set_aside` are numbers of the present; the others grow. A pair that a
+    delete frees from doubt counts until the slide changes.
     """
 
     conflicts: int = 0
@@ -35,10 +35,10 @@ class DoubtFigures(NamedTuple):
     pairs_in_doubt: int = 0
     searches: int = 0
     roots_set_aside: int = 0
-    unblocked: int = 0
-    broken: int = 0
-    replaced: int = 0
-    cleaned: int = 0
+    unblocked_pairs: int = 0
+    broken_paths: int = 0
+    replaced_paths: int = 0
+    cleared_roots: int = 0
 
 
 class JudgedIndex(Protocol):

@@ -43,7 +43,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rpq.compiled.arrays.lanes import LANES
-from rpq.compiled.arrays.lists import Lists, grown, lists_bytes, new_lists, with_count
+from rpq.compiled.arrays.lists import Lists, lists_bytes, lists_with_room, new_lists, with_count
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.operators.paths.program import CLASSES, STATES, Program
 
@@ -70,15 +70,15 @@ FREE_SLOT = 6  # the next free slot + 1, 0 for none; `Table.slot_vertex` leads t
 ROWS = 7
 FREE_ROWS = 8
 BLOCKS = 9
-QUEUED = 10  # highest bucket that may hold a row, -1 none
+TOP_BUCKET = 10  # highest bucket that may hold a row, -1 none
 OUT = 11  # rows in the output buffer
 EVENTS = 12  # events in the output buffer
-DEPLETED = 13  # entries of `Queue.depleted`
+DEPLETED = 13  # entries of `Queue.depleted_blocks`
 TO_SEARCH = 14  # entries of `Queue.to_search`
-SWEPT = 15  # absolute slide of the last sweep
-STARTED = 16  # cycle counter when the current tuple began
+LAST_SWEEP = 15  # absolute slide of the last sweep
+TUPLE_START = 16  # cycle counter when the current tuple began
 EDGE_SLIDE = 17  # INSERTING: the relative expiry slide of the current edge
-NEXT_LOST = 18  # LOSING: the entry of `Queue.depleted` to report next
+NEXT_LOST = 18  # LOSING: the entry of `Queue.depleted_blocks` to report next
 NEXT_PATH = 19  # WITNESSING: the row of the output that gets its path next
 PATHS = 20  # entries in the path buffer
 ADDED = 21
@@ -98,12 +98,12 @@ EVENT_CAPACITY = 40
 PATH_CAPACITY = 41
 PATH_END_CAPACITY = 42
 SUPPORTS = 43  # 1: hop counts and in-edges are maintained
-CONFLICTED = 44  # simple paths: roots in `Table.conflicted`
+CONFLICTED = 44  # simple paths: roots in `Table.conflicted_roots`
 CONFLICTS = 45  # simple paths: how often a root was added to them
-ENTERED = 46  # 1: the current insert brought an edge that was not in the window
-SWEPT_TUPLES = 47  # the number of inserts at the last sweep
-STATICS = 48  # 1: there are static edges, and `Graph.within`
-TIMED = 49  # the number of tuples of a chunk whose cycles are added to `spent`
+IS_NEW_EDGE = 46  # 1: the current insert brought an edge that was not in the window
+LAST_SWEEP_INSERTS = 47  # the number of inserts at the last sweep
+STATICS = 48  # 1: there are static edges, and `Graph.window_expiry`
+TIMED_TUPLES = 49  # the number of tuples of a chunk whose ticks are added to `Index.ticks`
 BACKWARD = 50  # 1: in-edges are maintained
 STATE_FIELDS = 51
 
@@ -141,8 +141,8 @@ class Graph(NamedTuple):
     """The part of the snapshot graph that this index walks."""
 
     expiry: np.ndarray  # cell type an edge: its expiry slide, 0 once deleted, CEILING + 1 if it is static
-    within: np.ndarray  # cell type an edge: the expiry slide in the window if it is also static; length 0 if none is
-    linked: np.ndarray  # uint8 an edge: 1 while adjacency lists name it
+    window_expiry: np.ndarray  # cell type an edge: the expiry slide in the window if it is also static; length 0 if none is
+    is_linked: np.ndarray  # uint8 an edge: 1 while adjacency lists name it
     out: Lists  # vertex * classes + class -> target << 32 | edge << 1 | against
     into: Lists  # the same from the target; empty until supports are maintained, or the index of bits gets a delete
 
@@ -153,7 +153,7 @@ class Table(NamedTuple):
     values: np.ndarray  # cell type, 64 a block
     hops: np.ndarray  # uint8, 64 a block; length 0 until supports are maintained; of lengths: the reported cells
     suspect: np.ndarray  # uint64 a block: suspect cells; length 0 likewise
-    taken_out: np.ndarray  # uint64 a block: cells that the current delete took out; length 0 likewise
+    removed_cells: np.ndarray  # uint64 a block: cells that the current delete took out; length 0 likewise
     doubt: np.ndarray  # uint64 a block: cells in doubt (see `conflicts.py`); length 0 where nothing is judged
     new_doubt: np.ndarray  # uint64 a block: accepting cells that the current insert put in doubt; length 0 likewise
     row_of: np.ndarray  # int32 vertex * states + state -> row or -1
@@ -170,9 +170,9 @@ class Table(NamedTuple):
     free_rows: np.ndarray  # int32, stack
     free_regions: np.ndarray  # int32 a region class: first free region, chained through `chain`
     chain: np.ndarray  # int32 a block: next free region of the same class, -1 none
-    conflicted: np.ndarray  # uint64 a block number: roots that have met a conflict (see `rpq/operators/paths/simple`)
-    suspended: np.ndarray  # uint64 a block number: those of them that are set aside, and have no answers
-    blocked: np.ndarray  # uint64 a block number: those that have pairs in doubt without a simple path
+    conflicted_roots: np.ndarray  # uint64 a block number: roots that have met a conflict (see `rpq/operators/paths/simple`)
+    suspended_roots: np.ndarray  # uint64 a block number: those of them that are set aside, and have no answers
+    blocked_roots: np.ndarray  # uint64 a block number: those that have pairs in doubt without a simple path
 
 
 class Queue(NamedTuple):
@@ -185,7 +185,7 @@ class Queue(NamedTuple):
     number: np.ndarray  # int64 a block number: scratch
     block: np.ndarray  # int64 a block number: scratch
     suspects: np.ndarray  # int64 a block: stack of row << 32 | block number with suspect cells
-    depleted: np.ndarray  # int64 a block: row << 32 | block number with cells in `Table.taken_out`
+    depleted_blocks: np.ndarray  # int64 a block: row << 32 | block number with cells in `Table.removed_cells`
     to_search: np.ndarray  # int64 a block: row << 32 | block number with cells in `Table.new_doubt`
 
 
@@ -212,7 +212,7 @@ class Index(NamedTuple):
     state: np.ndarray  # int64[STATE_FIELDS]
     settings: np.ndarray  # int64[SETTINGS_FIELDS]
     latency: np.ndarray  # int64[LATENCY_BUCKETS]: tuples by cycles
-    spent: np.ndarray  # int64 a tuple of a chunk: cycles, to which the index adds its own
+    ticks: np.ndarray  # int64 a tuple of a chunk: the ticks that it took so far, to which the index adds its own
 
 
 def block_numbers(vertices: int) -> int:
@@ -233,15 +233,15 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
     in-edges."""
     witness, judged = bool(settings[WITNESS]), bool(settings[JUDGED])
     state = np.zeros(STATE_FIELDS, np.int64)
-    state[QUEUED] = -1
+    state[TOP_BUCKET] = -1
     state[BLOCKS] = 1  # block 0 represents no block
     state[NEXT_BOUNDARY] = _NEVER
     return Index(
         program=program,
         graph=Graph(
             expiry=np.zeros(0, cell),
-            within=np.zeros(0, cell),
-            linked=np.zeros(0, np.uint8),
+            window_expiry=np.zeros(0, cell),
+            is_linked=np.zeros(0, np.uint8),
             out=new_lists(0, capacity),
             into=new_lists(0, capacity if supports else 0),
         ),
@@ -249,7 +249,7 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
             values=_aligned_cells(capacity * LANES, cell),
             hops=_aligned_cells(capacity * LANES if supports else 0, np.dtype(np.uint8)),
             suspect=np.zeros(capacity if supports else 0, np.uint64),
-            taken_out=np.zeros(capacity if supports else 0, np.uint64),
+            removed_cells=np.zeros(capacity if supports else 0, np.uint64),
             doubt=np.zeros(capacity if judged else 0, np.uint64),
             new_doubt=np.zeros(capacity if judged else 0, np.uint64),
             row_of=np.zeros(0, np.int32),
@@ -266,9 +266,9 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
             free_rows=np.zeros(capacity, np.int32),
             free_regions=np.full(REGION_CLASSES, -1, np.int32),
             chain=np.zeros(capacity, np.int32),
-            conflicted=np.zeros(1, np.uint64),
-            suspended=np.zeros(1, np.uint64),
-            blocked=np.zeros(1, np.uint64),
+            conflicted_roots=np.zeros(1, np.uint64),
+            suspended_roots=np.zeros(1, np.uint64),
+            blocked_roots=np.zeros(1, np.uint64),
         ),
         queue=Queue(
             head=np.full(BUCKETS, -1, np.int32),
@@ -278,7 +278,7 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
             number=np.zeros(2, np.int64),
             block=np.zeros(2, np.int64),
             suspects=np.zeros(capacity if supports else 0, np.int64),
-            depleted=np.zeros(capacity if supports else 0, np.int64),
+            depleted_blocks=np.zeros(capacity if supports else 0, np.int64),
             to_search=np.zeros(capacity if judged else 0, np.int64),
         ),
         output=Output(
@@ -293,7 +293,7 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
         state=state,
         settings=settings,
         latency=np.zeros(LATENCY_BUCKETS, np.int64),
-        spent=np.zeros(0, np.int64),
+        ticks=np.zeros(0, np.int64),
     )
 
 
@@ -316,7 +316,7 @@ def note_capacities(index: Index) -> None:
     state[PATH_END_CAPACITY] = len(index.output.path_end)
     state[SUPPORTS] = len(index.table.hops) > 0
     state[BACKWARD] = len(index.graph.into.entries) > 0
-    state[STATICS] = len(index.graph.within) > 0
+    state[STATICS] = len(index.graph.window_expiry) > 0
 
 
 def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> Index:
@@ -328,8 +328,11 @@ def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_t
         return index
     if edges > len(graph.expiry):
         more = edges - len(graph.expiry)
-        within = _longer(graph.within, more if len(graph.within) else 0, 0)
-        graph = graph._replace(expiry=_longer(graph.expiry, more, 0), within=within, linked=_longer(graph.linked, more, 0))
+        graph = graph._replace(
+            expiry=_longer(graph.expiry, more, 0),
+            window_expiry=_longer(graph.window_expiry, more if len(graph.window_expiry) else 0, 0),
+            is_linked=_longer(graph.is_linked, more, 0),
+        )
     if vertices > len(table.slot_of):
         more = vertices - len(table.slot_of)
         into = with_count(graph.into, vertices * classes) if len(graph.into.entries) else graph.into
@@ -339,9 +342,9 @@ def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_t
             row_of=_longer(table.row_of, more * states, -1),
             slot_of=_longer(table.slot_of, more, -1),
             slot_vertex=_longer(table.slot_vertex, more, -1),
-            conflicted=_longer(table.conflicted, numbers - len(table.conflicted), 0),
-            suspended=_longer(table.suspended, numbers - len(table.suspended), 0),
-            blocked=_longer(table.blocked, numbers - len(table.blocked), 0),
+            conflicted_roots=_longer(table.conflicted_roots, numbers - len(table.conflicted_roots), 0),
+            suspended_roots=_longer(table.suspended_roots, numbers - len(table.suspended_roots), 0),
+            blocked_roots=_longer(table.blocked_roots, numbers - len(table.blocked_roots), 0),
         )
         queue = queue._replace(number=np.zeros(numbers, np.int64), block=np.zeros(numbers, np.int64))
     table = table._replace(is_root=is_root, is_target=is_target)
@@ -360,15 +363,15 @@ def without_cells(index: Index, edges: int) -> Index:
     return index._replace(
         graph=Graph(
             expiry=np.zeros_like(graph.expiry),
-            within=graph.within,
-            linked=np.zeros_like(graph.linked),
+            window_expiry=graph.window_expiry,
+            is_linked=np.zeros_like(graph.is_linked),
             out=new_lists(len(graph.out.start), room),
             into=new_lists(len(graph.out.start), room),
         ),
         table=table._replace(
             hops=_aligned_cells(blocks * LANES, np.dtype(np.uint8)),
             suspect=np.zeros(blocks, np.uint64),
-            taken_out=np.zeros(blocks, np.uint64),
+            removed_cells=np.zeros(blocks, np.uint64),
             row_of=np.full_like(table.row_of, -1),
             node=np.full_like(table.node, -1),
             directory=new_lists(len(table.node), len(table.directory.entries)),
@@ -378,7 +381,7 @@ def without_cells(index: Index, edges: int) -> Index:
             slot_of=np.full_like(table.slot_of, -1),
             slot_vertex=np.full_like(table.slot_vertex, -1),
         ),
-        queue=index.queue._replace(suspects=np.zeros(blocks, np.int64), depleted=np.zeros(blocks, np.int64)),
+        queue=index.queue._replace(suspects=np.zeros(blocks, np.int64), depleted_blocks=np.zeros(blocks, np.int64)),
     )
 
 
@@ -394,7 +397,7 @@ def without_rows(index: Index, capacity: int) -> Index:
     for field in (ROWS, FREE_ROWS):
         state[field] = 0
     state[BLOCKS] = 1
-    of_vertices = ("slot_of", "slot_vertex", "is_root", "is_target", "conflicted", "suspended", "blocked")
+    of_vertices = ("slot_of", "slot_vertex", "is_root", "is_target", "conflicted_roots", "suspended_roots", "blocked_roots")
     shared = {name: getattr(index.table, name) for name in of_vertices}
     row_of = np.full_like(index.table.row_of, -1)
     return index._replace(
@@ -403,7 +406,7 @@ def without_rows(index: Index, capacity: int) -> Index:
     )
 
 
-def with_more(index: Index, code: int) -> Index:
+def with_more_memory(index: Index, code: int) -> Index:
     """Return the index with half as much again of the memory that a kernel lacked when it returned `code`, a `NEED_`…."""
     if code == NEED_LINKS:
         return _with_links(index)
@@ -413,7 +416,7 @@ def with_more(index: Index, code: int) -> Index:
         return _with_blocks(index)
     if code == NEED_DIRECTORY:
         numbers = 2 * (int(index.state[SLOTS]) // LANES + 1)
-        return index._replace(table=index.table._replace(directory=grown(index.table.directory, 64 + 2 * numbers)))
+        return index._replace(table=index.table._replace(directory=lists_with_room(index.table.directory, 64 + 2 * numbers)))
     if code == NEED_OUTPUT:
         return _with_output(index)
     if code == NEED_PATHS:
@@ -424,8 +427,8 @@ def with_more(index: Index, code: int) -> Index:
 def _with_links(index: Index) -> Index:
     graph = index.graph
     room = max(64, 4 * int(max(graph.out.length.max(), graph.into.length.max(initial=0))))
-    into = grown(graph.into, room) if len(graph.into.entries) else graph.into
-    return index._replace(graph=graph._replace(out=grown(graph.out, room), into=into))
+    into = lists_with_room(graph.into, room) if len(graph.into.entries) else graph.into
+    return index._replace(graph=graph._replace(out=lists_with_room(graph.out, room), into=into))
 
 
 def _with_rows(index: Index) -> Index:
@@ -464,14 +467,14 @@ def _with_blocks(index: Index) -> Index:
             values=_aligned_cells((blocks + more) * LANES, table.values.dtype, table.values),
             hops=hops,
             suspect=_longer(table.suspect, with_supports, 0),
-            taken_out=_longer(table.taken_out, with_supports, 0),
+            removed_cells=_longer(table.removed_cells, with_supports, 0),
             doubt=_longer(table.doubt, with_doubt, 0),
             new_doubt=_longer(table.new_doubt, with_doubt, 0),
             chain=_longer(table.chain, more, -1),
         ),
         queue=queue._replace(
             suspects=_longer(queue.suspects, with_supports, 0),
-            depleted=_longer(queue.depleted, with_supports, 0),
+            depleted_blocks=_longer(queue.depleted_blocks, with_supports, 0),
             to_search=_longer(queue.to_search, with_doubt, 0),
         ),
     )

@@ -213,7 +213,7 @@ class NumberedIndex(DeltaIndex):
         orders = raw.orders | 1
         times = self._times[orders // 2] if len(self._times) else np.full(len(orders), self.time, np.int64)
         parts: dict[str, Any] = {"pairs": raw.pairs, "ends": raw.ends, "kinds": raw.kinds}
-        parts |= {"paths": raw.paths, "path_ends": raw.path_ends, "turned": raw.turned}
+        parts |= {"paths": raw.paths, "path_ends": raw.path_ends, "is_reversed": raw.is_reversed}
         if not is_eviction.any():
             return PathDelta(**parts, times=times, orders=orders, walk_lengths=raw.walk_lengths)
         lengths = raw.lengths()
@@ -236,7 +236,7 @@ class NumberedIndex(DeltaIndex):
             orders=orders[some],
             paths=paths,
             path_ends=path_ends,
-            turned=raw.turned,
+            is_reversed=raw.is_reversed,
             walk_lengths=None if raw.walk_lengths is None else raw.walk_lengths[mask],
         )
 

@@ -26,7 +26,6 @@ from rpq.operators.paths.index.layout import (
     NOW,
     OUT,
     POINTER,
-    QUEUED,
     QUIET,
     RANK_SHIFT,
     REMOVED,
@@ -35,6 +34,7 @@ from rpq.operators.paths.index.layout import (
     SLOTS,
     STATE_BITS,
     SUPPORTS,
+    TOP_BUCKET,
 )
 from rpq.operators.paths.program import ACCEPTING, CLASSES, STATES
 
@@ -350,17 +350,17 @@ def enqueue(queue, fields, row, rank):
     if first >= 0:
         queue.previous[first] = row
     queue.head[rank] = row
-    if rank > fields[QUEUED]:
-        fields[QUEUED] = rank
+    if rank > fields[TOP_BUCKET]:
+        fields[TOP_BUCKET] = rank
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def dequeue(queue, fields):
     """Remove and return a row of the highest bucket, or -1 if no row waits."""
-    rank = fields[QUEUED]
+    rank = fields[TOP_BUCKET]
     while rank >= 0 and queue.head[rank] < 0:
         rank -= 1
-    fields[QUEUED] = rank
+    fields[TOP_BUCKET] = rank
     if rank < 0:
         return np.int64(-1)
     row = np.int64(queue.head[rank])

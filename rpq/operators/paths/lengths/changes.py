@@ -1,4 +1,4 @@
-"""Kernels that raise, take out and fill cells that are lengths (`progress.py` explains them)."""
+"""Kernels that raise, remove and fill cells that are lengths (`progress.py` explains them)."""
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from rpq.operators.paths.index.layout import (
     EDGES,
     LOW_HALF,
     NOW,
-    QUEUED,
     STATE_BITS,
     STEPS,
+    TOP_BUCKET,
     VERTICES,
 )
 from rpq.operators.paths.index.rows import (
@@ -38,30 +38,30 @@ from rpq.operators.paths.index.rows import (
     row_at,
     slide_of,
 )
-from rpq.operators.paths.lengths.progress import CHANGED, NEED_WIDER, TOP
+from rpq.operators.paths.lengths.progress import CHANGED_ROWS, NEED_WIDER, TOP
 from rpq.operators.paths.program import CLASSES
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _rank(progress, cell):
-    """Return the bucket of a cell: the nearest come first."""
+    """Return the bucket of a cell. The nearest cells have the highest bucket."""
     return max(np.int64(0), BUCKETS - 1 - (progress.fields[TOP] - cell))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _note_change(index, progress, row, number):
-    """Note that a block of a row differs from what was reported, if it is of an accepting state."""
+    """Note that a block of a row differs from what was reported, if the row is of an accepting state."""
     if not index.program.accepting[index.table.node[row] & STATE_BITS]:
         return
-    if progress.changed[row] == ZERO:
-        progress.changed_rows[progress.fields[CHANGED]] = row
-        progress.fields[CHANGED] += 1
-    progress.changed[row] |= ONE << np.uint64(number & 63)
+    if progress.changed_blocks[row] == ZERO:
+        progress.changed_rows[progress.fields[CHANGED_ROWS]] = row
+        progress.fields[CHANGED_ROWS] += 1
+    progress.changed_blocks[row] |= ONE << np.uint64(number & 63)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _schedule(index, progress, row, number, block, lanes):
-    """Enqueue a row to push some lanes of a block that grew, if an edge leads on."""
+    """Enqueue a row to push some lanes of a block that grew, if an edge leads on from it."""
     vertex, state = node_of(index.table, row)
     if has_out(index, vertex, state):
         index.table.pending[row] |= ONE << np.uint64(number & 63)
@@ -70,7 +70,7 @@ def _schedule(index, progress, row, number, block, lanes):
 
 @njit(cache=True, nogil=True)
 def _make_row(index, vertex, state):
-    """Return a new row, or minus a `NEED_` code."""
+    """Create a row. Return it, or minus a `NEED_` code."""
     row = make_row(index, vertex, state)
     if row >= 0:
         index.table.low[row] = 0
@@ -152,13 +152,13 @@ def _push_row(index, progress, row, rank):
 
 @njit(cache=True, nogil=True)
 def push(index, progress):
-    """Push rows, the nearest first, until none is pending; may be called again after a `NEED_` code."""
+    """Push rows, the nearest first, until none is pending. Return a code, after which the call can be repeated."""
     while True:
         row = dequeue(index.queue, index.state)
         if row < 0:
             return np.int64(DONE)
-        # The bucket that the row was taken from: `dequeue` leaves it in QUEUED.
-        code = _push_row(index, progress, row, index.state[QUEUED])
+        # The bucket that the row was taken from: `dequeue` leaves it in TOP_BUCKET.
+        code = _push_row(index, progress, row, index.state[TOP_BUCKET])
         if code != DONE:
             return code
 
@@ -184,7 +184,7 @@ def raise_step(index, progress, u, v, transition_class):
 
 @njit(cache=True, nogil=True)
 def raise_edge(index, progress, u, v, forward, inverse):
-    """Follow an edge in both its directions; afterwards, cells that grew are pending."""
+    """Follow an edge in both its directions. Afterwards, the cells that grew are pending."""
     code = np.int64(DONE)
     if forward >= 0:
         code = raise_step(index, progress, u, v, forward)
@@ -222,10 +222,10 @@ def suspect_step(index, progress, u, v, transition_class):
         if source < 0 or target < 0:
             continue
         for i in range(block_count(table, source)):
-            number, carried = nth_block(table, source, i)
+            number, source_block = nth_block(table, source, i)
             block = find(table, target, number)
             if block >= 0:
-                _suspect(index, progress, target, number, block, nearer(table.values, block, carried))
+                _suspect(index, progress, target, number, block, nearer(table.values, block, source_block))
 
 
 @njit(cache=True, nogil=True)
@@ -240,7 +240,7 @@ def next_loss(index):
 
 
 @njit(cache=True, nogil=True)
-def suspect_expired(index, progress, slide):
+def suspect_expired_edges(index, progress, slide):
     """Enqueue the cells that edges which leave at a relative slide may have supported. O(edges)."""
     graph, lists, classes = index.graph, index.graph.out, index.program.sizes[CLASSES]
     for i in range(index.state[VERTICES] * classes):
@@ -268,15 +268,15 @@ def _unsupported_lanes(index, progress, vertex, state, number, block, lanes):
                 if np.int64(table.values[block * LANES + (slot & (LANES - 1))]) == progress.fields[TOP]:
                     lanes &= ~lane_of(slot)
         else:
-            carried = block_at(index, edge.source, edge.source_state, number)
-            if carried >= 0:
-                lanes &= ~nearer(table.values, block, carried)
+            source_block = block_at(index, edge.source, edge.source_state, number)
+            if source_block >= 0:
+                lanes &= ~nearer(table.values, block, source_block)
     return lanes
 
 
 @njit(cache=True, nogil=True)
-def _take_out_block(index, progress, row, number, block):
-    """Check the suspect cells of a block: take out those without a support, and suspect the cells that they may support."""
+def _remove_unsupported_of(index, progress, row, number, block):
+    """Check the suspect cells of a block. Remove those without a support, and suspect the cells that they may support."""
     program, graph, table, fields = index.program, index.graph, index.table, index.state
     lanes = table.suspect[block] & live(table.values, block, index.settings[CEILING])
     table.suspect[block] = ZERO
@@ -285,10 +285,10 @@ def _take_out_block(index, progress, row, number, block):
         lanes = _unsupported_lanes(index, progress, vertex, state, number, block, lanes)
     if lanes == ZERO:
         return
-    if table.taken_out[block] == ZERO:
-        index.queue.depleted[fields[DEPLETED]] = row << 32 | number
+    if table.removed_cells[block] == ZERO:
+        index.queue.depleted_blocks[fields[DEPLETED]] = row << 32 | number
         fields[DEPLETED] += 1
-    table.taken_out[block] |= lanes
+    table.removed_cells[block] |= lanes
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
         links = vertex * program.sizes[CLASSES] + program.leave_class[leave]
         first = np.int64(graph.out.start[links])
@@ -306,7 +306,7 @@ def _take_out_block(index, progress, row, number, block):
 
 
 @njit(cache=True, nogil=True)
-def take_out(index, progress):
+def remove_unsupported(index, progress):
     """Check suspect cells until none is left."""
     table, queue = index.table, index.queue
     while True:
@@ -319,16 +319,17 @@ def take_out(index, progress):
         for i in range(block_count(table, row)):
             number, block = nth_block(table, row, i)
             if (pending >> np.uint64(number & 63)) & ONE != ZERO and table.suspect[block] != ZERO:
-                _take_out_block(index, progress, row, number, block)
+                _remove_unsupported_of(index, progress, row, number, block)
 
 
 @njit(cache=True, nogil=True)
 def fill(index, progress):
-    """Raise the blocks that lost cells from their predecessors; cells that grew are pending. May be called again."""
+    """Fill the blocks that lost cells from their predecessors. Afterwards, the cells that grew are pending. Return a code,
+    after which the call can be repeated."""
     table, fields = index.table, index.state
     top, ceiling = progress.fields[TOP], index.settings[CEILING]
     for i in range(fields[DEPLETED]):
-        row, number = index.queue.depleted[i] >> 32, index.queue.depleted[i] & LOW_HALF
+        row, number = index.queue.depleted_blocks[i] >> 32, index.queue.depleted_blocks[i] & LOW_HALF
         block = find(table, row, number)
         vertex, state = node_of(table, row)
         filled = ZERO
@@ -346,9 +347,9 @@ def fill(index, progress):
                         table.values[cell] = top
                         filled |= lane_of(slot)
             else:
-                carried = block_at(index, edge.source, edge.source_state, number)
-                if carried >= 0:
-                    grew, lacking = raise_nearer(table.values, block, carried, ceiling)
+                source_block = block_at(index, edge.source, edge.source_state, number)
+                if source_block >= 0:
+                    grew, lacking = raise_nearer(table.values, block, source_block, ceiling)
                     filled |= grew
                     if lacking != ZERO:
                         if filled != ZERO:
@@ -357,7 +358,7 @@ def fill(index, progress):
         if filled != ZERO:
             _schedule(index, progress, row, number, block, filled)
     for i in range(fields[DEPLETED]):
-        block = find(table, index.queue.depleted[i] >> 32, index.queue.depleted[i] & LOW_HALF)
-        table.taken_out[block] = ZERO
+        block = find(table, index.queue.depleted_blocks[i] >> 32, index.queue.depleted_blocks[i] & LOW_HALF)
+        table.removed_cells[block] = ZERO
     fields[DEPLETED] = 0
     return np.int64(DONE)

@@ -12,12 +12,12 @@ from rpq.operators.paths.index.layout import (
     BASE,
     CEILING,
     DONE,
-    ENTERED,
     EVENT_CAPACITY,
     EVENTS,
     HAS_TIME,
     IDLE,
     INSERTING,
+    IS_NEW_EDGE,
     LOSING,
     LOW_HALF,
     NEED_OUTPUT,
@@ -34,10 +34,10 @@ from rpq.operators.paths.index.layout import (
     PHASE,
     QUIET,
     SLIDE,
-    STARTED,
     TIME,
-    TIMED,
+    TIMED_TUPLES,
     TUPLE,
+    TUPLE_START,
     WITNESS,
 )
 from rpq.operators.paths.index.rows import (
@@ -57,13 +57,13 @@ from rpq.operators.paths.lengths.changes import (
     next_loss,
     push,
     raise_edge,
-    suspect_expired,
+    remove_unsupported,
+    suspect_expired_edges,
     suspect_step,
-    take_out,
 )
 from rpq.operators.paths.lengths.progress import (
     BLOCK,
-    CHANGED,
+    CHANGED_ROWS,
     FILLING,
     NEW_ROWS,
     NOTHING,
@@ -78,8 +78,8 @@ from rpq.operators.paths.lengths.progress import (
 from rpq.operators.paths.program import ACCEPTING
 from rpq.stream.edges.outcomes import ABSENT, IRRELEVANT, outcome_of
 
-OLD, NEW = np.bool_(False), np.bool_(True)
-"""Which lengths `_write_rows` writes; for each literal among the arguments of a kernel, numba compiles a kernel."""
+OLD_LENGTHS, NEW_LENGTHS = np.bool_(False), np.bool_(True)
+"""Which lengths `_write_rows` writes. Literals would not do: numba compiles a kernel for each literal argument."""
 
 SETTLING = LOSING
 """A value of PHASE: stages of the current change (`progress.STAGE`) remain to be done."""
@@ -89,7 +89,7 @@ SETTLING = LOSING
 
 @njit(cache=True, nogil=True)
 def _nearest(index, cells, vertex, number, lane):
-    """Return the largest of the cells of a pair in all accepting states, now or as they were reported."""
+    """Return the largest cell of a pair in all accepting states. `cells` are the present ones, or those last reported."""
     program, found = index.program, np.int64(0)
     for i in range(program.sizes[ACCEPTING]):
         block = block_at(index, vertex, np.int64(program.accepting_states[i]), number)
@@ -99,7 +99,7 @@ def _nearest(index, cells, vertex, number, lane):
 
 
 @njit(cache=True, nogil=True)
-def _own_lanes(index, vertex, state, number, lanes):
+def _lanes_of_lowest_state(index, vertex, state, number, lanes):
     """Return those of some lanes in which no lower accepting state differs from the reported cells."""
     program, table = index.program, index.table
     for i in range(program.sizes[ACCEPTING]):
@@ -131,12 +131,12 @@ def _write_block(index, progress, vertex, number, lanes, are_new):
 
 @njit(cache=True, nogil=True)
 def _write_rows(index, progress, are_new):
-    """Append the rows of all pairs that changed since the last report; may be called again after NEED_OUTPUT."""
+    """Append the rows of all pairs that changed since the last report. The call can be repeated after NEED_OUTPUT."""
     table, stages = index.table, progress.fields
-    while stages[PLACE] < stages[CHANGED]:
+    while stages[PLACE] < stages[CHANGED_ROWS]:
         row = np.int64(progress.changed_rows[stages[PLACE]])
         vertex, state = node_of(table, row)
-        changed = progress.changed[row]
+        changed = progress.changed_blocks[row]
         while table.is_target[vertex] and stages[BLOCK] < block_count(table, row):
             number, block = nth_block(table, row, stages[BLOCK])
             if (changed >> np.uint64(number & 63)) & ONE != ZERO:
@@ -144,7 +144,7 @@ def _write_rows(index, progress, are_new):
                     return np.int64(NEED_OUTPUT)
                 lanes = differing(table.values, table.hops, block)
                 if lanes != ZERO and index.program.sizes[ACCEPTING] > 1:
-                    lanes = _own_lanes(index, vertex, state, number, lanes)
+                    lanes = _lanes_of_lowest_state(index, vertex, state, number, lanes)
                 _write_block(index, progress, vertex, number, lanes, are_new)
             stages[BLOCK] += 1
         stages[PLACE] += 1
@@ -154,23 +154,23 @@ def _write_rows(index, progress, are_new):
 
 
 @njit(cache=True, nogil=True)
-def _record_reported(index, progress):
+def _record_rows(index, progress):
     """Record the cells that changed as reported."""
     table, stages = index.table, progress.fields
-    for place in range(stages[CHANGED]):
+    for place in range(stages[CHANGED_ROWS]):
         row = np.int64(progress.changed_rows[place])
         for i in range(block_count(table, row)):
             number, block = nth_block(table, row, i)
-            if (progress.changed[row] >> np.uint64(number & 63)) & ONE != ZERO:
+            if (progress.changed_blocks[row] >> np.uint64(number & 63)) & ONE != ZERO:
                 for cell in range(block * LANES, (block + 1) * LANES):
                     table.hops[cell] = table.values[cell]
-        progress.changed[row] = ZERO
-    stages[CHANGED] = 0
+        progress.changed_blocks[row] = ZERO
+    stages[CHANGED_ROWS] = 0
 
 
 @njit(cache=True, nogil=True)
 def _walk_back(index, progress, root, target, steps):
-    """Write the steps of a shortest walk from a root to a target, last first; return (their number or -1, steps).
+    """Write the steps of a shortest walk from a root to a target, the last first. Return (their number or -1, steps).
 
     A step is `edge << 1 | against`. Each step back is the latest edge from a predecessor that is one edge nearer to the
     root: O(length × degree).
@@ -211,7 +211,7 @@ def _walk_back(index, progress, root, target, steps):
 
 @njit(cache=True, nogil=True)
 def _write_paths(index, progress):
-    """Return a shortest walk for each row of the current event, from row NEXT_PATH on."""
+    """Write a shortest walk for each row of the current event, from row NEXT_PATH on. Return a code."""
     fields, output = index.state, index.output
     steps = np.empty(64, np.int64)
     while fields[NEXT_PATH] < fields[OUT]:
@@ -229,7 +229,7 @@ def _write_paths(index, progress):
 
 @njit(cache=True, nogil=True)
 def _settle(index, progress, time, order):
-    """Complete the current change, from its stage on: cells to the fixpoint, then its rows, as events of `time`."""
+    """Complete the current change from its stage on: first all cells, then its rows, as events of `time`. Return a code."""
     fields, stages = index.state, progress.fields
     if stages[STAGE] == FILLING:
         code = fill(index, progress)
@@ -244,14 +244,14 @@ def _settle(index, progress, time, order):
     if stages[STAGE] == OLD_ROWS:
         if fields[EVENTS] + 2 > fields[EVENT_CAPACITY]:
             return np.int64(NEED_OUTPUT)
-        code = _write_rows(index, progress, OLD)
+        code = _write_rows(index, progress, OLD_LENGTHS)
         if code != DONE:
             return code
         end_event(index, time, np.int64(-1), order)
         fields[NEXT_PATH] = fields[OUT]
         stages[STAGE] = NEW_ROWS
     if stages[STAGE] == NEW_ROWS:
-        code = _write_rows(index, progress, NEW)
+        code = _write_rows(index, progress, NEW_LENGTHS)
         if code != DONE:
             return code
         stages[STAGE] = PATHS_OF_ROWS if index.settings[WITNESS] else RECORDING
@@ -262,7 +262,7 @@ def _settle(index, progress, time, order):
         stages[STAGE] = RECORDING
     if not fields[QUIET]:
         end_event(index, time, np.int64(1), order)
-    _record_reported(index, progress)
+    _record_rows(index, progress)
     stages[STAGE] = NOTHING
     return np.int64(DONE)
 
@@ -271,19 +271,19 @@ def _settle(index, progress, time, order):
 
 @njit(cache=True, nogil=True)
 def _expire(index, progress, slide, order):
-    """Cross to an absolute slide, boundary by boundary; called again, it resumes."""
+    """Cross to an absolute slide, boundary by boundary. Return a code, after which the next call resumes."""
     fields, settings = index.state, index.settings
     last = slide - fields[BASE]
     if last < 0 or last > settings[CEILING]:
         last = settings[CEILING]
     while True:
         if progress.fields[STAGE] == NOTHING:
-            leaving = next_loss(index)
-            if leaving > last:
+            next_slide = next_loss(index)
+            if next_slide > last:
                 break
-            fields[NOW] = leaving
-            suspect_expired(index, progress, leaving)
-            take_out(index, progress)
+            fields[NOW] = next_slide
+            suspect_expired_edges(index, progress, next_slide)
+            remove_unsupported(index, progress)
             progress.fields[STAGE] = FILLING
         code = _settle(index, progress, (fields[BASE] + fields[NOW]) * settings[SLIDE], order)
         if code != DONE:
@@ -294,7 +294,7 @@ def _expire(index, progress, slide, order):
 
 @njit(cache=True, nogil=True)
 def _move_clock(index, progress, time, order):
-    """Make `time` the stream time if it is larger; boundaries that it crosses have this place in the chunk."""
+    """Make `time` the stream time if it is larger. `order` is the place in the chunk of the boundaries that it crosses."""
     fields = index.state
     if not fields[HAS_TIME]:
         start_clock(index, time)
@@ -313,11 +313,11 @@ def _begin_delete(index, progress, chunk, i, u, v, forward, inverse):
     edge = np.int64(chunk.edge[i])
     expiry = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
     is_static = expiry > index.settings[CEILING]
-    inside = np.int64(graph.within[edge]) if is_static else expiry
-    outcome = outcome_of(True, inside > fields[NOW], False)
+    window_expiry = np.int64(graph.window_expiry[edge]) if is_static else expiry
+    outcome = outcome_of(True, window_expiry > fields[NOW], False)
     fields[OUTCOMES + outcome] += 1
     if is_static:
-        graph.within[edge] = 0
+        graph.window_expiry[edge] = 0
     if is_static or outcome == ABSENT:
         return
     graph.expiry[edge] = 0
@@ -325,14 +325,14 @@ def _begin_delete(index, progress, chunk, i, u, v, forward, inverse):
         suspect_step(index, progress, u, v, forward)
     if inverse >= 0:
         suspect_step(index, progress, v, u, inverse)
-    take_out(index, progress)
+    remove_unsupported(index, progress)
     progress.fields[STAGE] = FILLING
     fields[PHASE] = SETTLING
 
 
 @njit(cache=True, nogil=True)
 def apply_chunk(index, progress, chunk, count):
-    """Apply the tuples of a chunk from TUPLE on; return DONE, or what Python must do before the next call."""
+    """Apply the tuples of a chunk from TUPLE on. Return DONE, or a code for what Python must do before the next call."""
     fields, program = index.state, index.program
     while fields[TUPLE] < count:
         i = fields[TUPLE]
@@ -342,7 +342,7 @@ def apply_chunk(index, progress, chunk, count):
         if fields[PHASE] == IDLE:
             relevant = forward >= 0 or inverse >= 0
             if relevant:
-                fields[STARTED] = cycles()
+                fields[TUPLE_START] = cycles()
             code = _move_clock(index, progress, chunk.timestamp[i], 2 * i)
             if code != DONE:
                 return code
@@ -356,8 +356,8 @@ def apply_chunk(index, progress, chunk, count):
                 code = begin_insert(index, chunk, i, u, v, forward, inverse)
                 if code != DONE:
                     return code
-                if fields[PHASE] == INSERTING and not fields[ENTERED]:
-                    fields[PHASE] = IDLE  # an edge that was there stays longer
+                if fields[PHASE] == INSERTING and not fields[IS_NEW_EDGE]:
+                    fields[PHASE] = IDLE  # the edge was in the window, and stays longer
         if fields[PHASE] == INSERTING:
             code = raise_edge(index, progress, u, v, forward, inverse)
             if code != DONE:
@@ -369,17 +369,17 @@ def apply_chunk(index, progress, chunk, count):
             if code != DONE:
                 return code
             fields[PHASE] = IDLE
-        spent = cycles() - fields[STARTED]
-        count_ticks(index.latency, spent)
-        if i < fields[TIMED]:
-            index.spent[i] += spent
+        ticks = cycles() - fields[TUPLE_START]
+        count_ticks(index.latency, ticks)
+        if i < fields[TIMED_TUPLES]:
+            index.ticks[i] += ticks
         fields[TUPLE] += 1
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def load_edges(index, progress, chunk, slides):
-    """Enter the edges of a chunk with these relative slides, without expiry and counts; then report, as one event."""
+    """Enter the edges of a chunk with these relative slides, without expiry and counts. Report the answers as one event."""
     fields, program, graph = index.state, index.program, index.graph
     while fields[TUPLE] < len(slides):
         i = fields[TUPLE]
@@ -387,7 +387,7 @@ def load_edges(index, progress, chunk, slides):
         forward, inverse = np.int64(program.forward[chunk.label[i]]), np.int64(program.inverse[chunk.label[i]])
         if forward >= 0 or inverse >= 0:
             u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
-            if not graph.linked[edge]:
+            if not graph.is_linked[edge]:
                 code = link(index, edge, u, v, forward, inverse)
                 if code != DONE:
                     return code
@@ -405,7 +405,7 @@ def load_edges(index, progress, chunk, slides):
 
 @njit(cache=True, nogil=True)
 def advance(index, progress, time):
-    """Move the stream time; codes as `apply_chunk`."""
+    """Advance the stream time. Return a code of `apply_chunk`."""
     return _move_clock(index, progress, time, np.int64(0))
 
 
@@ -424,5 +424,5 @@ def lengths_of(index, progress, pairs, found):
 
 @njit(cache=True, nogil=True)
 def walk_back(index, progress, root, target):
-    """Return the steps of a witness, last first: (their number or -1, steps)."""
+    """Return the steps of a witness, the last first, as (their number or -1, steps)."""
     return _walk_back(index, progress, root, target, np.empty(64, np.int64))

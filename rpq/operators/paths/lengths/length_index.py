@@ -1,4 +1,4 @@
-"""The index of a path query with lengths, or of one partition of its roots: calls the kernels and gives them memory.
+"""The index of a path query with lengths, or of one partition of its roots. It calls the kernels and gives them memory.
 
 It shares the table, its rows, slots, edges and answers with the Δ index; only the cells have another meaning, which
 `progress.py` explains.
@@ -20,7 +20,7 @@ from rpq.operators.paths.index.layout import Index
 from rpq.operators.paths.index.numbered_index import NumberedIndex
 from rpq.operators.paths.lengths import kernels
 from rpq.operators.paths.lengths.progress import (
-    CHANGED,
+    CHANGED_ROWS,
     NEED_WIDER,
     NOTHING,
     PLACE,
@@ -36,7 +36,7 @@ from rpq.stream.edges.snapshot import Edges
 from rpq.stream.window import AnyWindow, Window
 
 _FEW = 16
-"""The capacity up to which an index begins with cells for very short lengths, so that tests reach their widening."""
+"""The capacity up to which an index begins with cells for very short lengths, so that tests reach the wider cells."""
 _SHORT = 3
 
 
@@ -46,7 +46,7 @@ def _top(cell: np.dtype) -> int:
 
 
 class LengthIndex(DeltaIndex):
-    """An index of the lengths of shortest walks. Its rows are explicit: a length that changes is a row of each kind."""
+    """An index of the lengths of shortest walks. Its rows are explicit: a changed length is a row of each kind."""
 
     def __init__(self, program: Program, window: Any, *, capacity: int = 256, explicit: bool = True, **options: Any) -> None:
         self._begins_short = capacity <= _FEW
@@ -59,17 +59,17 @@ class LengthIndex(DeltaIndex):
         self._progress = new_progress(rows, pairs, top=_top(self.cell))
 
     def _cells_for(self, span: int) -> tuple[np.dtype, int] | None:
-        """Return the narrowest type of cells, half of whose values are enough for the slides, and the largest slide."""
+        """Return the narrowest type of cells of which half the values are enough for the slides, and the largest slide."""
         for cell in CELL_TYPES:
-            most = int(np.iinfo(cell).max)
-            if span <= most // 2 - most // 100 - 2:
+            largest = int(np.iinfo(cell).max)
+            if span <= largest // 2 - largest // 100 - 2:
                 is_short = self._begins_short and cell is not np.int64
-                return np.dtype(cell), most - _SHORT if is_short else most // 2
+                return np.dtype(cell), largest - _SHORT if is_short else largest // 2
         return None
 
     @property
     def _notes(self) -> Any:
-        """The view of the progress for kernels, with as much room as the present arrays have."""
+        """The view of the progress for kernels, with as much room as the arrays of the index have now."""
         if self._index_of_view is not self._index:
             self._index_of_view = self._index
             self._progress = with_room(self._progress, len(self._index.table.node), len(self._index.output.pairs))
@@ -84,7 +84,8 @@ class LengthIndex(DeltaIndex):
     # --- changes ---------------------------------------------------------------------------------------------
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
-        """Apply the tuples of a chunk (and of its view), whose edges are in `edges`; `delta` has the answer changes."""
+        """Apply the tuples of a chunk. `tuples` is its view, and `edges` contains its edges. `delta` returns the changes of
+        answers."""
         self._begin_output()
         self._index.state[layout.TUPLE] = 0
         if self._apply_chunk is None:
@@ -95,20 +96,20 @@ class LengthIndex(DeltaIndex):
             if self._apply_chunk is None:  # cells are wider now
                 self._apply_chunk = bound(kernels.apply_chunk, self.view, self._notes, tuples, 1)
             if compiling_seconds() > compiled:
-                self.state[layout.STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
+                self.state[layout.TUPLE_START] += int((compiling_seconds() - compiled) * ticks_per_second())
 
     def advance(self, time: int) -> PathDelta:
-        """Move the stream time without a tuple."""
+        """Advance the stream time without a tuple."""
         self._begin_output()
         while (code := int(kernels.advance(self.view, self._notes, time))) != layout.DONE:
             self.provide(code)
         return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
-        """Enter edges that expire at these absolute slides; their new answers form one event, now."""
+        """Enter edges that expire at these absolute slides. Return the new answers as one event at the current time."""
         self._begin_output()
-        (mine,) = slides
-        self._load(*self._with_static(chunk, mine - self.state[layout.BASE]), quiet=quiet)
+        (expiry,) = slides
+        self._load(*self._with_static(chunk, expiry - self.state[layout.BASE]), quiet=quiet)
         return self.delta()
 
     def _load(self, chunk: Chunk, relative: np.ndarray, *, quiet: bool) -> None:
@@ -123,13 +124,13 @@ class LengthIndex(DeltaIndex):
         self.state[layout.QUIET] = 0
 
     def delta(self, *, before: int | None = None) -> PathDelta:
-        """Return the answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
+        """Return the changes of answers of the last call, or those `before` a tuple of it. The next call overwrites them."""
         delta = super().delta(before=before)
         delta.walk_lengths = self._progress.length[: len(delta.pairs)]
         return delta
 
     def keep_supports(self, edges: Edges) -> None:
-        """Do nothing: a length needs no count of its supports."""
+        """Do nothing. A length needs no count of its supports."""
 
     # --- present state ---------------------------------------------------------------------------------------
 
@@ -153,7 +154,7 @@ class LengthIndex(DeltaIndex):
     # --- memory ----------------------------------------------------------------------------------------------
 
     def provide(self, code: int) -> None:
-        """Provide the memory that a kernel requested; the guard may refuse."""
+        """Provide the memory that a kernel requested. The guard may refuse it."""
         if code != NEED_WIDER:
             super().provide(code)
             return
@@ -161,7 +162,7 @@ class LengthIndex(DeltaIndex):
         self._widen()
 
     def _widen(self) -> None:
-        """Make cells wider, for longer walks and as many slides."""
+        """Make cells wider, for longer walks and more slides."""
         index, old_top, old_ceiling = self.index, int(self._progress.fields[TOP]), int(self.index.settings[layout.CEILING])
         self.cell = np.dtype(CELL_TYPES[[np.dtype(kind) for kind in CELL_TYPES].index(self.cell) + 1])
         top = _top(self.cell)
@@ -171,13 +172,13 @@ class LengthIndex(DeltaIndex):
             wide = cells.astype(self.cell)
             return np.where(wide > old_ceiling, wide + self.cell.type(top - old_top), self.cell.type(0))
 
-        expiry, within = (array.astype(self.cell) for array in (index.graph.expiry, index.graph.within))
+        expiry, window_expiry = (array.astype(self.cell) for array in (index.graph.expiry, index.graph.window_expiry))
         expiry[expiry > old_ceiling] = ceiling + 1
         index.settings[layout.CEILING] = ceiling
         self._progress.fields[TOP] = top
         self._apply_chunk = None
         self.index = index._replace(
-            graph=index.graph._replace(expiry=expiry, within=within),
+            graph=index.graph._replace(expiry=expiry, window_expiry=window_expiry),
             table=index.table._replace(values=lengths(index.table.values), hops=lengths(index.table.hops)),
         )
 
@@ -187,10 +188,10 @@ class LengthIndex(DeltaIndex):
 
 
 class NumberedLengthIndex(NumberedIndex, LengthIndex):
-    """The same over a count window, or an unbounded one."""
+    """The index over a count window or an unbounded window."""
 
     def _net_rows(self, raw: PathDelta) -> PathDelta:
-        """Return rows with the times of their tuples, net of evictions; in each event old lengths come before new ones."""
+        """Return rows with the times of their tuples, net of evictions. In each event, old lengths precede new lengths."""
         net = super()._net_rows(raw)
         kinds, orders = np.repeat(net.kinds, net.lengths()), np.repeat(net.orders, net.lengths())
         place = np.lexsort((kinds > 0, orders))
@@ -212,37 +213,37 @@ class NumberedLengthIndex(NumberedIndex, LengthIndex):
             orders=orders[ends - 1],
             paths=paths,
             path_ends=path_ends,
-            turned=net.turned,
+            is_reversed=net.is_reversed,
             walk_lengths=net.walk_lengths[place],
         )
 
     def _widen(self) -> None:
-        """Make cells wider, for longer walks and as many slides."""
+        """Make cells wider, for longer walks and more slides."""
         super()._widen()
         self._call = None
 
 
-def length_index_over(window: AnyWindow, program: Program, *, turned: bool = False, **options: Any) -> LengthIndex:
-    """Return the index of an expression with lengths, over a window of any kind."""
+def length_index_over(window: AnyWindow, program: Program, *, is_reversed: bool = False, **options: Any) -> LengthIndex:
+    """Return an index of an expression with lengths, over a window of any kind."""
     if isinstance(window, Window):
-        return LengthIndex(program, window, turned=turned, **options)
-    return NumberedLengthIndex(program, window, turned=turned, **options)
+        return LengthIndex(program, window, is_reversed=is_reversed, **options)
+    return NumberedLengthIndex(program, window, is_reversed=is_reversed, **options)
 
 
 # --- invariants, for the tests: plain Python, slow, obvious --------------------------------------------------
 
 
 def check_lengths(index: Index, progress: Progress) -> None:
-    """Assert that storage is consistent, that every cell is the length of a shortest walk, and that it was reported."""
+    """Assert that storage is consistent, that every cell is the length of a shortest walk, and that this was reported."""
     state, table, program = index.state, index.table, index.program
     top = int(progress.fields[TOP])
     assert state[layout.PHASE] == layout.IDLE, "a tuple is half done"
-    assert progress.fields[STAGE] == NOTHING and not progress.fields[[CHANGED, PLACE]].any(), "a change is half done"
-    assert not progress.changed.any(), "a row of the table is noted as changed between tuples"
+    assert progress.fields[STAGE] == NOTHING and not progress.fields[[CHANGED_ROWS, PLACE]].any(), "a change is half done"
+    assert not progress.changed_blocks.any(), "a row of the table is noted as changed between tuples"
     assert (index.queue.head == -1).all(), "the queue is not empty"
     blocks = int(state[layout.BLOCKS])
-    assert not table.suspect[:blocks].any(), "a cell waits to be looked at between tuples"
-    assert not table.taken_out[:blocks].any(), "a cell is noted as taken out between tuples"
+    assert not table.suspect[:blocks].any(), "a cell is suspect between tuples"
+    assert not table.removed_cells[:blocks].any(), "a cell is noted as removed between tuples"
     cells = stored_cells(index)
     assert all(value > index.settings[layout.CEILING] for value, _ in cells.values()), "a cell is no length"
     unreported = {key for key, (value, reported) in cells.items() if program.accepting[key[1]] and reported != value}

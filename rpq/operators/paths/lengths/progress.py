@@ -1,25 +1,26 @@
-"""The memory layout of an index of lengths, beside that of the Δ index, and the meaning of its cells.
+"""The memory layout of an index of lengths, in addition to that of the Δ index, and the meaning of its cells.
 
 The table of the Δ index has a cell for each product node (v, t) and root x. Here the cell encodes the number of edges of the
-shortest walk from x to (v, t): `top` for one edge, `top - 1` for two, and 0 if there is no walk. A larger cell is nearer, so
-a row operation is again a maximum:
+shortest walk from x to (v, t): `top` for one edge, `top - 1` for two, and 0 if there is no walk. A larger cell is nearer to
+the root, so a row operation is again a maximum:
 
     row(v, t) = max(row(v, t), row(u, s) - 1)        for an edge (u, l, v) with δ(s, l) = t
 
-A cell does not depend on when edges leave. The slides of edges, in `Graph.expiry`, are at most CEILING, and lengths are
-above it. So a length counts as alive at every current slide, and the Δ index can manage rows, blocks and slots as it does
-for slides. A walk that is too long for the cells makes them wider (`NEED_WIDER`).
+A cell does not depend on when edges leave. The slides of edges, in `Graph.expiry`, are at most CEILING, and cells are above
+it. So a cell counts as alive at every current slide, and the Δ index can manage rows, blocks and slots as it does for
+slides. A walk that is too long for the cells makes them wider (`NEED_WIDER`).
 
-* **Insert**: raise the cells to which the edge leads, and push those that grew, nearest first, to the fixpoint. An edge that
-  is refreshed changes no length.
+* **Insert**: raise the cells to which the edge leads, and push those that grew, the nearest first, until nothing changes. An
+  edge that is refreshed changes no length.
 * **Loss**, by a delete or of all edges that leave at one boundary: a cell is *supported* by a predecessor that is one edge
-  nearer to the root. Check the cells that a lost edge may have supported, nearest first. Take out a cell without a support,
-  and check those that it may have supported in turn. A support is nearer than the cell that it supports, so there are no
-  cycles, and supports need not be counted (Even and Shiloach 1981, and Ramalingam and Reps 1996, for 64 roots at a time).
-  Then fill the cells that were taken out from their remaining predecessors, and push those that grew. No cell ends nearer
-  than it was, so nothing is allocated. The cost is that of the cells whose length changes, and of their in-edges.
-* **Rows**: `Table.hops` has each cell as it was last reported. Rows of the table that changed since are noted. At the end of
-  a tuple or a boundary the differences are reported: first all old lengths, then all new ones.
+  nearer to the root. Check the cells that a lost edge may have supported, the nearest first. Remove a cell without a
+  support, and check the cells that it may have supported in turn. A support is nearer than the cell that it supports, so
+  there are no cycles, and supports need not be counted (Even and Shiloach 1981, and Ramalingam and Reps 1996, for 64 roots
+  at a time). Then fill the cells that were removed from their remaining predecessors, and push those that grew. No cell
+  becomes nearer than it was, so nothing is allocated. The cost is that of the cells whose length changes, and of their
+  in-edges.
+* **Rows**: `Table.hops` has each cell as it was last reported. Rows of the table that have changed since then are noted. At
+  the end of a tuple or a boundary, the differences are reported: first all old lengths, then all new ones.
 """
 
 from __future__ import annotations
@@ -29,41 +30,41 @@ from typing import NamedTuple
 import numpy as np
 
 NEED_WIDER = 48
-"""The code that a kernel returns where a length does not fit into a cell; `NEED_…` codes of the Δ index are smaller."""
+"""The code that a kernel returns if a length does not fit into a cell. The `NEED_…` codes of the Δ index are smaller."""
 
 # Fields of `Progress.fields`.
 TOP = 0  # the cell of a walk of one edge
-STAGE = 1  # how far the current change has come
-CHANGED = 2  # entries of `Progress.changed_rows`
+STAGE = 1  # the stage of the current change
+CHANGED_ROWS = 2  # entries of `Progress.changed_rows`
 PLACE = 3  # the entry of `changed_rows` to report next
 BLOCK = 4  # the block of its row to report next
 PROGRESS_FIELDS = 5
 
-# Values of `fields[STAGE]`: what is still to do for the current tuple or boundary.
+# Values of `fields[STAGE]`: the next step for the current tuple or boundary.
 NOTHING = 0
-FILLING = 1  # fill the cells that were taken out
+FILLING = 1  # fill the cells that were removed
 PUSHING = 2  # push the cells that grew
 OLD_ROWS = 3  # report the old lengths
 NEW_ROWS = 4  # report the new lengths
-PATHS_OF_ROWS = 5  # write a path for each
+PATHS_OF_ROWS = 5  # write a path for each row
 RECORDING = 6  # record the cells as reported
 
 
 class Progress(NamedTuple):
     """The rows of the table that have changed since the last report, and the lengths of the pairs in the output."""
 
-    changed: np.ndarray  # uint64 a row: bit i for the block numbers equal to i modulo 64
-    changed_rows: np.ndarray  # int32 a row: those of accepting states with any such bit
+    changed_blocks: np.ndarray  # uint64 a row: bit i for the block numbers equal to i modulo 64
+    changed_rows: np.ndarray  # int32 a row: the rows of accepting states with such a bit
     length: np.ndarray  # int64 a row of the output
     fields: np.ndarray  # int64[PROGRESS_FIELDS]
 
 
 def new_progress(rows: int, pairs: int, *, top: int) -> Progress:
-    """Return an empty progress, with room for that many rows of the table and of the output."""
+    """Return an empty progress with room for these numbers of rows of the table and of the output."""
     fields = np.zeros(PROGRESS_FIELDS, np.int64)
     fields[TOP] = top
     return Progress(
-        changed=np.zeros(rows, np.uint64),
+        changed_blocks=np.zeros(rows, np.uint64),
         changed_rows=np.zeros(rows, np.int32),
         length=np.zeros(pairs, np.int64),
         fields=fields,
@@ -71,12 +72,12 @@ def new_progress(rows: int, pairs: int, *, top: int) -> Progress:
 
 
 def with_room(progress: Progress, rows: int, pairs: int) -> Progress:
-    """Return a progress with room for that many rows of the table and of the output: the same object if it has room."""
-    more, more_pairs = rows - len(progress.changed), pairs - len(progress.length)
+    """Return a progress with room for these numbers of rows of the table and of the output, the same object if it has it."""
+    more, more_pairs = rows - len(progress.changed_blocks), pairs - len(progress.length)
     if more <= 0 and more_pairs <= 0:
         return progress
     return progress._replace(
-        changed=np.concatenate([progress.changed, np.zeros(max(more, 0), np.uint64)]),
+        changed_blocks=np.concatenate([progress.changed_blocks, np.zeros(max(more, 0), np.uint64)]),
         changed_rows=np.concatenate([progress.changed_rows, np.zeros(max(more, 0), np.int32)]),
         length=np.concatenate([progress.length, np.zeros(max(more_pairs, 0), np.int64)]),
     )

@@ -24,7 +24,7 @@ from rpq.operators.paths.index.rows import (
 from rpq.operators.paths.ordered.timeline import (
     COPIES,
     COPY_CAPACITY,
-    GREW,
+    HAS_GROWN,
     IS_OPEN,
     NEED_COPIES,
     SERIAL,
@@ -34,8 +34,8 @@ from rpq.operators.paths.ordered.timeline import (
 
 
 @njit(cache=True, nogil=True)
-def block_before(timeline, row, number):
-    """Return the copy of a block from before the present moment, or -1 if the moment has not changed it."""
+def previous_block(timeline, row, number):
+    """Return the copy of a block from before the present moment, or -1 if the moment has not changed the block."""
     serial, places = timeline.fields[SERIAL], 2 * timeline.fields[COPY_CAPACITY]
     key = row << 32 | number
     place = place_of(key, places)
@@ -47,8 +47,8 @@ def block_before(timeline, row, number):
 
 
 @njit(cache=True, nogil=True)
-def _keep_copy(index, timeline, row, number, block):
-    """Copy a block that the present moment is about to change, unless there is a copy; return a code."""
+def _copy_once(index, timeline, row, number, block):
+    """Copy a block that the present moment is about to change, unless there is a copy. Return a code."""
     fields = timeline.fields
     serial, places = fields[SERIAL], 2 * fields[COPY_CAPACITY]
     key = row << 32 | number
@@ -73,7 +73,7 @@ def _keep_copy(index, timeline, row, number, block):
 
 @njit(cache=True, nogil=True)
 def close_moment(index, timeline):
-    """Release the copies; from here on, further edges of the present moment count as late."""
+    """Release the copies. Further edges of the present moment now count as late."""
     fields = timeline.fields
     for i in range(fields[COPIES]):
         release_region(index.table, timeline.copies[i], np.int64(0))
@@ -84,7 +84,7 @@ def close_moment(index, timeline):
 
 @njit(cache=True, nogil=True)
 def raise_cell(index, timeline, root, vertex, state, slide, copies):
-    """Raise the cell of a root in row (vertex, state) to a relative slide; with `copies`, copy the block before."""
+    """Raise the cell of a root in row (vertex, state) to a relative slide. With `copies`, copy its block first."""
     program, table, fields = index.program, index.table, index.state
     if fields[OUT] + LANES > fields[OUT_CAPACITY]:
         return np.int64(NEED_OUTPUT)
@@ -93,25 +93,25 @@ def raise_cell(index, timeline, root, vertex, state, slide, copies):
     if cell < 0:
         return -cell
     row, number = row_at(index, vertex, state), slot >> 6
-    before = np.int64(table.values[cell])
-    if slide <= before or slide <= fields[NOW]:
+    old_value = np.int64(table.values[cell])
+    if slide <= old_value or slide <= fields[NOW]:
         return np.int64(DONE)
     if copies:
-        code = _keep_copy(index, timeline, row, number, cell // LANES)
+        code = _copy_once(index, timeline, row, number, cell // LANES)
         if code != DONE:
             return code
     table.values[cell] = slide
     table.low[row] = min(table.low[row], slide)
-    timeline.fields[GREW] = 1
+    timeline.fields[HAS_GROWN] = 1
     fields[STEPS] += 1
-    if before <= fields[NOW] and program.accepting[state]:
+    if old_value <= fields[NOW] and program.accepting[state]:
         report_new(index, vertex, state, number, lane_of(slot))
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def raise_row(index, timeline, source, vertex, state, slide, copies):
-    """Raise row (vertex, state) by a row, with values limited to a relative slide; with `copies`, copy blocks before."""
+    """Raise row (vertex, state) by a row, with values limited to a relative slide. With `copies`, copy blocks first."""
     program, table, fields = index.program, index.table, index.state
     now = fields[NOW]
     count = block_count(table, source)
@@ -139,13 +139,13 @@ def raise_row(index, timeline, source, vertex, state, slide, copies):
                     report_new(index, vertex, state, np.int64(number), fresh)
     code = np.int64(DONE)
     for i in range(first, count):
-        number, carried = nth_block(table, source, i)
+        number, source_block = nth_block(table, source, i)
         if reads_copies:
-            before = block_before(timeline, source, number)
-            carried = before if before >= 0 else carried
+            copy = previous_block(timeline, source, number)
+            source_block = copy if copy >= 0 else source_block
         block = find(table, row, number)
         if block < 0:
-            if live(table.values, carried, now) == ZERO:
+            if live(table.values, source_block, now) == ZERO:
                 continue
             block = make_block(index, row, number)
             if block < 0:
@@ -154,17 +154,18 @@ def raise_row(index, timeline, source, vertex, state, slide, copies):
         if accepts and fields[OUT] + LANES > fields[OUT_CAPACITY]:
             code = np.int64(NEED_OUTPUT)
             break
-        if copies and live(table.values, carried, now) & ~reaching(table.values, carried, block, slide, now) != ZERO:
-            code = _keep_copy(index, timeline, row, number, block)
+        raises = live(table.values, source_block, now) & ~reaching(table.values, source_block, block, slide, now)
+        if copies and raises != ZERO:
+            code = _copy_once(index, timeline, row, number, block)
             if code != DONE:
                 break
-        grew, fresh = raise_block(table.values, block, carried, slide, now)
+        grew, fresh = raise_block(table.values, block, source_block, slide, now)
         if grew != ZERO:
             grown = True
             if accepts and fresh != ZERO:
                 report_new(index, vertex, state, number, fresh)
     fields[STEPS] += count
     if grown:
-        timeline.fields[GREW] = 1
+        timeline.fields[HAS_GROWN] = 1
         table.low[row] = min(table.low[row], table.low[source], slide)
     return code

@@ -1,11 +1,11 @@
 """The paths through an edge that is inserted late or deleted, for many roots at once, without a gap or a span.
 
-A late insert changes the cells of the paths through it: its roots are found in the row before it, or by a scan back. From
-the edge on, the paths are followed forward over the entries after it, with a vector of the roots for each product node.
-Before a delete, roots are left out that have another path to the end of the edge that arrives no later and lasts as long,
-because their cells do not change. The paths of the other roots are followed again over the window without the edge or, if
-the edge led to few product nodes, a scan goes back from each of these. Cells with the value of a path through the edge get
-the value found.
+A late insert changes the cells of the paths through the edge. Their roots are found in the row at its source, or by a scan
+back. From the edge on, the paths are followed forward over the later entries, with a vector of the roots for each product
+node. Before a delete, those roots are discarded that have another path to the end of the edge which arrives no later and
+lasts as long, because their cells do not change. The paths of the other roots are followed again over the window without
+the edge or, if the edge led to few product nodes, a scan goes back from each of these. Cells with the value of a path
+through the edge get the value found.
 
 Vectors have the layout of rows of the table: a column for each root, in the order of slots, in blocks of 64 cells.
 """
@@ -36,18 +36,18 @@ from rpq.operators.paths.ordered.timeline import (
     COLUMNS,
     COUNT,
     EARLIEST,
+    EDGE_VECTORS,
     FIRST,
-    FOUND,
     FOUND_CAPACITY,
+    FOUND_PATHS,
     HITS,
-    LOWEST,
+    LOWEST_SLIDE,
     NEED_FOUND,
     NEED_VECTORS,
-    RAISED,
+    RAISED_COUNT,
     SCAN,
-    SKIPPED,
+    SKIPPED_ENTRY,
     STRICT,
-    THROUGH,
     VECTOR_BLOCKS,
     VECTOR_CAPACITY,
     VECTORS,
@@ -65,9 +65,9 @@ _SCANS = 2
 
 # Values of PHASE besides those of `rpq.operators.paths.index.layout`.
 RAISING = 6  # an insert out of order: find the paths through it
-RAISING_FOUND = 7  # raise what they lead to
-RENEWING = 8  # a delete: compute the cells again that had a path through the edge
-REPORTING = 9  # report what is lost
+RAISING_FOUND = 7  # raise the cells to which these paths lead
+RENEWING = 8  # a delete: recompute the cells that had a path through the edge
+REPORTING = 9  # report the lost pairs
 
 
 # --- vectors --------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def _width(timeline):
 
 @njit(cache=True, nogil=True)
 def _new_vector(timeline, node):
-    """Return a new empty vector, -1 where there is no room."""
+    """Return a new empty vector, or -1 if there is no room."""
     fields = timeline.fields
     vector, width = fields[VECTORS], _width(timeline)
     if vector >= fields[VECTOR_CAPACITY] or (vector + 1) * width > fields[VECTOR_BLOCKS]:
@@ -94,7 +94,7 @@ def _new_vector(timeline, node):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _vector_of(timeline, node):
-    """Return the vector of a node, a new one if it has none; -1 where there is no room."""
+    """Return the vector of a node, a new one if it has none. Return -1 if there is no room."""
     found = timeline.nodes[node]
     if found.scan == timeline.fields[SCAN]:
         return found.width
@@ -103,25 +103,25 @@ def _vector_of(timeline, node):
         found.scan = timeline.fields[SCAN]
         found.time = EARLIEST
         found.width = vector
-        found.width_before = -1
+        found.previous_width = -1
     return vector
 
 
 @njit(cache=True, nogil=True)
-def _keep_before(timeline, node, time):
-    """Copy the vector of a node before the moment `time` changes it; return False if there is no room."""
+def _copy_previous(timeline, node, time):
+    """Copy the vector of a node before the moment `time` changes it. Return False if there is no room."""
     found = timeline.nodes[node]
     if found.time == time:
         return True
-    before = found.width_before
-    if before < 0:
-        before = _new_vector(timeline, np.int64(NO_NODE))
-        if before < 0:
+    copy = found.previous_width
+    if copy < 0:
+        copy = _new_vector(timeline, np.int64(NO_NODE))
+        if copy < 0:
             return False
-        found.width_before = before
+        found.previous_width = copy
     found.time = time
     cells = _width(timeline) * LANES
-    source, target = found.width * cells, before * cells
+    source, target = found.width * cells, copy * cells
     for cell in range(cells):
         timeline.vectors[target + cell] = timeline.vectors[source + cell]
     return True
@@ -129,7 +129,7 @@ def _keep_before(timeline, node, time):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _raise_vector(timeline, target, source, width, slide, now):
-    """Raise a vector by another one, with values limited to a slide; return whether it grew."""
+    """Raise a vector by another one, with values limited to a slide. Return whether it grew."""
     grown = ZERO
     for block in range(width):
         grew, _ = raise_block(timeline.vectors, target * width + block, source * width + block, slide, now)
@@ -139,25 +139,25 @@ def _raise_vector(timeline, target, source, width, slide, now):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _follow(program, timeline, u, v, transition_class, time, slide, keeps, replay):
-    """Follow an edge from u to v; return 1 if a vector grew, 0 if none did, -1 if there is no room."""
+    """Follow an edge from u to v. Return 1 if a vector grew, 0 if none did, -1 if there is no room."""
     states = replay.states
     grown = np.int64(0)
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
         source = timeline.nodes[u * states + program.step_source[step]]
         if source.scan != replay.scan:
             continue
-        carried = source.width_before if source.time == time else source.width
+        source_block = source.previous_width if source.time == time else source.width
         target = v * states + program.step_target[step]
         vector = _vector_of(timeline, target)
-        if vector < 0 or (keeps and not _keep_before(timeline, target, time)):
+        if vector < 0 or (keeps and not _copy_previous(timeline, target, time)):
             return np.int64(-1)
         timeline.marks[v] = replay.mark
-        if _raise_vector(timeline, vector, carried, replay.width, slide, replay.now):
+        if _raise_vector(timeline, vector, source_block, replay.width, slide, replay.now):
             grown = np.int64(1)
     if replay.begins and program.start_target[transition_class] >= 0 and timeline.nodes[u * states].scan == replay.scan:
         target = v * states + program.start_target[transition_class]
         vector = _vector_of(timeline, target)
-        if vector < 0 or (keeps and not _keep_before(timeline, target, time)):
+        if vector < 0 or (keeps and not _copy_previous(timeline, target, time)):
             return np.int64(-1)
         timeline.marks[v] = replay.mark
         cell = vector * replay.width * LANES + timeline.nodes[u * states].width
@@ -180,7 +180,8 @@ class _Replay(NamedTuple):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _follow_entry(index, timeline, place, time, is_followed, replay):
-    """Follow an entry in both its directions, as `_follow` does; `is_followed`: entries of its time may follow it."""
+    """Follow an entry in both its directions; return what `_follow` returns. With `is_followed`, entries of its time may
+    follow it."""
     program, strict = index.program, timeline.fields[STRICT] != 0
     slide = min(timeline.slide[place] - index.state[BASE], index.settings[CEILING])
     if slide <= replay.now:
@@ -198,8 +199,8 @@ def _follow_entry(index, timeline, place, time, is_followed, replay):
 
 
 @njit(cache=True, nogil=True)
-def _follow_all(index, timeline, place, begins):
-    """Follow the entries from a place on, in the order of time; return a code. With `begins`, roots begin paths there."""
+def _follow_entries(index, timeline, place, begins):
+    """Follow the entries from a place on, in the order of time. Return a code. With `begins`, paths of roots begin there."""
     program, fields = index.program, timeline.fields
     strict, entries = fields[STRICT] != 0, fields[COUNT]
     now = index.state[NOW]
@@ -236,14 +237,14 @@ def _follow_all(index, timeline, place, begins):
 # --- paths through an edge ------------------------------------------------------------------------------------
 
 @njit(cache=True, nogil=True)
-def _note_found(timeline, node, root, value):
+def _note_path(timeline, node, root, value):
     fields = timeline.fields
-    if fields[FOUND] >= fields[FOUND_CAPACITY]:
+    if fields[FOUND_PATHS] >= fields[FOUND_CAPACITY]:
         return False
-    timeline.found_node[fields[FOUND]] = node
-    timeline.found_root[fields[FOUND]] = root
-    timeline.found_value[fields[FOUND]] = value
-    fields[FOUND] += 1
+    timeline.found_node[fields[FOUND_PATHS]] = node
+    timeline.found_root[fields[FOUND_PATHS]] = root
+    timeline.found_value[fields[FOUND_PATHS]] = value
+    fields[FOUND_PATHS] += 1
     return True
 
 
@@ -261,7 +262,7 @@ def _leads_to(index, timeline, first, vertex):
 
 @njit(cache=True, nogil=True)
 def _note_row(index, timeline, vertex, state, slide, node):
-    """Note the roots in a row, whose paths an edge continues to a node; return False if there is no room."""
+    """Note the roots in a row, whose paths an edge continues to a node. Return False if there is no room."""
     table, now = index.table, index.state[NOW]
     row = row_at(index, vertex, state)
     if row < 0:
@@ -274,19 +275,19 @@ def _note_row(index, timeline, vertex, state, slide, node):
             value = np.int64(table.values[block * LANES + lane])
             if value > now:
                 root = np.int64(table.slot_vertex[number * LANES + lane])
-                if not _note_found(timeline, node, root, min(value, slide)):
+                if not _note_path(timeline, node, root, min(value, slide)):
                     return False
     return True
 
 
 @njit(cache=True, nogil=True)
-def _find_through(index, timeline, place):
-    """Note the roots with a path through an entry, by the node to which it leads; return False if there is no room."""
+def _find_roots_through(index, timeline, place):
+    """Note the roots with a path through an entry, by the node to which it leads. Return False if there is no room."""
     program, fields = index.program, timeline.fields
     states = program.sizes[STATES]
     time, label = timeline.time[place], timeline.label[place]
     slide = min(timeline.slide[place] - index.state[BASE], index.settings[CEILING])
-    fields[FOUND] = 0
+    fields[FOUND_PATHS] = 0
     for against in range(2):
         transition_class = np.int64(program.inverse[label]) if against else np.int64(program.forward[label])
         if transition_class < 0:
@@ -295,52 +296,52 @@ def _find_through(index, timeline, place):
         if against:
             u, v = v, u
         state = np.int64(program.start_target[transition_class])
-        if state >= 0 and index.table.is_root[u] and not _note_found(timeline, v * states + state, u, slide):
+        if state >= 0 and index.table.is_root[u] and not _note_path(timeline, v * states + state, u, slide):
             return False
-        # If no later edge led to u, its rows are what they were before the edge.
-        is_as_before = not _leads_to(index, timeline, entries_up_to(timeline, time - 1), u)
+        # If no later edge leads to u, its rows are what they were before the edge.
+        is_unchanged = not _leads_to(index, timeline, entries_up_to(timeline, time - 1), u)
         for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
             source = np.int64(program.step_source[step])
             node = v * states + program.step_target[step]
-            if is_as_before:
+            if is_unchanged:
                 if not _note_row(index, timeline, u, source, slide, node):
                     return False
                 continue
             scan_back(index, timeline, u, source, time, slide, False)
             for i in range(fields[HITS]):
                 root = timeline.hits[i]
-                if not _note_found(timeline, node, root, width_of_root(index, timeline, root)):
+                if not _note_path(timeline, node, root, width_of_root(index, timeline, root)):
                     return False
     return True
 
 
 @njit(cache=True, nogil=True)
-def _leave_out_others(index, timeline, place):
-    """Leave out roots with another path that arrives at the node up to the time of an entry and lasts as long."""
+def _discard_unaffected_roots(index, timeline, place):
+    """Discard roots with another path that arrives at the node no later than an entry and lasts as long."""
     fields = timeline.fields
-    states, count = index.program.sizes[STATES], fields[FOUND]
+    states, count = index.program.sizes[STATES], fields[FOUND_PATHS]
     time = timeline.time[place] + (1 if fields[STRICT] != 0 else 0)
-    kept, first = np.int64(0), np.int64(0)
-    fields[SKIPPED] = place
+    size, first = np.int64(0), np.int64(0)
+    fields[SKIPPED_ENTRY] = place
     while first < count:
         node, last = timeline.found_node[first], first
         lowest = timeline.found_value[first]
         while last < count and timeline.found_node[last] == node:
             lowest = min(lowest, timeline.found_value[last])
             last += 1
-        fields[LOWEST] = lowest
+        fields[LOWEST_SLIDE] = lowest
         scan_back(index, timeline, node // states, node % states, time, index.settings[CEILING], False)
         for one in range(first, last):
             root, value = timeline.found_root[one], timeline.found_value[one]
             if timeline.nodes[root * states].scan != fields[SCAN] or width_of_root(index, timeline, root) < value:
-                timeline.found_node[kept] = node
-                timeline.found_root[kept] = root
-                timeline.found_value[kept] = value
-                kept += 1
+                timeline.found_node[size] = node
+                timeline.found_root[size] = root
+                timeline.found_value[size] = value
+                size += 1
         first = last
-    fields[SKIPPED] = -1
-    fields[LOWEST] = 0
-    fields[FOUND] = kept
+    fields[SKIPPED_ENTRY] = -1
+    fields[LOWEST_SLIDE] = 0
+    fields[FOUND_PATHS] = size
 
 
 @njit(cache=True, nogil=True)
@@ -376,26 +377,26 @@ def _set_columns(index, timeline, roots, count):
 
 
 @njit(cache=True, nogil=True)
-def _find_paths_through(index, timeline, place, is_going):
+def _find_paths_of_entry(index, timeline, place, is_delete):
     """Compute the vectors of the paths through an entry, with columns. After a code, the call must be repeated.
 
     The vector of a node has for each root the largest relative slide up to which a path from the root through the entry to
-    the node lasts, 0 if there is none. If the edge `is_going`, that is, being deleted, roots are left out that have another
-    path to its end which arrives no later and lasts as long.
+    the node lasts, 0 if there is none. With `is_delete`, the edge is about to be deleted, and roots with another path to its
+    end that arrives no later and lasts as long are discarded.
     """
     fields = timeline.fields
-    fields[VECTORS] = fields[RAISED] = fields[COLUMNS] = 0
-    if not _find_through(index, timeline, place):
+    fields[VECTORS] = fields[RAISED_COUNT] = fields[COLUMNS] = 0
+    if not _find_roots_through(index, timeline, place):
         return np.int64(NEED_FOUND)
-    if is_going:
-        _leave_out_others(index, timeline, place)
-    if fields[FOUND] == 0:
+    if is_delete:
+        _discard_unaffected_roots(index, timeline, place)
+    if fields[FOUND_PATHS] == 0:
         return np.int64(DONE)
-    for one in range(fields[FOUND]):
+    for one in range(fields[FOUND_PATHS]):
         root_slot(index, timeline.found_root[one])
-    _set_columns(index, timeline, timeline.found_root, fields[FOUND])
+    _set_columns(index, timeline, timeline.found_root, fields[FOUND_PATHS])
     cells, states = _width(timeline) * LANES, index.program.sizes[STATES]
-    for one in range(fields[FOUND]):
+    for one in range(fields[FOUND_PATHS]):
         vector = _vector_of(timeline, timeline.found_node[one])
         if vector < 0:
             return np.int64(NEED_VECTORS)
@@ -404,15 +405,16 @@ def _find_paths_through(index, timeline, place, is_going):
         timeline.vectors[cell] = max(np.int64(timeline.vectors[cell]), timeline.found_value[one])
     time = timeline.time[place]
     first = entries_up_to(timeline, time if fields[STRICT] != 0 else time - 1)
-    return _follow_all(index, timeline, first, False)
+    return _follow_entries(index, timeline, first, False)
 
 
 @njit(cache=True, nogil=True)
 def find_trees(index, timeline, roots):
-    """Compute the vectors of the paths of roots from the beginning of the window on, as `_find_paths_through` does."""
+    """Compute the vectors of the paths of roots from the beginning of the window on. Return what `_find_paths_of_entry`
+    returns."""
     program, fields = index.program, timeline.fields
     states, now = program.sizes[STATES], index.state[BASE] + index.state[NOW]
-    fields[VECTORS] = fields[RAISED] = fields[COLUMNS] = fields[FOUND] = 0
+    fields[VECTORS] = fields[RAISED_COUNT] = fields[COLUMNS] = fields[FOUND_PATHS] = 0
     begin_scan(timeline)
     for root in roots:
         timeline.nodes[root * states].scan = fields[SCAN]
@@ -426,29 +428,30 @@ def find_trees(index, timeline, roots):
             if transition_class < 0 or program.start_target[transition_class] < 0:
                 continue
             if timeline.nodes[root * states].scan == fields[SCAN]:
-                timeline.nodes[root * states].scan = 0  # it is noted once
-                if not _note_found(timeline, np.int64(NO_NODE), root, np.int64(0)):
+                timeline.nodes[root * states].scan = 0  # a root is noted once
+                if not _note_path(timeline, np.int64(NO_NODE), root, np.int64(0)):
                     return np.int64(NEED_FOUND)
-    if fields[FOUND] == 0:
+    if fields[FOUND_PATHS] == 0:
         return np.int64(DONE)
-    for one in range(fields[FOUND]):
+    for one in range(fields[FOUND_PATHS]):
         root_slot(index, timeline.found_root[one])
-    _set_columns(index, timeline, timeline.found_root, fields[FOUND])
-    return _follow_all(index, timeline, fields[FIRST], True)
+    _set_columns(index, timeline, timeline.found_root, fields[FOUND_PATHS])
+    return _follow_entries(index, timeline, fields[FIRST], True)
 
 
 @njit(cache=True, nogil=True)
 def raise_vectors(index, timeline):
-    """Raise the cells of the table to the values of vectors; codes as `apply_chunk`. RAISED counts the finished vectors."""
+    """Raise the cells of the table to the values of vectors. Return a code of `apply_chunk`. RAISED_COUNT counts the
+    finished vectors."""
     table, fields, now = index.table, timeline.fields, index.state[NOW]
     states, cells = index.program.sizes[STATES], _width(timeline) * LANES
-    while fields[RAISED] < fields[VECTORS]:
-        node = timeline.vector_node[fields[RAISED]]
+    while fields[RAISED_COUNT] < fields[VECTORS]:
+        node = timeline.vector_node[fields[RAISED_COUNT]]
         if node != NO_NODE:
             vertex, state = node // states, node % states
             row, number, block = row_at(index, vertex, state), np.int64(-1), np.int64(-1)
             for column in range(fields[COLUMNS]):
-                value = np.int64(timeline.vectors[fields[RAISED] * cells + column])
+                value = np.int64(timeline.vectors[fields[RAISED_COUNT] * cells + column])
                 if value <= now:
                     continue
                 slot = timeline.column_slot[column]
@@ -462,46 +465,46 @@ def raise_vectors(index, timeline):
                 if code != DONE:
                     return code
                 row, number = row_at(index, vertex, state), np.int64(-1)
-        fields[RAISED] += 1
+        fields[RAISED_COUNT] += 1
     return np.int64(DONE)
 
 
 # --- deletes --------------------------------------------------------------------------------------------------
 
 @njit(cache=True, nogil=True)
-def _renew_cells(index, timeline, through):
+def _renew_cells(index, timeline, edge_vectors):
     """Set cells with the value of a path through a deleted edge to the value of the other paths. Return a code.
 
-    The first `through` vectors are those of the paths. The accepting pairs that are no longer answers are in `found_node`,
-    FOUND of them. After a code, the next call continues.
+    The first `edge_vectors` vectors are those of the paths. The accepting pairs that are no longer answers are added to
+    `found_node`, and counted in FOUND_PATHS. After a code, the next call continues.
 
     The values of the other paths are found by a scan back from each product node or, if there are many nodes, by following
     the paths of the roots from the beginning of the window on.
     """
     fields, states, width = timeline.fields, index.program.sizes[STATES], _width(timeline)
-    fields[VECTORS] = through
-    follows = through > _SCANS * width
+    fields[VECTORS] = edge_vectors
+    follows = edge_vectors > _SCANS * width
     if follows:
         code = _follow_roots(index, timeline)
         if code != DONE:
             return code
-    while fields[RAISED] < through:
-        node = timeline.vector_node[fields[RAISED]]
+    while fields[RAISED_COUNT] < edge_vectors:
+        node = timeline.vector_node[fields[RAISED_COUNT]]
         if node != NO_NODE:
-            if fields[FOUND] + fields[COLUMNS] > fields[FOUND_CAPACITY]:
+            if fields[FOUND_PATHS] + fields[COLUMNS] > fields[FOUND_CAPACITY]:
                 return np.int64(NEED_FOUND)
             if follows:
-                _renew_row(index, timeline, fields[RAISED], node)
+                _renew_row(index, timeline, fields[RAISED_COUNT], node)
             else:
                 scan_back(index, timeline, node // states, node % states, np.int64(0), index.settings[CEILING], True)
-                _renew_row_by_scan(index, timeline, fields[RAISED], node)
-        fields[RAISED] += 1
+                _renew_row_by_scan(index, timeline, fields[RAISED_COUNT], node)
+        fields[RAISED_COUNT] += 1
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def _follow_roots(index, timeline):
-    """Follow the roots of the columns from the beginning of the window on, as `_follow_all` with its codes."""
+    """Follow the roots of the columns from the beginning of the window on. Return a code of `_follow_entries`."""
     table, states, scan = index.table, index.program.sizes[STATES], begin_scan(timeline)
     for column in range(timeline.fields[COLUMNS]):
         vertex = np.int64(table.slot_vertex[timeline.column_slot[column]])
@@ -509,28 +512,28 @@ def _follow_roots(index, timeline):
         root.scan = scan
         root.width = column
         timeline.marks[vertex] = mark_of(scan)
-    return _follow_all(index, timeline, timeline.fields[FIRST], True)
+    return _follow_entries(index, timeline, timeline.fields[FIRST], True)
 
 
 @njit(cache=True, nogil=True)
 def _renew_row(index, timeline, vector, node):
     """Set the cells of a row that have the values of a vector to those of the vector that the node has now."""
-    now, ceiling, width, others = index.state[NOW], index.settings[CEILING], _width(timeline), np.int64(-1)
+    now, ceiling, width, other_vector = index.state[NOW], index.settings[CEILING], _width(timeline), np.int64(-1)
     if timeline.nodes[node].scan == timeline.fields[SCAN]:
-        others = timeline.nodes[node].width
+        other_vector = timeline.nodes[node].width
     for one in range(width):
-        mine = vector * width + one
-        lanes = live(timeline.vectors, mine, now)
-        if others >= 0:  # cells whose value other paths give too do not change
-            lanes &= ~reaching(timeline.vectors, mine, others * width + one, ceiling, now)
+        block = vector * width + one
+        lanes = live(timeline.vectors, block, now)
+        if other_vector >= 0:  # cells to which other paths give the same value do not change
+            lanes &= ~reaching(timeline.vectors, block, other_vector * width + one, ceiling, now)
         while lanes != ZERO:
             lane = trailing_zeros(lanes)
             lanes &= lanes - ONE
             value = np.int64(0)
-            if others >= 0:
-                value = np.int64(timeline.vectors[(others * width + one) * LANES + lane])
-            before = np.int64(timeline.vectors[mine * LANES + lane])
-            _renew_cell(index, timeline, node, timeline.column_slot[one * LANES + lane], before, value)
+            if other_vector >= 0:
+                value = np.int64(timeline.vectors[(other_vector * width + one) * LANES + lane])
+            old_value = np.int64(timeline.vectors[block * LANES + lane])
+            _renew_cell(index, timeline, node, timeline.column_slot[one * LANES + lane], old_value, value)
 
 
 @njit(cache=True, nogil=True)
@@ -538,20 +541,20 @@ def _renew_row_by_scan(index, timeline, vector, node):
     """Set the cells of a row that have the values of a vector to the widths of the last scan."""
     now, states, cells = index.state[NOW], index.program.sizes[STATES], _width(timeline) * LANES
     for column in range(timeline.fields[COLUMNS]):
-        before, slot = np.int64(timeline.vectors[vector * cells + column]), timeline.column_slot[column]
-        if before > now:
+        old_value, slot = np.int64(timeline.vectors[vector * cells + column]), timeline.column_slot[column]
+        if old_value > now:
             found = timeline.nodes[np.int64(index.table.slot_vertex[slot]) * states]
             value = found.width if found.scan == timeline.fields[SCAN] else np.int64(0)
-            _renew_cell(index, timeline, node, slot, before, value)
+            _renew_cell(index, timeline, node, slot, old_value, value)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _renew_cell(index, timeline, node, slot, before, value):
-    """Set the cell of a slot to a value if it has the value `before`, and note the pair if it is no longer an answer."""
+def _renew_cell(index, timeline, node, slot, old_value, value):
+    """Set the cell of a slot to a value if it has the value `old_value`, and note the pair if it is no longer an answer."""
     program, table, fields, states = index.program, index.table, timeline.fields, index.program.sizes[STATES]
     vertex, state, row = node // states, node % states, np.int64(table.row_of[node])
     cell = find(table, row, slot >> 6) * LANES + (slot & (LANES - 1))
-    if np.int64(table.values[cell]) != before or value >= before:
+    if np.int64(table.values[cell]) != old_value or value >= old_value:
         return
     table.values[cell] = value
     if value > index.state[NOW]:
@@ -559,8 +562,8 @@ def _renew_cell(index, timeline, node, slot, before, value):
     elif program.accepting[state] != 0 and table.is_target[vertex] != 0:
         root = np.int64(table.slot_vertex[slot])
         if not is_answer(index, root, vertex):
-            timeline.found_node[fields[FOUND]] = root << 32 | vertex
-            fields[FOUND] += 1
+            timeline.found_node[fields[FOUND_PATHS]] = root << 32 | vertex
+            fields[FOUND_PATHS] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -580,11 +583,11 @@ def is_answer(index, root, vertex):
 # --- tuples ---------------------------------------------------------------------------------------------------
 
 @njit(cache=True, nogil=True)
-def raise_late(index, timeline, place):
-    """Raise the cells of paths through an entry that is not the newest; codes and phases as `apply_chunk`."""
+def raise_late_edge(index, timeline, place):
+    """Raise the cells of paths through an entry that is not the newest, with the codes and phases of `apply_chunk`."""
     fields = index.state
     if fields[PHASE] == RAISING:
-        code = _find_paths_through(index, timeline, place, False)
+        code = _find_paths_of_entry(index, timeline, place, False)
         if code != DONE:
             return code
         fields[PHASE] = RAISING_FOUND
@@ -592,30 +595,30 @@ def raise_late(index, timeline, place):
 
 
 @njit(cache=True, nogil=True)
-def lose_edge(index, timeline, edge):
-    """Remove the entries of an edge of the graph, and report the pairs that are lost; codes and phases as `apply_chunk`."""
+def delete_edge(index, timeline, edge):
+    """Remove the entries of an edge of the graph, and report the lost pairs, with the codes and phases of `apply_chunk`."""
     fields, output = index.state, index.output
     while True:
         if fields[PHASE] == LOSING:
             place = newest_entry(timeline, edge, fields[BASE] + fields[NOW])
             if place < 0:
                 return np.int64(DONE)
-            code = _find_paths_through(index, timeline, place, True)
+            code = _find_paths_of_entry(index, timeline, place, True)
             if code != DONE:
                 return code
             remove(timeline, place)
-            timeline.fields[FOUND] = 0
-            timeline.fields[THROUGH] = timeline.fields[VECTORS]
+            timeline.fields[FOUND_PATHS] = 0
+            timeline.fields[EDGE_VECTORS] = timeline.fields[VECTORS]
             fields[PHASE] = RENEWING
         if fields[PHASE] == RENEWING:
-            if timeline.fields[THROUGH] > 0:
-                code = _renew_cells(index, timeline, timeline.fields[THROUGH])
+            if timeline.fields[EDGE_VECTORS] > 0:
+                code = _renew_cells(index, timeline, timeline.fields[EDGE_VECTORS])
                 if code != DONE:
                     return code
             fields[PHASE] = REPORTING
-        if fields[OUT] + timeline.fields[FOUND] > fields[OUT_CAPACITY]:
+        if fields[OUT] + timeline.fields[FOUND_PATHS] > fields[OUT_CAPACITY]:
             return np.int64(NEED_OUTPUT)
-        for one in range(timeline.fields[FOUND]):
+        for one in range(timeline.fields[FOUND_PATHS]):
             output.pairs[fields[OUT]] = timeline.found_node[one]
             fields[OUT] += 1
         fields[PHASE] = LOSING

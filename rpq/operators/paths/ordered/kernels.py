@@ -1,9 +1,9 @@
 """The kernels of ordered paths that Python calls, with views of an index, of its timeline and of a chunk.
 
 The newest edge is applied by a row operation for each transition (`_raise_edge`) or, if a gap or a span bounds the paths, by
-a scan back from it (`_raise_paths`). Late inserts and deletes are computed in `edge_paths.py`; if paths are bounded, by
-`raise_steps` and `renew_rows`, which first find the steps that can follow the edge. After a late insert, each of these steps
-raises the cells to which it leads; after a delete, the rows to which they lead are computed again from the timeline.
+a scan back from it (`_raise_paths`). `edge_paths.py` computes late inserts and deletes. If paths are bounded, `raise_steps`
+and `renew_rows` do so: they first find the steps that can follow the edge. After a late insert, each of these steps raises
+the cells to which it leads; after a delete, the rows to which they lead are computed again from the timeline.
 """
 
 import numpy as np
@@ -32,10 +32,10 @@ from rpq.operators.paths.index.layout import (
     SIZE,
     SLIDE,
     SLOTS,
-    STARTED,
     TIME,
-    TIMED,
+    TIMED_TUPLES,
     TUPLE,
+    TUPLE_START,
     WITNESS,
     WITNESSING,
 )
@@ -46,19 +46,19 @@ from rpq.operators.paths.ordered.edge_paths import (
     RAISING_FOUND,
     RENEWING,
     REPORTING,
+    delete_edge,
     is_answer,
-    lose_edge,
-    raise_late,
+    raise_late_edge,
 )
 from rpq.operators.paths.ordered.scans import arrive, scan_back, scan_forward, width_of_root
 from rpq.operators.paths.ordered.timeline import (
     CAPACITY,
     COUNT,
     FIRST,
-    FOUND,
     FOUND_CAPACITY,
+    FOUND_PATHS,
     GAP,
-    GREW,
+    HAS_GROWN,
     HITS,
     IS_OPEN,
     MOMENT,
@@ -68,7 +68,7 @@ from rpq.operators.paths.ordered.timeline import (
     NEED_STEPS,
     NEED_TIMELINE,
     NEED_WITNESS,
-    RAISED,
+    RAISED_COUNT,
     SCAN,
     SPAN,
     STEP_CAPACITY,
@@ -79,7 +79,7 @@ from rpq.operators.paths.ordered.timeline import (
     enter,
     entries_up_to,
     mark_of,
-    skip_left,
+    skip_expired_entries,
 )
 from rpq.operators.paths.program import STATES
 from rpq.stream.edges.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, leaving_slide
@@ -115,7 +115,7 @@ def _raise_edge(index, timeline, u, v, transition_class, slide, copies):
 
 
 @njit(cache=True, nogil=True)
-def _raise_found(index, timeline, vertex, state):
+def _raise_hits(index, timeline, vertex, state):
     """Raise the cells of the roots that the last scan found in row (vertex, state)."""
     for i in range(timeline.fields[HITS]):
         root = timeline.hits[i]
@@ -136,7 +136,7 @@ def _raise_paths(index, timeline, u, v, transition_class, time, slide):
             return code
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
         scan_back(index, timeline, u, np.int64(program.step_source[step]), time, slide, False)
-        code = _raise_found(index, timeline, v, np.int64(program.step_target[step]))
+        code = _raise_hits(index, timeline, v, np.int64(program.step_target[step]))
         if code != DONE:
             return code
     return np.int64(DONE)
@@ -168,21 +168,23 @@ def _raise_entry(index, timeline, place, copies):
 
 @njit(cache=True, nogil=True)
 def raise_entries(index, timeline):
-    """Raise the cells to which entries from RAISED on lead if paths are bounded. After a code, the next call continues."""
+    """Raise the cells to which entries lead, from number RAISED_COUNT on, if paths are bounded. Return a code, after which
+    the next call continues."""
     fields = timeline.fields
-    while fields[RAISED] < fields[COUNT]:
-        code = _raise_entry(index, timeline, fields[RAISED], False)
+    while fields[RAISED_COUNT] < fields[COUNT]:
+        code = _raise_entry(index, timeline, fields[RAISED_COUNT], False)
         if code != DONE:
             return code
-        fields[RAISED] += 1
+        fields[RAISED_COUNT] += 1
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
-def raise_newest(index, timeline, copies):
+def raise_newest_entry(index, timeline, copies):
     """Raise the cells to which the last entry leads and, if edges of one moment may follow each other, their successors.
 
-    After a code, the call can be repeated: GREW, which the caller has cleared before, records whether a cell grew.
+    After a code, the call can be repeated: HAS_GROWN, which the caller clears before the first call, records whether a cell
+    grew.
     """
     fields = timeline.fields
     newest = fields[COUNT] - 1
@@ -198,12 +200,12 @@ def raise_newest(index, timeline, copies):
         return np.int64(DONE)
     label, loop = timeline.label[newest], timeline.source[newest] == timeline.target[newest]
     follows_itself = loop or (index.program.forward[label] >= 0 and index.program.inverse[label] >= 0)  # there and back
-    while (first < newest or follows_itself) and fields[GREW] != 0:
-        fields[GREW] = 0
+    while (first < newest or follows_itself) and fields[HAS_GROWN] != 0:
+        fields[HAS_GROWN] = 0
         for place in range(first, newest + 1):
             code = _raise_entry(index, timeline, place, False)
             if code != DONE:
-                fields[GREW] = 1
+                fields[HAS_GROWN] = 1
                 return code
     return np.int64(DONE)
 
@@ -227,7 +229,7 @@ def _begin_insert(index, timeline, chunk, i, moment):
         notes[MOMENT] = moment
         notes[IS_OPEN] = 1
     enter(timeline, moment, slide, u, v, np.int64(chunk.label[i]), edge)
-    notes[GREW] = 0
+    notes[HAS_GROWN] = 0
     if is_late:
         close_moment(index, timeline)
     fields[PHASE] = RAISING if is_late else INSERTING
@@ -236,7 +238,7 @@ def _begin_insert(index, timeline, chunk, i, moment):
 
 @njit(cache=True, nogil=True)
 def _needs_copies(timeline, times, i, count, is_read_back):
-    """Return whether edges of the moment, or another transition of this edge, may read the rows that it changes."""
+    """Return whether edges of the moment, or another transition of this edge, may read the rows that this edge changes."""
     if timeline.fields[STRICT] == 0 or _is_bounded(timeline):
         return False
     return is_read_back or i + 1 >= count or times.timestamp[i + 1] <= times.timestamp[i]
@@ -244,9 +246,9 @@ def _needs_copies(timeline, times, i, count, is_read_back):
 
 @njit(cache=True, nogil=True)
 def apply_chunk(index, timeline, chunk, times, count):
-    """Apply the tuples of a chunk from TUPLE on; return DONE, or what Python must do before the next call.
+    """Apply the tuples of a chunk from TUPLE on. Return DONE, or a code for what Python must do before the next call.
 
-    Their order in time is that of the timestamps of the chunk `times`.
+    The tuples have the order in time of the timestamps of the chunk `times`.
     """
     fields, program, notes = index.state, index.program, timeline.fields
     while fields[TUPLE] < count:
@@ -259,7 +261,7 @@ def apply_chunk(index, timeline, chunk, times, count):
             if relevant:
                 if fields[EVENTS] >= fields[EVENT_CAPACITY]:
                     return np.int64(NEED_OUTPUT)
-                fields[STARTED] = cycles()
+                fields[TUPLE_START] = cycles()
             code = _move_clock(index, timeline, chunk.timestamp[i], 2 * i)
             if code != DONE:
                 return code
@@ -284,7 +286,7 @@ def apply_chunk(index, timeline, chunk, times, count):
         if phase == RAISING or phase == RAISING_FOUND:
             if _is_bounded(timeline):
                 return np.int64(NEED_LATE)
-            code = raise_late(index, timeline, entries_up_to(timeline, times.timestamp[i]) - 1)
+            code = raise_late_edge(index, timeline, entries_up_to(timeline, times.timestamp[i]) - 1)
             if code != DONE:
                 return code
             if index.settings[WITNESS] != 0:
@@ -292,13 +294,13 @@ def apply_chunk(index, timeline, chunk, times, count):
         if phase == LOSING or phase == RENEWING or phase == REPORTING:
             if _is_bounded(timeline):
                 return np.int64(NEED_DELETE)
-            code = lose_edge(index, timeline, np.int64(chunk.edge[i]))
+            code = delete_edge(index, timeline, np.int64(chunk.edge[i]))
             if code != DONE:
                 return code
         if fields[PHASE] == INSERTING:
             is_read_back = chunk.source[i] == chunk.target[i] or (forward >= 0 and inverse >= 0)
             copies = _needs_copies(timeline, times, i, count, is_read_back)
-            code = raise_newest(index, timeline, copies)
+            code = raise_newest_entry(index, timeline, copies)
             if code != DONE:
                 return code
             if not copies and not _is_bounded(timeline):
@@ -318,10 +320,10 @@ def finish_tuple(index, chunk, i):
     if fields[PHASE] != IDLE:
         end_event(index, fields[TIME], -1 if chunk.delete[i] else 1, 2 * i + 1)
         fields[PHASE] = IDLE
-    spent = cycles() - fields[STARTED]
-    count_ticks(index.latency, spent)
-    if i < fields[TIMED]:
-        index.spent[i] += spent
+    ticks = cycles() - fields[TUPLE_START]
+    count_ticks(index.latency, ticks)
+    if i < fields[TIMED_TUPLES]:
+        index.ticks[i] += ticks
     fields[TUPLE] += 1
 
 
@@ -333,7 +335,7 @@ def _move_clock(index, timeline, time, order):
         close_moment(index, timeline)
     code = move_clock(index, time, order)
     if code == DONE and crosses:
-        skip_left(timeline, fields[BASE] + fields[NOW])
+        skip_expired_entries(timeline, fields[BASE] + fields[NOW])
         if is_sweep_due(index, fields[BASE] + fields[NOW]):
             sweep(index, timeline)
     return code
@@ -356,7 +358,7 @@ def sweep(index, timeline):
             timeline.marks[timeline.source[place]] = mark
         if inverse >= 0 and program.start_target[inverse] >= 0:
             timeline.marks[timeline.target[place]] = mark
-    for slot in range(fields[SLOTS] - 1, -1, -1):  # from the back, so that low slots are given out first
+    for slot in range(fields[SLOTS] - 1, -1, -1):  # from the end, so that low slots are assigned first
         vertex = np.int64(table.slot_vertex[slot])
         if vertex >= 0 and timeline.marks[vertex] != mark:
             free_slot(index, slot)
@@ -365,13 +367,13 @@ def sweep(index, timeline):
 
 @njit(cache=True, nogil=True)
 def advance(index, timeline, time):
-    """Move the stream time; codes as `apply_chunk`."""
+    """Advance the stream time. Return a code of `apply_chunk`."""
     return _move_clock(index, timeline, time, 0)
 
 
 @njit(cache=True, nogil=True)
 def load_entries(index, timeline, entries, count):
-    """Enter earlier edges of the window, the oldest first; codes as `apply_chunk`. TUPLE counts the finished edges."""
+    """Enter earlier edges of the window, the oldest first. Return a code of `apply_chunk`. TUPLE counts finished edges."""
     fields, graph, notes = index.state, index.graph, timeline.fields
     while fields[TUPLE] < count:
         i = fields[TUPLE]
@@ -387,10 +389,10 @@ def load_entries(index, timeline, entries, count):
                 notes[MOMENT] = entries.time[i]
                 notes[IS_OPEN] = 1
             enter(timeline, entries.time[i], entries.slide[i], u, v, label, edge)
-            notes[GREW] = 0
+            notes[HAS_GROWN] = 0
             fields[PHASE] = INSERTING
         copies = notes[STRICT] != 0 and not _is_bounded(timeline)
-        code = raise_newest(index, timeline, copies)
+        code = raise_newest_entry(index, timeline, copies)
         if code != DONE:
             return code
         fields[PHASE] = IDLE
@@ -417,8 +419,8 @@ def _arrive_with(index, timeline, u, v, transition_class, time):
 
 
 @njit(cache=True, nogil=True)
-def find_steps_after(index, timeline, place):
-    """Note the steps that may follow an entry, as `scan_forward` does, with its codes."""
+def find_later_steps(index, timeline, place):
+    """Note the steps that may follow an entry. Return a code of `scan_forward`, which notes them."""
     program = index.program
     u, v = np.int64(timeline.source[place]), np.int64(timeline.target[place])
     label, time = timeline.label[place], timeline.time[place]
@@ -427,7 +429,7 @@ def find_steps_after(index, timeline, place):
         _arrive_with(index, timeline, u, v, np.int64(program.forward[label]), time)
     if program.inverse[label] >= 0:
         _arrive_with(index, timeline, v, u, np.int64(program.inverse[label]), time)
-    timeline.fields[RAISED] = -1
+    timeline.fields[RAISED_COUNT] = -1
     return scan_forward(index, timeline, time)
 
 
@@ -452,12 +454,12 @@ def _target_of_step(index, timeline, step):
 
 @njit(cache=True, nogil=True)
 def raise_steps(index, timeline, place):
-    """Raise the cells of paths that end with an entry or with a step noted after it; codes as `apply_chunk`.
+    """Raise the cells of paths that end with an entry or with a step noted after it. Return a code of `apply_chunk`.
 
-    RAISED is the number of finished steps, -1 at first; after a code, the next call continues there.
+    RAISED_COUNT is the number of finished steps, -1 at first. After a code, the next call continues with the next step.
     """
     fields, states = timeline.fields, index.program.sizes[STATES]
-    if fields[RAISED] < 0:
+    if fields[RAISED_COUNT] < 0:
         program = index.program
         slide = _value_of(index, timeline.slide[place] - index.state[BASE])
         u, v, label = np.int64(timeline.source[place]), np.int64(timeline.target[place]), timeline.label[place]
@@ -468,29 +470,29 @@ def raise_steps(index, timeline, place):
             code = _raise_paths(index, timeline, v, u, np.int64(program.inverse[label]), timeline.time[place], slide)
         if code != DONE:
             return code
-        fields[RAISED] = 0
-    while fields[RAISED] < fields[STEP_COUNT]:
-        step = timeline.steps[fields[RAISED]]
-        after = (step >> 1) // states
-        slide = _value_of(index, timeline.slide[after] - index.state[BASE])
+        fields[RAISED_COUNT] = 0
+    while fields[RAISED_COUNT] < fields[STEP_COUNT]:
+        step = timeline.steps[fields[RAISED_COUNT]]
+        entry = (step >> 1) // states
+        slide = _value_of(index, timeline.slide[entry] - index.state[BASE])
         u, v, state = _target_of_step(index, timeline, step)
-        scan_back(index, timeline, u, (step >> 1) % states, timeline.time[after], slide, False)
-        code = _raise_found(index, timeline, v, state)
+        scan_back(index, timeline, u, (step >> 1) % states, timeline.time[entry], slide, False)
+        code = _raise_hits(index, timeline, v, state)
         if code != DONE:
             return code
-        fields[RAISED] += 1
+        fields[RAISED_COUNT] += 1
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
-def find_nodes_after(index, timeline, place):
+def find_later_nodes(index, timeline, place):
     """Note in `steps` the product nodes to which paths through an entry may lead (vertex * states + state), some twice.
 
-    After a returned code, the call must be repeated.
+    Return a code. Unless it is DONE, the call must be repeated.
     """
     program, fields = index.program, timeline.fields
     states = program.sizes[STATES]
-    code = find_steps_after(index, timeline, place)
+    code = find_later_steps(index, timeline, place)
     if code != DONE:
         return code
     if fields[STEP_COUNT] + 2 * states > fields[STEP_CAPACITY]:
@@ -515,7 +517,7 @@ def find_nodes_after(index, timeline, place):
 
 @njit(cache=True, nogil=True)
 def _note_best(index, timeline, first):
-    """Note the best value of each root that the last scan found; `first` is the number of the first of these scans."""
+    """Note the best value of each root that the last scan found. `first` is the number of the scan before these scans."""
     for i in range(timeline.fields[HITS]):
         root = timeline.hits[i]
         _note_value(timeline, root, width_of_root(index, timeline, root), first)
@@ -532,7 +534,8 @@ def _note_value(timeline, root, value, first):
 
 @njit(cache=True, nogil=True)
 def _values_at(index, timeline, vertex, state):
-    """Find the value of every root in a row from the timeline: in `best`, where `best_scan` is the returned number."""
+    """Find the value of every root in a row from the timeline. Return a number: a root with this number in `best_scan` has
+    its value in `best`."""
     program, fields = index.program, timeline.fields
     first = fields[SCAN]
     if fields[SPAN] == UNLIMITED:
@@ -563,24 +566,24 @@ def _values_at(index, timeline, vertex, state):
 
 @njit(cache=True, nogil=True)
 def renew_rows(index, timeline):
-    """Compute the cells of the rows of the nodes in `steps` again after a delete; return a code.
+    """Recompute the cells in the rows of the nodes in `steps` after a delete. Return a code.
 
-    The accepting pairs that died are added to `found_node`, FOUND of them. RAISED is the number of finished rows, where the
-    next call continues.
+    The accepting pairs whose cells died are added to `found_node`, and counted in FOUND_PATHS. RAISED_COUNT is the number of
+    finished rows; the next call continues with the next row.
     """
     table, fields = index.table, timeline.fields
-    while fields[RAISED] < fields[STEP_COUNT]:
-        row = np.int64(table.row_of[timeline.steps[fields[RAISED]]])
+    while fields[RAISED_COUNT] < fields[STEP_COUNT]:
+        row = np.int64(table.row_of[timeline.steps[fields[RAISED_COUNT]]])
         if row >= 0:
             cells = np.int64(0)
             for i in range(block_count(table, row)):
                 _, block = nth_block(table, row, i)
                 cells += population(live(table.values, block, index.state[NOW]))
-            if fields[FOUND] + cells > fields[FOUND_CAPACITY]:
+            if fields[FOUND_PATHS] + cells > fields[FOUND_CAPACITY]:
                 return np.int64(NEED_FOUND)
             if cells > 0:
-                _renew_row(index, timeline, row, timeline.steps[fields[RAISED]])
-        fields[RAISED] += 1
+                _renew_row(index, timeline, row, timeline.steps[fields[RAISED_COUNT]])
+        fields[RAISED_COUNT] += 1
     return np.int64(DONE)
 
 
@@ -603,17 +606,17 @@ def _renew_row(index, timeline, row, node):
             if value > now:
                 table.low[row] = min(table.low[row], value)
             elif accepts:
-                timeline.found_node[fields[FOUND]] = root << 32 | vertex
-                fields[FOUND] += 1
+                timeline.found_node[fields[FOUND_PATHS]] = root << 32 | vertex
+                fields[FOUND_PATHS] += 1
 
 
 @njit(cache=True, nogil=True)
-def keep_lost(index, pairs, count):
+def retain_lost_pairs(index, pairs, count):
     """Filter pairs in place: retain those that are no longer answers and may be reported. Return their number."""
-    kept = np.int64(0)
+    size = np.int64(0)
     for i in range(count):
         root, vertex = pairs[i] >> 32, pairs[i] & 0xFFFFFFFF
         if index.table.is_target[vertex] and not is_answer(index, root, vertex):
-            pairs[kept] = pairs[i]
-            kept += 1
-    return kept
+            pairs[size] = pairs[i]
+            size += 1
+    return size

@@ -1,4 +1,4 @@
-"""The index of an ordered path query, or of one partition of its roots: calls the kernels and gives them memory.
+"""The index of an ordered path query, or of one partition of its roots. It calls the kernels and gives them memory.
 
 It shares the table, its rows, slides and answers with the Δ index, but fills the table in another way, which `timeline.py`
 explains. Edges are in the timeline, not in adjacency lists.
@@ -25,7 +25,7 @@ from rpq.operators.paths.ordered.timeline import (
     COPIES,
     COUNT,
     FIRST,
-    FOUND,
+    FOUND_PATHS,
     GAP,
     IN_ORDER,
     MOMENT,
@@ -37,7 +37,7 @@ from rpq.operators.paths.ordered.timeline import (
     NEED_TIMELINE,
     NEED_VECTORS,
     NEED_WITNESS,
-    RAISED,
+    RAISED_COUNT,
     SPAN,
     STEP_COUNT,
     STRICT,
@@ -66,7 +66,7 @@ _TREES = 512
 
 
 class OrderedIndex(DeltaIndex):
-    """An index of the paths whose edges follow one another in time, strictly or not, within a gap and a span if given."""
+    """An index of the paths whose edges follow one another in time, strictly or not, optionally within a gap and a span."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class OrderedIndex(DeltaIndex):
     ) -> None:
         self._timeline = new_timeline(strict=strict, gap=gap, span=span, capacity=capacity)
         self._timeline_view: Any = None
-        self._times_view: Any = None  # the chunk whose timestamps order the tuples, if not the one that is applied
+        self._times_view: Any = None  # the chunk whose timestamps order the tuples, if it is not the one that is applied
         self._order_times = np.zeros(0, np.int64)
         self._states = int(program.sizes[STATES])
         super().__init__(program, window, capacity=capacity, **options)
@@ -121,19 +121,20 @@ class OrderedIndex(DeltaIndex):
     def edge_times(self) -> EdgeTimes:
         """Return the edges in the window. O(edges)."""
         line, count = self._timeline, int(self._timeline.fields[COUNT])
-        held = np.flatnonzero(line.slide[:count] > self.state[layout.BASE] + self.state[layout.NOW])
+        live = np.flatnonzero(line.slide[:count] > self.state[layout.BASE] + self.state[layout.NOW])
         columns = line.time, line.slide, line.source, line.target, line.label, line.edge
-        return EdgeTimes(*(column[held] for column in columns))
+        return EdgeTimes(*(column[live] for column in columns))
 
     # --- changes ---------------------------------------------------------------------------------------------
 
     def make_room(self, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> None:
-        """Make room for vertex and edge ids up to these numbers; the flags are the engine's own arrays."""
+        """Make room for vertex and edge ids up to these numbers. The flags are the engine's own arrays."""
         super().make_room(vertices, edges, is_root, is_target)
         self._set_timeline(with_vertices(self._timeline, vertices, self._states))
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
-        """Apply the tuples of a chunk (and of its view), whose edges are in `edges`; `delta` has the answer changes."""
+        """Apply the tuples of a chunk. `tuples` is its view, and `edges` contains its edges. `delta` returns the changes of
+        answers."""
         self._begin_output()
         self._index.state[layout.TUPLE] = 0
         times = self._times_view
@@ -147,7 +148,7 @@ class OrderedIndex(DeltaIndex):
             i = int(self.state[layout.TUPLE])
             if code in (NEED_LATE, NEED_DELETE, NEED_WITNESS):
                 if code == NEED_LATE:
-                    self._raise_late(self._entry_place(i))
+                    self._raise_late_entry(self._entry_place(i))
                 elif code == NEED_DELETE:
                     self._delete(int(chunk.edge[i]))
                 if self.index.settings[layout.WITNESS] and code != NEED_DELETE:
@@ -156,7 +157,7 @@ class OrderedIndex(DeltaIndex):
             else:
                 self.provide(code)
             if compiling_seconds() > compiled:
-                self.state[layout.STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
+                self.state[layout.TUPLE_START] += int((compiling_seconds() - compiled) * ticks_per_second())
 
     def _entry_place(self, i: int) -> int:
         """Return the place of the entry of a tuple, which is the last entry of its time."""
@@ -169,9 +170,9 @@ class OrderedIndex(DeltaIndex):
         while (code := int(kernel(self.view, self._lines, *arguments))) != layout.DONE:
             self.provide(code)
 
-    def _raise_late(self, place: int) -> None:
+    def _raise_late_entry(self, place: int) -> None:
         """Raise the cells of bounded paths through an entry that is not the newest."""
-        self._run_kernel(kernels.find_steps_after, place)
+        self._run_kernel(kernels.find_later_steps, place)
         self._order_steps()
         self._run_kernel(kernels.raise_steps, place)
 
@@ -183,22 +184,22 @@ class OrderedIndex(DeltaIndex):
         line.fields[STEP_COUNT] = len(steps)
 
     def _delete(self, edge: int) -> None:
-        """Remove the entries of an edge of the graph where paths are bounded, and report the pairs that are lost.
+        """Remove the entries of an edge of the graph if paths are bounded, and report the lost pairs.
 
-        All rows to which paths through the entry may lead are computed again.
+        All rows to which paths through an entry may lead are recomputed.
         """
         lost = [np.zeros(0, np.int64)]
         while (place := int(newest_entry(self._lines, edge, self.current_slide))) >= 0:
-            self._run_kernel(kernels.find_nodes_after, place)
+            self._run_kernel(kernels.find_later_nodes, place)
             self._order_steps()
             remove(self._lines, place)
-            self._timeline.fields[[FOUND, RAISED]] = 0
+            self._timeline.fields[[FOUND_PATHS, RAISED_COUNT]] = 0
             self._run_kernel(kernels.renew_rows)
-            lost.append(self._timeline.found_node[: self._timeline.fields[FOUND]].copy())
+            lost.append(self._timeline.found_node[: self._timeline.fields[FOUND_PATHS]].copy())
         self._report_lost(np.unique(np.concatenate(lost)))
 
     def _report_lost(self, pairs: np.ndarray) -> None:
-        pairs = pairs[: kernels.keep_lost(self.view, pairs, len(pairs))]
+        pairs = pairs[: kernels.retain_lost_pairs(self.view, pairs, len(pairs))]
         while self.state[layout.OUT] + len(pairs) > len(self.index.output.pairs):
             self.provide(layout.NEED_OUTPUT)
         out = int(self.state[layout.OUT])
@@ -206,20 +207,21 @@ class OrderedIndex(DeltaIndex):
         self.state[layout.OUT] += len(pairs)
 
     def advance(self, time: int) -> PathDelta:
-        """Move the stream time without a tuple."""
+        """Advance the stream time without a tuple."""
         self._begin_output()
         while (code := int(kernels.advance(self.view, self._lines, time))) != layout.DONE:
             self.provide(code)
         return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
-        """Enter edges, parallel ones too, with the absolute slides at which they leave; new answers form one event, now."""
-        (mine,) = slides
+        """Enter edges, including parallel edges, with the absolute slides at which they leave. Return the new answers as one
+        event at the current time."""
+        (expiry,) = slides
         program = self.index.program
         is_read = (program.forward[chunk.label] >= 0) | (program.inverse[chunk.label] >= 0)
-        inside = np.flatnonzero(is_read & (mine > self.current_slide))
-        columns = chunk.timestamp, mine, chunk.source, chunk.target, chunk.label, chunk.edge
-        return self._load_times(EdgeTimes(*(column[inside] for column in columns)), quiet=quiet)
+        live = np.flatnonzero(is_read & (expiry > self.current_slide))
+        columns = chunk.timestamp, expiry, chunk.source, chunk.target, chunk.label, chunk.edge
+        return self._load_times(EdgeTimes(*(column[live] for column in columns)), quiet=quiet)
 
     def _load_times(self, edges: EdgeTimes, *, quiet: bool) -> PathDelta:
         self._begin_output()
@@ -236,10 +238,10 @@ class OrderedIndex(DeltaIndex):
         return self.delta()
 
     def grow(self, roots: np.ndarray) -> PathDelta:
-        """Make vertices roots. Their answers are one event, at the present time.
+        """Make vertices roots. Return their answers as one event at the current time.
 
-        If the guard refuses, they do not become roots. O(edges of the window) for each `_TREES` roots, or if paths are
-        bounded for each edge.
+        If the guard refuses the memory, they do not become roots. O(edges of the window) for each `_TREES` roots, or, if
+        paths are bounded, for each edge.
         """
         is_root = self.index.table.is_root
         self._begin_output()
@@ -247,14 +249,14 @@ class OrderedIndex(DeltaIndex):
         kernels.end_moment(self.view, self._lines)
         try:
             if self._is_bounded:
-                others = is_root.copy()
+                old_roots = is_root.copy()
                 is_root[:] = 0
                 is_root[roots] = 1
-                self._timeline.fields[RAISED] = self._timeline.fields[FIRST]
+                self._timeline.fields[RAISED_COUNT] = self._timeline.fields[FIRST]
                 try:
                     self._run_kernel(kernels.raise_entries)
                 finally:
-                    np.maximum(is_root, others, out=is_root)
+                    np.maximum(is_root, old_roots, out=is_root)
             else:
                 is_root[roots] = 1
                 for begin in range(0, len(roots), _TREES):
@@ -272,7 +274,7 @@ class OrderedIndex(DeltaIndex):
         return bool((self._timeline.fields[[GAP, SPAN]] != UNLIMITED).any())
 
     def drop(self, roots: np.ndarray) -> None:
-        """Drop roots with their trees, without rows. O(size of the index)."""
+        """Drop roots and their trees without reporting rows. O(size of the index)."""
         kernels.end_moment(self.view, self._lines)
         super().drop(roots)
 
@@ -291,7 +293,7 @@ class OrderedIndex(DeltaIndex):
         return int(self.state[layout.BASE] + self.state[layout.NOW])
 
     def provide(self, code: int) -> None:
-        """Provide the memory that a kernel requested; the guard may refuse."""
+        """Provide the memory that a kernel requested. The guard may refuse it."""
         if code == NEED_TIMELINE:
             self.request_memory()
             self._set_timeline(with_more_entries(self._timeline, self.current_slide))
@@ -335,7 +337,7 @@ class OrderedIndex(DeltaIndex):
 
 
 class NumberedOrderedIndex(NumberedIndex, OrderedIndex):
-    """The same over a count window, or an unbounded one: edges are ordered by timestamps, and leave by numbers."""
+    """The index over a count window or an unbounded window: edges are ordered by timestamps, and leave by numbers."""
 
     def __init__(self, program: Program, window: CountWindow | UnboundedWindow, **options: Any) -> None:
         super().__init__(program, window, **options)
@@ -344,17 +346,17 @@ class NumberedOrderedIndex(NumberedIndex, OrderedIndex):
             self._set_timeline(with_departures(self._timeline, 2 * self._states))
 
     def live(self) -> tuple[int, int, int]:
-        """Return the numbers of live cells, answers and edges, parallel ones one by one. O(size of the index)."""
+        """Return the numbers of live cells, answers and edges, counting parallel edges one by one. O(size of the index)."""
         return OrderedIndex.live(self)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
-        """Apply the tuples of a chunk, whose edges are in `edges`; `delta` has the answer changes."""
+        """Apply the tuples of a chunk, whose edges are in `edges`. `delta` returns the changes of answers."""
         self._times_view, self._order_times = tuples, chunk.timestamp
         super().apply(chunk, tuples, edges, details)
 
 
 def ordered_index_over(window: AnyWindow, program: Program, order: TimeOrder, **options: Any) -> OrderedIndex:
-    """Return the index of an expression whose paths follow an order in time, over a window of any kind."""
+    """Return an index of an expression whose paths follow an order in time, over a window of any kind."""
     options |= {"strict": order.is_strict, "gap": order.max_gap, "span": order.max_span}
     if isinstance(window, Window):
         return OrderedIndex(program, window, **options)
@@ -365,11 +367,11 @@ def ordered_index_over(window: AnyWindow, program: Program, order: TimeOrder, **
 
 
 _Path = tuple[int, int, int]
-"""Of a path: the time of its first edge, that of its last one, and the slide up to which it lasts."""
+"""A path: the time of its first edge, the time of its last edge, and the slide up to which the path lasts."""
 
 
 def expected_cells(index: Index, timeline: Timeline) -> dict[tuple[int, int, int], int]:
-    """Return (vertex, state, root) -> value of all cells, from all paths forward, the oldest edges first."""
+    """Return the values of all cells by (vertex, state, root), computed from all paths, the oldest edges first."""
     program, state = index.program, index.state
     strict, gap, span = (int(timeline.fields[field]) for field in (STRICT, GAP, SPAN))
     base, now, ceiling = int(state[layout.BASE]), int(state[layout.NOW]), int(index.settings[layout.CEILING])
@@ -409,7 +411,7 @@ def expected_cells(index: Index, timeline: Timeline) -> dict[tuple[int, int, int
 
 
 def check_ordered(index: Index, timeline: Timeline) -> None:
-    """Assert that storage is consistent, and that every cell is the best of its paths."""
+    """Assert that storage is consistent, and that every cell has the value of its best path."""
     state, table = index.state, index.table
     assert state[layout.PHASE] == layout.IDLE, "a tuple is half done"
     copies = timeline.copies[: timeline.fields[COPIES]].tolist()

@@ -1,17 +1,17 @@
 """Scans over the timeline: backward from an edge for all roots, forward from an edge for all that follows from it.
 
-A *backward* scan visits the entries before an edge, the latest first, and notes for product nodes whether a path
-departs from them that leads to the edge. The latest first edge of a root, which is what its cell is for, is the first
-one that it meets: this is the latest departure of Wu et al. (Path problems in temporal graphs, PVLDB 7(9), 2014), for
-all sources in one pass. With a gap the earliest departure decides whether an edge may come before it, with none any
-later one does. A path lasts as long as the first of its edges to leave, its *width*: in windows of time its first
-edge, in others any. So in a count window, with a gap, the path that lasts longest from a product node may depart too late:
-there its departures are noted one by one, in a list of which only those are kept whose paths last longer than those of
-all earlier ones.
+A *backward* scan visits the entries before an edge, the latest first. It notes at which product nodes a path departs that
+leads to the edge. The cell of a root stands for the path whose first edge is the latest, and the scan finds this path first:
+this is the latest departure of Wu et al. (Path problems in temporal graphs, PVLDB 7(9), 2014), for all sources in one pass.
+With a gap, the earliest departure from a node decides whether an edge may precede it; without a gap, any later departure
+does. A path lasts as long as the edge of it that leaves first, which is its *width*: in windows of time that is its first
+edge, in others it may be any. So in a count window with a gap, the path from a product node that lasts longest may depart
+too late. There departures are noted one by one, in a list that retains only those whose paths last longer than the paths of
+all earlier departures.
 
-Under a strict order an edge must not depart at the time of its successor. Of every product node the last two
-departures are kept therefore, with other timestamps: `time`, `time_before`. Under the other order the entries of
-one timestamp are visited again until nothing changes.
+Under a strict order, an edge must not depart at the time of its successor. Therefore the last two departures from every
+product node are stored, with different timestamps: `time` and `previous_time`. Under the other order, the entries of one
+timestamp are visited again until nothing changes.
 """
 
 from typing import Any, NamedTuple
@@ -29,10 +29,10 @@ from rpq.operators.paths.ordered.timeline import (
     GAP,
     HITS,
     IN_ORDER,
-    LOWEST,
+    LOWEST_SLIDE,
     NEED_STEPS,
     SCAN,
-    SKIPPED,
+    SKIPPED_ENTRY,
     SPAN,
     STEP_CAPACITY,
     STEP_COUNT,
@@ -66,10 +66,10 @@ def _width_at(timeline, scan, node, time):
     if found.scan != scan.number:
         return np.int64(0)
     if scan.lists:
-        return found.width if node == scan.end else _width_in_list(timeline, scan, found.width_before, time)
+        return found.width if node == scan.end else _width_in_list(timeline, scan, found.previous_width, time)
     departure, width = found.time, found.width
     if scan.strict and departure == time:
-        departure, width = found.time_before, found.width_before
+        departure, width = found.previous_time, found.previous_width
     if scan.gap != UNLIMITED and width > 0 and node != scan.end and departure - time > scan.gap:
         return np.int64(0)
     return width
@@ -85,15 +85,15 @@ def _width_in_list(timeline, scan, last, time):
             break
         if not scan.strict or departure.time != time:
             width = max(width, departure.width)
-        last = departure.later
+        last = departure.previous
     return width
 
 
 @njit(cache=True, nogil=True)
 def _depart_from_list(timeline, node, time, width):
-    """Note that a path departs from a node at `time`, which is not above those noted before; return whether that is news."""
+    """Note that a path departs from a node at `time`, which is not above those noted before. Return whether that is new."""
     found, fields = timeline.nodes[node], timeline.fields
-    last = found.width_before
+    last = found.previous_width
     found.width = max(found.width, width)
     if last > 0 and timeline.departures[last].time == time:
         if width <= timeline.departures[last].width:
@@ -101,29 +101,29 @@ def _depart_from_list(timeline, node, time, width):
         timeline.departures[last].width = width
         return True
     if last > 0:  # a path that departs later matters only if it lasts longer
-        best, later = timeline.departures[last].width, timeline.departures[last].later
-        while later > 0 and timeline.departures[later].width <= best:
-            later = timeline.departures[later].later
-        timeline.departures[last].later = later
+        best, previous = timeline.departures[last].width, timeline.departures[last].previous
+        while previous > 0 and timeline.departures[previous].width <= best:
+            previous = timeline.departures[previous].previous
+        timeline.departures[last].previous = previous
     fields[DEPARTURES] += 1
     departure = timeline.departures[fields[DEPARTURES]]
     departure.time = time
     departure.width = width
-    departure.later = last
+    departure.previous = last
     found.time = time
-    found.width_before = fields[DEPARTURES]
+    found.previous_width = fields[DEPARTURES]
     return True
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _depart(timeline, scan, node, time, width, is_root):
-    """Note that a path departs from a node at `time`, which is not above those noted before; return whether that is news."""
+    """Note that a path departs from a node at `time`, which is not above those noted before. Return whether that is new."""
     found = timeline.nodes[node]
     if found.scan != scan.number:
         found.scan = scan.number
         found.time = time
         found.width = width
-        found.width_before = 0
+        found.previous_width = 0
         return is_root or not scan.lists or _depart_from_list(timeline, node, time, width)
     if scan.lists and not is_root:
         return _depart_from_list(timeline, node, time, width)
@@ -132,8 +132,8 @@ def _depart(timeline, scan, node, time, width, is_root):
     if width <= best and (is_root or scan.gap == UNLIMITED or departure == time):
         return False
     if departure != time:
-        found.time_before = departure
-        found.width_before = best
+        found.previous_time = departure
+        found.previous_width = best
         found.time = time
     found.width = max(width, best)
     return True
@@ -141,7 +141,7 @@ def _depart(timeline, scan, node, time, width, is_root):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _depart_along(index, timeline, scan, vertex, following, transition_class, time, slide):
-    """Note the paths that depart with an edge from a vertex to the following one; return whether any is new."""
+    """Note the paths that depart with an edge from a vertex to the following one. Return whether any is new."""
     program = index.program
     states = program.sizes[STATES]
     news = False
@@ -184,12 +184,11 @@ def _depart_at(index, timeline, scan, place):
 
 @njit(cache=True, nogil=True)
 def scan_back(index, timeline, vertex, state, time, width, is_end):
-    """Find the roots with a path to a product node after which an edge at `time` may come, and that lasts up to `width`.
+    """Find the roots with a path to a product node that an edge at `time` may follow, and that lasts up to `width`.
 
-    Their number is in HITS, they are in `hits`, and the slide up to which the path of each lasts, relative to the base, is
-    the width at its start state. With `is_end` the path ends at the node, whatever the time, and the span is ignored.
-    Entries with a slide below LOWEST are left out.
-    O(edges before), with a gap or a span O(edges within these).
+    The roots are in `hits`, and their number is in HITS. The slide up to which the path of a root lasts, relative to the
+    base, is the width at its start state. With `is_end`, the path ends at the node, whatever the time, and the span is
+    ignored. Entries with a slide below LOWEST_SLIDE are skipped. O(earlier edges), with a gap or a span O(edges within it).
     """
     fields = timeline.fields
     states = index.program.sizes[STATES]
@@ -201,15 +200,15 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
     found.scan = fields[SCAN]
     found.time = UNLIMITED if is_end else time
     found.width = width
-    found.width_before = 0
+    found.previous_width = 0
     lists = fields[DEPARTURES_OF_ENTRY] > 0
     fields[DEPARTURES] = 0
     if lists:
         _depart_from_list(timeline, node, found.time, width)
     last = time  # the earliest departure so far
     end = node if is_end else np.int64(-1)
-    strict, gap, skipped = fields[STRICT] != 0, fields[GAP], fields[SKIPPED]
-    now = max(index.state[NOW], fields[LOWEST] - 1)
+    strict, gap, skipped = fields[STRICT] != 0, fields[GAP], fields[SKIPPED_ENTRY]
+    now = max(index.state[NOW], fields[LOWEST_SLIDE] - 1)
     scan = _Scan(fields[SCAN], mark, strict, gap, lists, end, index.state[BASE], now)
     first = entries_leaving_by(timeline, index.state[BASE] + now) if fields[IN_ORDER] != 0 else fields[FIRST]
     if not is_end and fields[SPAN] != UNLIMITED and time > EARLIEST + fields[SPAN]:
@@ -222,7 +221,7 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
     while place >= first:
         is_reached = timeline.marks[timeline.target[place]] == mark or timeline.marks[timeline.source[place]] == mark
         if not is_reached and not has_gap:
-            place -= 1  # most entries lead to nothing that was reached
+            place -= 1  # most entries do not lead to a node that was reached
             continue
         departure = timeline.time[place]
         if has_gap and last - departure > gap:
@@ -249,44 +248,44 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def width_of_root(index, timeline, root):
-    """Return the slide up to which the path of a root lasts that the last scan found."""
+    """Return the slide up to which the path of a root that the last scan found lasts."""
     return timeline.nodes[root * index.program.sizes[STATES]].width
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _arrives(timeline, node, time):
-    """Return whether a path arrives at a node after which an edge at `time` may come."""
+    """Return whether a path arrives at a node that an edge at `time` may follow."""
     fields = timeline.fields
     found = timeline.nodes[node]
     if found.scan != fields[SCAN]:
         return False
-    arrival, is_there = found.time, True
+    arrival, is_found = found.time, True
     if fields[STRICT] != 0 and arrival == time:
-        arrival, is_there = found.time_before, found.width_before > 0
-    return is_there and (fields[GAP] == UNLIMITED or time - arrival <= fields[GAP])
+        arrival, is_found = found.previous_time, found.previous_width > 0
+    return is_found and (fields[GAP] == UNLIMITED or time - arrival <= fields[GAP])
 
 
 @njit(cache=True, nogil=True)
 def arrive(timeline, node, time):
-    """Note that a path arrives at a node at `time`, which is not below earlier arrivals; return whether that is new."""
+    """Note that a path arrives at a node at `time`, which is not below earlier arrivals. Return whether that is new."""
     fields = timeline.fields
     found = timeline.nodes[node]
     if found.scan != fields[SCAN]:
         found.scan = fields[SCAN]
         found.time = time
-        found.width_before = 0
+        found.previous_width = 0
         return True
     if found.time == time or fields[GAP] == UNLIMITED:
         return False
-    found.time_before = found.time
-    found.width_before = 1
+    found.previous_time = found.time
+    found.previous_width = 1
     found.time = time
     return True
 
 
 @njit(cache=True, nogil=True)
 def _follow(index, timeline, place, against):
-    """Note the transitions of an entry in one direction that can follow others; return 1 for new ones, -1 without room."""
+    """Note the transitions of an entry in one direction that can follow others. Return 1 if any is new, -1 without room."""
     program, fields = index.program, timeline.fields
     states = program.sizes[STATES]
     label = timeline.label[place]
@@ -315,8 +314,7 @@ def scan_forward(index, timeline, time):
     """Note in `steps` the steps that can follow the nodes noted with `arrive` in the present scan, and each other.
 
     A step is (entry * states + state before) * 2, + 1 if it leads against the edge; some may occur twice. The span is
-    ignored. After a returned code, for which there was no room, the call must be repeated.
-    O(edges since `time`).
+    ignored. Return DONE, or NEED_STEPS if there was no room; the call must then be repeated. O(edges since `time`).
     """
     fields = timeline.fields
     strict = fields[STRICT] != 0
@@ -328,10 +326,10 @@ def scan_forward(index, timeline, time):
         while not strict and end < fields[COUNT] and timeline.time[end] == arrival:
             end += 1
         news = True
-        before = fields[STEP_COUNT]
+        first_step = fields[STEP_COUNT]
         while news:
             news = False
-            fields[STEP_COUNT] = before
+            fields[STEP_COUNT] = first_step
             for one in range(place, end):
                 if timeline.slide[one] - index.state[BASE] <= index.state[NOW]:
                     continue

@@ -1,13 +1,13 @@
-"""The edges of the window in the order of time, and the other arrays of ordered paths beside the table.
+"""The edges of the window in the order of time, and the other arrays of ordered paths that are not in the table.
 
 With a strict order, and tuples in the order of time, the newest edge can only be the last edge of a path. It costs one row
-operation for each transition, `row(v, t) = max(row(v, t), min(row(u, s), slide(edge)))`, and nothing is pushed further.
-This is the forward pass of Wu et al. (Path problems in temporal graphs, PVLDB 7(9), 2014), for every root at once, which
-stores only the latest start. The table, its rows and slots are those of the Δ index
+operation for each transition, `row(v, t) = max(row(v, t), min(row(u, s), slide(edge)))`. Nothing is pushed further.
+This is the forward pass of Wu et al. (Path problems in temporal graphs, PVLDB 7(9), 2014), for every root at once; it stores
+only the latest start. The table, its rows and slots are those of the Δ index
 (`rpq/operators/paths/index/layout.py`).
 
-* **The timeline** has an entry for every edge of the window, parallel ones too, sorted by timestamp. Late tuples, deletes,
-  gaps and spans are handled by scans over it (`scans.py`).
+* **The timeline** has an entry for every edge of the window, including parallel edges, sorted by timestamp. Late tuples,
+  deletes, gaps and spans are handled by scans over it (`scans.py`).
 * **Moments**: under a strict order, the edges of one timestamp read the rows as they were before this timestamp. Therefore
   a block is copied before the first edge of the present moment changes it, and edges of the same moment read the copy.
   Copies are blocks of the table, found by a hash table, and are released when the moment ends. They are not made if no
@@ -35,36 +35,36 @@ NEED_VECTORS = 106
 NEED_STEPS = 107
 
 # Fields of `Timeline.fields`.
-FIRST = 0  # no entry before it is in the window
+FIRST = 0  # no entry before this one is in the window
 COUNT = 1
 CAPACITY = 2
 MOMENT = 3  # the largest timestamp of an edge so far
 IS_OPEN = 4  # 1: further edges of the moment can read copies
 COPIES = 5  # blocks that are copied
 COPY_CAPACITY = 6
-SERIAL = 7  # the number of the present moment: entries of the hash table with another one are free
-GREW = 8  # 1: a cell grew since the current tuple began
-SCAN = 9  # the number of the last scan: entries of its arrays with another one are empty
-HITS = 10  # roots that it found
+SERIAL = 7  # the number of the present moment: entries of the hash table with another number are free
+HAS_GROWN = 8  # 1: a cell grew since the current tuple began
+SCAN = 9  # the number of the last scan: entries of its arrays with another number are empty
+HITS = 10  # roots that this scan found
 STRICT = 11
 GAP = 12  # UNLIMITED if there is none
 SPAN = 13
-SKIPPED = 14  # an entry that scans back leave out, -1 if there is none
-LOWEST = 15  # scans back leave out entries with a relative slide below
+SKIPPED_ENTRY = 14  # an entry that scans back skip, -1 if there is none
+LOWEST_SLIDE = 15  # scans back skip entries with a lower relative slide
 IN_ORDER = 16  # 1: entries leave in the order of time
-FOUND = 17  # entries of `found_node`, `found_root` and `found_value`
+FOUND_PATHS = 17  # entries of `found_node`, `found_root` and `found_value`
 FOUND_CAPACITY = 18
 COLUMNS = 19  # roots of the vectors
 VECTORS = 20
 VECTOR_CAPACITY = 21
 VECTOR_BLOCKS = 22  # the capacity of `vectors`
-RAISED = 23  # vectors, or steps, whose cells are raised
-THROUGH = 24  # the first of the vectors, which are those of paths through a deleted edge
+RAISED_COUNT = 23  # vectors, steps, rows or entries that are finished
+EDGE_VECTORS = 24  # the number of the vectors, the first ones, that are those of paths through a deleted edge
 STEP_COUNT = 25
 STEP_CAPACITY = 26
 VERTEX_CAPACITY = 27  # of the arrays with an entry a vertex
-DEPARTURES = 28  # that the last scan back noted one by one; the first is none
-DEPARTURES_OF_ENTRY = 29  # the most that it may note for an entry; 0 if it notes none
+DEPARTURES = 28  # departures that the last scan back noted one by one; number 0 is none
+DEPARTURES_OF_ENTRY = 29  # the most departures that a scan may note for an entry; 0 if it notes none
 FIELDS = 30
 
 UNLIMITED = np.iinfo(np.int64).max
@@ -72,15 +72,15 @@ EARLIEST = np.iinfo(np.int64).min
 
 
 class Node(Record):
-    """The result of the last scan that reached a product node, or of the vectors of paths (`edge_paths.py`), there."""
+    """The result, at a product node, of the last scan that reached it, or of the vectors of paths (`edge_paths.py`)."""
 
     _fields_ = (
         ("scan", int64),  # the number of this scan
         ("time", int64),  # the last departure found (backward), or arrival (forward)
-        ("time_before", int64),  # the one found before, with another timestamp
+        ("previous_time", int64),  # the departure or arrival found before, with another timestamp
         ("width", int64),  # the largest slide up to which a path lasts that departs from `time` on; or the vector
-        # The same from `time_before` on, 0 if there is none; or the last one in `departures`; or the vector before, or -1.
-        ("width_before", int64),
+        # The width from `previous_time` on, or 0; or the last one in `departures`, or 0; or the previous vector, or -1.
+        ("previous_width", int64),
     )
 
 
@@ -90,7 +90,7 @@ class Departure(Record):
     _fields_ = (
         ("time", int64),
         ("width", int64),  # the largest slide up to which one of these paths lasts
-        ("later", int64),  # the departure noted before, which is later and whose paths last longer; 0 if there is none
+        ("previous", int64),  # the departure noted before, which is later and whose paths last longer; 0 if there is none
     )
 
 
@@ -112,14 +112,14 @@ class Timeline(NamedTuple):
     hits: np.ndarray  # int64 a vertex: the roots that a scan found
     best: np.ndarray  # int64 a vertex: the best value of several scans
     best_scan: np.ndarray  # int64 a vertex: 1 + the first of these scans
-    found_node: np.ndarray  # int64: a product node to which the edge leads (see `edge_paths.py`); then the pairs lost
+    found_node: np.ndarray  # int64: a product node to which the edge leads (see `edge_paths.py`); later, the lost pairs
     found_root: np.ndarray  # int64: a root with a path through the edge to it
     found_value: np.ndarray  # int64: the relative slide up to which this path lasts
     column_slot: np.ndarray  # int64 a vertex: the slot of the root of a column, in ascending order
     vector_node: np.ndarray  # int64 a vector: its product node, NO_NODE if it is a copy
-    vectors: np.ndarray  # cell type: the vectors one behind the other, each with a cell a column, in blocks of 64
+    vectors: np.ndarray  # cell type: the vectors, one after the other, each with a cell a column, in blocks of 64
     steps: np.ndarray  # int64: the steps that a scan forward found
-    departures: np.ndarray  # Departure: those that a scan back notes one by one
+    departures: np.ndarray  # Departure: the departures that a scan back notes one by one
     fields: np.ndarray  # int64[FIELDS]
 
 
@@ -128,7 +128,7 @@ _SCRATCH = {
     NEED_FOUND: ("found_node", "found_root", "found_value"),
     NEED_STEPS: ("steps",),
 }
-"""The arrays that are made longer together, by the code that requests it."""
+"""The arrays that are enlarged together, by the code that requests it."""
 
 
 def new_timeline(*, strict: bool, gap: int | None, span: int | None, capacity: int) -> Timeline:
@@ -139,7 +139,7 @@ def new_timeline(*, strict: bool, gap: int | None, span: int | None, capacity: i
     fields = np.zeros(FIELDS, np.int64)
     fields[MOMENT] = EARLIEST
     fields[SERIAL] = 1
-    fields[SKIPPED] = -1
+    fields[SKIPPED_ENTRY] = -1
     fields[STRICT] = strict
     fields[GAP] = UNLIMITED if gap is None else gap
     fields[SPAN] = UNLIMITED if span is None else span
@@ -192,40 +192,40 @@ def with_vertices(timeline: Timeline, vertices: int, states: int) -> Timeline:
 
 
 def with_more_entries(timeline: Timeline, current: int) -> Timeline:
-    """Return a timeline without the entries that have left by the slide `current`, and with room for more."""
+    """Return a timeline with room for more entries and without those that have left by the slide `current`."""
     count = int(timeline.fields[COUNT])
-    held = timeline.slide[:count] > current
-    left = int(held.sum())
+    is_live = timeline.slide[:count] > current
+    live_count = int(is_live.sum())
     room = len(timeline.time)
-    if 2 * left > room:
+    if 2 * live_count > room:
         room = max(2 * room, 16)
-    found = {}
+    columns = {}
     for name in ("time", "slide", "source", "target", "label", "edge"):
         array = getattr(timeline, name)
-        found[name] = np.zeros(room, array.dtype)
-        found[name][:left] = array[:count][held]
-    timeline.fields[FIRST], timeline.fields[COUNT] = 0, left
-    return with_departures(timeline._replace(**found), int(timeline.fields[DEPARTURES_OF_ENTRY]))
+        columns[name] = np.zeros(room, array.dtype)
+        columns[name][:live_count] = array[:count][is_live]
+    timeline.fields[FIRST], timeline.fields[COUNT] = 0, live_count
+    return with_departures(timeline._replace(**columns), int(timeline.fields[DEPARTURES_OF_ENTRY]))
 
 
 def with_departures(timeline: Timeline, of_entry: int) -> Timeline:
     """Return a timeline whose scans back may note up to `of_entry` departures for each entry, one by one."""
     timeline.fields[DEPARTURES_OF_ENTRY] = of_entry
-    room = (len(timeline.time) * of_entry + 2) if of_entry else 0  # one is none, and one is that of the edge at the end
+    room = (len(timeline.time) * of_entry + 2) if of_entry else 0  # number 0 is none, and one is that of the edge at the end
     return timeline if room == len(timeline.departures) else timeline._replace(departures=Departure.zeros(room))
 
 
 def with_more_copies(timeline: Timeline) -> Timeline:
     """Return a timeline with room for twice as many copies."""
     places = 2 * len(timeline.copy_key)
-    mine = timeline.copy_serial == timeline.fields[SERIAL]
+    is_current = timeline.copy_serial == timeline.fields[SERIAL]
     longer = timeline._replace(
         copies=_longer(timeline.copies, places // 2),
         copy_key=np.zeros(places, np.int64),
         copy_serial=np.zeros(places, np.int64),
         copy_block=np.zeros(places, np.int64),
     )
-    for key, block in zip(timeline.copy_key[mine].tolist(), timeline.copy_block[mine].tolist(), strict=True):
+    for key, block in zip(timeline.copy_key[is_current].tolist(), timeline.copy_block[is_current].tolist(), strict=True):
         place = place_of(key, places)
         while longer.copy_serial[place] == timeline.fields[SERIAL]:
             place = (place + 1) & (places - 1)
@@ -234,7 +234,7 @@ def with_more_copies(timeline: Timeline) -> Timeline:
 
 
 def with_more_scratch(timeline: Timeline, code: int) -> Timeline:
-    """Return a timeline with twice the room in the arrays that a late insert or a delete lacked when it returned `code`."""
+    """Return a timeline with twice the room in the arrays that were full when a late insert or a delete returned `code`."""
     if code == NEED_VECTORS:
         width = -(-int(timeline.fields[COLUMNS]) // LANES)
         count, blocks = len(timeline.vector_node), len(timeline.vectors) // LANES
@@ -272,13 +272,13 @@ def place_of(key, places):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def mark_of(scan):
-    """Return the mark of a scan, which the 254 before it did not have."""
+    """Return the mark of a scan. It differs from the marks of the 254 scans before it."""
     return np.uint8(scan % 255 + 1)
 
 
 @njit(cache=True, nogil=True)
 def begin_scan(timeline):
-    """Begin a scan that has reached no node yet; return its number. O(1), and once in 255 times O(vertices)."""
+    """Begin a scan that has reached no node yet. Return its number. O(1), and once in 255 times O(vertices)."""
     fields = timeline.fields
     fields[SCAN] += 1
     if fields[SCAN] % 255 == 0:
@@ -314,7 +314,7 @@ def entries_leaving_by(timeline, slide):
 
 @njit(cache=True, nogil=True)
 def enter(timeline, time, slide, source, target, label, edge):
-    """Enter an edge behind all entries that are not younger; return its place. There must be room. O(younger edges)."""
+    """Enter an edge after all entries that are not younger. Return its place. There must be room. O(younger edges)."""
     fields = timeline.fields
     place = fields[COUNT]
     first = fields[FIRST]
@@ -347,7 +347,7 @@ def newest_entry(timeline, edge, current):
 
 @njit(cache=True, nogil=True)
 def remove(timeline, place):
-    """Remove an entry. O(edges that are younger)."""
+    """Remove an entry. O(younger edges)."""
     last = timeline.fields[COUNT] - 1
     for one in range(place, last):
         timeline.time[one] = timeline.time[one + 1]
@@ -365,7 +365,7 @@ def remove(timeline, place):
 
 
 @njit(cache=True, nogil=True)
-def skip_left(timeline, current):
+def skip_expired_entries(timeline, current):
     """Move FIRST past the entries that have left by the slide `current`, up to the first one that has not."""
     fields = timeline.fields
     while fields[FIRST] < fields[COUNT] and timeline.slide[fields[FIRST]] <= current:

@@ -18,7 +18,7 @@ from rpq.operators.paths.program import ACCEPTING, STATES
 
 
 class EdgeTimes(NamedTuple):
-    """Edges with their timestamps, parallel ones too, the oldest first."""
+    """Edges with their timestamps, including parallel edges, the oldest first."""
 
     time: np.ndarray  # int64
     slide: np.ndarray  # int64: the absolute slide at which it leaves the window
@@ -56,7 +56,7 @@ def find_path(
 ) -> TimedSteps | None:
     """Return the steps of a path that lasts up to the relative slide `expiry`, or None if there is none.
 
-    It is a path whose first edge is the latest, and among these one that arrives as early as possible.
+    The first edge of the path is the latest possible one, and the path arrives as early as it can after this edge.
     O(edges · states) for each time, in the slide of the first edge, at which the source has an edge.
     """
     leaves = np.minimum(edges.slide - index.state[BASE], index.settings[CEILING])
@@ -76,7 +76,7 @@ def find_path(
     starts = sorted({*edges.time[is_start].tolist()}, reverse=True)
     for begin in starts:
         # The steps that arrive at each node, the latest last, as (time, edge, against, the step before or None).
-        arrived: dict[int, list[tuple[int, int, int, object]]] = {}
+        arrivals: dict[int, list[tuple[int, int, int, object]]] = {}
         low = int(np.searchsorted(edges.time, begin))
         while low < len(times) and (times[low] - begin <= span):
             high = low
@@ -93,12 +93,12 @@ def find_path(
                         if start >= 0 and u == source and now == begin and may_begin[i]:
                             offers.append((start, None))
                         for before, after in steps:
-                            known = arrived.get(u * states + before, [])
-                            fit = [one for one in known if (one[0] < now if strict else True) and now - one[0] <= gap]
+                            earlier = arrivals.get(u * states + before, [])
+                            fit = [one for one in earlier if (one[0] < now if strict else True) and now - one[0] <= gap]
                             if fit:
                                 offers.append((after, fit[-1]))
                         for state, previous in offers:
-                            here = arrived.setdefault(v * states + state, [])
+                            here = arrivals.setdefault(v * states + state, [])
                             if here and here[-1][0] == now:
                                 continue
                             here.append((now, i, against, previous))

@@ -7,7 +7,7 @@ rows, at the delete or the boundary that removes its last conflict. The state fi
 does not contain the paths: a restored engine searches them again, without a budget, and may find others. Near the budget, it
 may therefore set a root aside that the saved engine would not have set aside, or the reverse.
 
-The kernels set a root aside immediately (`Table.suspended`) and mark it as *overdrawn*. This module reports its rows,
+The kernels set a root aside immediately (`Table.suspended_roots`) and mark it as *overdrawn*. This module reports its rows,
 records the root, and clears the mark, all within the same tuple or boundary.
 """
 
@@ -45,9 +45,9 @@ class AsideRoots:
     def set_waiting_aside(self) -> None:
         """Set aside the waiting roots that meet a conflict, without rows."""
         table = self._index.index.table
-        meeting = {root: size for root, size in self.waiting.items() if holds_root(table, table.conflicted, root)}
+        meeting = {root: size for root, size in self.waiting.items() if holds_root(table, table.conflicted_roots, root)}
         self.waiting = {}
-        table.suspended[:] |= mask_of(table, meeting)
+        table.suspended_roots[:] |= mask_of(table, meeting)
         self.sizes.update(meeting)
 
     def restore(self, root: int) -> np.ndarray | None:
@@ -57,7 +57,7 @@ class AsideRoots:
             return None
         table = self._index.index.table
         mask = mask_of(table, [root])
-        table.suspended[:] &= ~mask
+        table.suspended_roots[:] &= ~mask
         return judge.pairs_of(self._index.view, mask)
 
     def restore_clean(self, order: int, time: int | None = None) -> None:
@@ -65,10 +65,10 @@ class AsideRoots:
         if not self.sizes:
             return
         table, view = self._index.index.table, self._index.view
-        found = np.zeros_like(table.suspended)
+        found = np.zeros_like(table.suspended_roots)
         conflicts.live_conflicts(view, found)
         # These include the bits of roots whose slots a sweep has just released.
-        clean = table.suspended & ~found
+        clean = table.suspended_roots & ~found
         for root in [r for r in self.sizes if slot_of(table, r) < 0 or holds_root(table, clean, r)]:
             del self.sizes[root]
         if clean.any():
@@ -79,23 +79,23 @@ class AsideRoots:
 
     # --- roots that the kernels found to be over the budget --------------------------------------------------
 
-    def overdrawn(self) -> list[int]:
+    def overdrawn_roots(self) -> list[int]:
         """Return the roots that exceeded the budget at this tuple or boundary."""
-        return self._known.certificates.over[: self._known.fields[store.OVERDRAWN]].tolist()
+        return self._known.certificates.overdrawn_root[: self._known.fields[store.OVERDRAWN]].tolist()
 
     def lost_answers(self, *, inserted: bool) -> np.ndarray:
         """Return the answers that the roots had before this tuple or boundary and that the current event has to remove.
 
         Answers that the event already removes and answers that have expired are omitted.
         """
-        roots = self.overdrawn()
+        roots = self.overdrawn_roots()
         if not roots:
             return np.zeros(0, np.int64)
         certificates = self._known.certificates
         mine = self._known.of_roots(roots)
         answers = mine & (certificates.slide != BLOCKED)
         if inserted:
-            answers &= certificates.born < certificates.fields[store.STAMP]
+            answers &= certificates.answer_stamp < certificates.fields[store.STAMP]
         pairs = judge.pairs_of(self._index.view, mask_of(self._index.index.table, roots))
         certain = pairs[~np.isin(pairs, certificates.key[mine])]
         if inserted:
@@ -104,23 +104,23 @@ class AsideRoots:
 
     def drop_rows(self) -> None:
         """Remove the rows of overdrawn roots from the current event."""
-        roots = self.overdrawn()
+        roots = self.overdrawn_roots()
         if roots:
             self._rows.retain(~np.isin(self._rows.pairs() >> 32, roots))
 
     def note(self, place: int, time: int | None = None) -> None:
         """Record that the overdrawn roots are set aside, and forget their paths. The event belongs to a tuple of the chunk
         or to a boundary."""
-        roots = self.overdrawn()
+        roots = self.overdrawn_roots()
         if not roots:
             return
-        sizes = self._known.certificates.over_work[: len(roots)].tolist()
+        sizes = self._known.certificates.overdrawn_work[: len(roots)].tolist()
         self.sizes.update(zip(roots, sizes, strict=True))
         when = int(self._index.state[layout.TIME]) if time is None else time
         self.overruns += [Overrun(place, root, when, size) for root, size in zip(roots, sizes, strict=True)]
         self._known.forget(self._known.of_roots(roots))
         table = self._index.index.table
-        table.blocked[:] &= ~mask_of(table, roots)
+        table.blocked_roots[:] &= ~mask_of(table, roots)
         self._known.fields[store.OVERDRAWN] = 0
 
 
@@ -167,7 +167,7 @@ class EventRows:
         kernels.end_event(index.view, int(state[layout.TIME]) if time is None else time, kind, order)
 
 
-# --- sets of roots as masks: a bit for each slot, in one uint64 a block number, as `Table.conflicted` -------
+# --- sets of roots as masks: a bit for each slot, in one uint64 a block number, as `Table.conflicted_roots` -------
 
 def slot_of(table: Table, root: int) -> int:
     """Return the slot of a root, or -1."""
@@ -182,7 +182,7 @@ def holds_root(table: Table, mask: np.ndarray, root: int) -> bool:
 
 def mask_of(table: Table, roots: Iterable[int]) -> np.ndarray:
     """Return the mask of the roots that have a slot."""
-    mask = np.zeros_like(table.conflicted)
+    mask = np.zeros_like(table.conflicted_roots)
     for root in roots:
         slot = slot_of(table, root)
         if slot >= 0:
@@ -204,6 +204,6 @@ def count(mask: np.ndarray) -> int:
 def release(index: Index, roots: np.ndarray) -> None:
     """Remove the conflicts of the roots in a mask."""
     table = index.table
-    for mask in (table.conflicted, table.suspended, table.blocked):
+    for mask in (table.conflicted_roots, table.suspended_roots, table.blocked_roots):
         mask &= ~roots
-    index.state[layout.CONFLICTED] = count(table.conflicted)
+    index.state[layout.CONFLICTED] = count(table.conflicted_roots)

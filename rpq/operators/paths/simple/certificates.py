@@ -20,27 +20,27 @@ BLOCKED = np.iinfo(np.int64).min
 """The slide of an entry without a path."""
 
 # Fields of `Certificates.fields`.
-USED = 0  # number of entries, and of those among them that were removed
+ENTRIES = 0  # number of entries, and of those among them that were removed
 TOP = 1  # steps in the pool
 CAPACITY = 2  # capacity for entries
 POOL = 3  # capacity of the pool
 STAMP = 4  # number of the tuple or boundary that is being judged
-NEXT = 5  # next row of the event to be judged
+NEXT_ROW = 5  # next row of the event to be judged
 ROWS_END = 6  # rows of the event that stay
 SEARCHES = 7
-OVERDRAWN = 8  # number of roots in `over`
+OVERDRAWN = 8  # number of roots in `overdrawn_root`
 STEP_OF = 9  # chain: the next step to look at, + 1; 0: not begun
-UNBLOCKED = 10  # blocked pairs for which a path was found
-BROKEN = 11  # paths that were broken
-REPLACED = 12  # of those, how many were replaced by another
+UNBLOCKED_PAIRS = 10  # blocked pairs for which a path was found
+BROKEN_PATHS = 11  # paths that were broken
+REPLACED_PATHS = 12  # of those, how many were replaced by another
 STAGE = 13  # the stage of judging an insert
 TABLE = 14  # entries of the hash table
 FIELDS = 15
 
 # Values of `Certificates.fields[STAGE]`: the part of the current insert that is judged next.
-ITS_ROWS = 0
-ITS_DOUBT = 1  # the pairs that the insert puts in doubt
-WHAT_IT_UNBLOCKS = 2
+STAGE_ROWS = 0
+STAGE_DOUBT = 1  # the pairs that the insert puts in doubt
+STAGE_UNBLOCK = 2
 
 
 class Certificates(NamedTuple):
@@ -49,22 +49,22 @@ class Certificates(NamedTuple):
     table: np.ndarray  # int32: from hashes of pairs to entries, see `rpq/compiled/arrays/hashing.py`
     key: np.ndarray  # int64 an entry: pair, EMPTY or GONE
     slide: np.ndarray  # int64 an entry: the absolute slide at which the path expires, or BLOCKED
-    first: np.ndarray  # int64 an entry: the start of its path in the pool
+    path_start: np.ndarray  # int64 an entry: the start of its path in the pool
     length: np.ndarray  # int64 an entry: the number of steps of its path
-    born: np.ndarray  # int64 an entry: the stamp at which it became an answer
-    looked: np.ndarray  # int64 an entry: the stamp at which it was last searched
+    answer_stamp: np.ndarray  # int64 an entry: the stamp at which it became an answer
+    search_stamp: np.ndarray  # int64 an entry: the stamp at which it was last searched
     origins: np.ndarray  # uint64 an entry: the result of `search.origins` if it is blocked
-    following: np.ndarray  # int64 an entry: next blocked entry of its root, -1 none
-    listed: np.ndarray  # uint8 an entry: whether it is in the chain of its root
+    next_blocked: np.ndarray  # int64 an entry: next blocked entry of its root, -1 none
+    is_chained: np.ndarray  # uint8 an entry: whether it is in the chain of its root
     step: np.ndarray  # int64 a step of the pool: edge << 1 | against
     owner: np.ndarray  # int64 a step of the pool: its entry
     chain: np.ndarray  # int64 a step of the pool: the next step over the same edge, or -1
     edge_chain: np.ndarray  # int64 an edge: the first step over it
     root_chain: np.ndarray  # int64 a vertex: first blocked entry of a root
-    spent: np.ndarray  # int64 a vertex: nodes expanded for it as a root
-    spent_at: np.ndarray  # int64 a vertex: the stamp of that number
-    over: np.ndarray  # int64 a vertex: the list of roots that exceeded the budget
-    over_work: np.ndarray  # int64 a vertex: the nodes expanded for each of these roots
+    expansions: np.ndarray  # int64 a vertex: nodes expanded for it as a root
+    expansion_stamp: np.ndarray  # int64 a vertex: the stamp of that number
+    overdrawn_root: np.ndarray  # int64 a root that exceeded the budget: its vertex
+    overdrawn_work: np.ndarray  # int64 a root that exceeded the budget: the nodes expanded for it
     fields: np.ndarray  # int64[FIELDS]
 
 
@@ -80,22 +80,22 @@ def new_certificates(capacity: int, pool: int, vertices: int, edges: int) -> Cer
         table=table,
         key=none(capacity, EMPTY, np.int64),
         slide=np.zeros(capacity, np.int64),
-        first=np.zeros(capacity, np.int64),
+        path_start=np.zeros(capacity, np.int64),
         length=np.zeros(capacity, np.int64),
-        born=np.zeros(capacity, np.int64),
-        looked=np.zeros(capacity, np.int64),
+        answer_stamp=np.zeros(capacity, np.int64),
+        search_stamp=np.zeros(capacity, np.int64),
         origins=np.zeros(capacity, np.uint64),
-        following=none(capacity, -1, np.int64),
-        listed=np.zeros(capacity, np.uint8),
+        next_blocked=none(capacity, -1, np.int64),
+        is_chained=np.zeros(capacity, np.uint8),
         step=np.zeros(pool, np.int64),
         owner=np.zeros(pool, np.int64),
         chain=np.zeros(pool, np.int64),
         edge_chain=none(edges, -1, np.int64),
         root_chain=none(vertices, -1, np.int64),
-        spent=np.zeros(vertices, np.int64),
-        spent_at=np.zeros(vertices, np.int64),
-        over=np.zeros(vertices, np.int64),
-        over_work=np.zeros(vertices, np.int64),
+        expansions=np.zeros(vertices, np.int64),
+        expansion_stamp=np.zeros(vertices, np.int64),
+        overdrawn_root=np.zeros(vertices, np.int64),
+        overdrawn_work=np.zeros(vertices, np.int64),
         fields=fields,
     )
 
@@ -107,12 +107,12 @@ def rebuilt(old: Certificates, vertices: int, edges: int, room: int) -> Certific
     capacity = max(16, 2 * (entries + room))
     # A path may have as many steps as there are vertices.
     new = new_certificates(capacity, 2 * steps + 8 * room + vertices, vertices, edges)
-    for name in ("spent", "spent_at", "over", "over_work"):
+    for name in ("expansions", "expansion_stamp", "overdrawn_root", "overdrawn_work"):
         getattr(new, name)[: len(getattr(old, name))] = getattr(old, name)
     capacities = new.fields[[CAPACITY, POOL, TABLE]]
     new.fields[:] = old.fields
     new.fields[[CAPACITY, POOL, TABLE]] = capacities
-    new.fields[[USED, TOP, STEP_OF]] = 0
+    new.fields[[ENTRIES, TOP, STEP_OF]] = 0
     _copy(old, new)
     return new
 
@@ -138,7 +138,7 @@ def entry_of(certificates, key):
 def has_room(certificates, steps):
     """Return whether there is room for one more entry with a path of this number of steps."""
     fields = certificates.fields
-    return fields[USED] < fields[CAPACITY] and fields[TOP] + steps <= fields[POOL]
+    return fields[ENTRIES] < fields[CAPACITY] and fields[TOP] + steps <= fields[POOL]
 
 
 @njit(cache=True, nogil=True)
@@ -148,16 +148,16 @@ def enter(certificates, key):
     place = _probe(certificates, h, key)
     if place >= 0:
         return id_at(certificates.table, place)
-    entry = certificates.fields[USED]
-    certificates.fields[USED] += 1
+    entry = certificates.fields[ENTRIES]
+    certificates.fields[ENTRIES] += 1
     put(certificates.table, place, entry)
     certificates.key[entry] = key
     certificates.slide[entry] = BLOCKED
     certificates.length[entry] = 0
-    certificates.born[entry] = 0
-    certificates.looked[entry] = 0
+    certificates.answer_stamp[entry] = 0
+    certificates.search_stamp[entry] = 0
     certificates.origins[entry] = np.uint64(2**64 - 1)
-    certificates.listed[entry] = 0
+    certificates.is_chained[entry] = 0
     return entry
 
 
@@ -166,10 +166,10 @@ def block(certificates, entry):
     """Mark an entry as blocked."""
     certificates.slide[entry] = BLOCKED
     certificates.length[entry] = 0
-    if not certificates.listed[entry]:
+    if not certificates.is_chained[entry]:
         root = certificates.key[entry] >> 32
-        certificates.listed[entry] = 1
-        certificates.following[entry] = certificates.root_chain[root]
+        certificates.is_chained[entry] = 1
+        certificates.next_blocked[entry] = certificates.root_chain[root]
         certificates.root_chain[root] = entry
 
 
@@ -179,7 +179,7 @@ def certify(certificates, entry, path, length, slide):
     fields = certificates.fields
     top = fields[TOP]
     certificates.slide[entry] = slide
-    certificates.first[entry] = top
+    certificates.path_start[entry] = top
     certificates.length[entry] = length
     for i in range(length):
         edge = path[i] >> 1
@@ -202,25 +202,25 @@ def remove(certificates, entry):
 def holds(certificates, place):
     """Return whether a step of the pool is in the current path of its entry."""
     entry = certificates.owner[place]
-    first = certificates.first[entry]
+    first = certificates.path_start[entry]
     return certificates.key[entry] >= 0 and first <= place and place < first + certificates.length[entry]
 
 
 @njit(cache=True, nogil=True)
 def _copy(old, new):
-    for place in range(old.fields[USED]):
+    for place in range(old.fields[ENTRIES]):
         key = old.key[place]
         if key < 0:
             continue
         entry = enter(new, key)
-        new.born[entry] = old.born[place]
-        new.looked[entry] = old.looked[place]
+        new.answer_stamp[entry] = old.answer_stamp[place]
+        new.search_stamp[entry] = old.search_stamp[place]
         new.origins[entry] = old.origins[place]
         if old.slide[place] == BLOCKED:
             root = key >> 32
-            new.listed[entry] = 1
-            new.following[entry] = new.root_chain[root]
+            new.is_chained[entry] = 1
+            new.next_blocked[entry] = new.root_chain[root]
             new.root_chain[root] = entry
         else:
-            first = old.first[place]
+            first = old.path_start[place]
             certify(new, entry, old.step[first : first + old.length[place]], old.length[place], old.slide[place])

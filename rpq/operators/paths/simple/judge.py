@@ -45,19 +45,19 @@ from rpq.operators.paths.index.witness import erase_loops, walk_back
 from rpq.operators.paths.program import CLOSING, STATES
 from rpq.operators.paths.simple.certificates import (
     BLOCKED,
-    BROKEN,
-    ITS_DOUBT,
-    ITS_ROWS,
-    NEXT,
+    BROKEN_PATHS,
+    NEXT_ROW,
     OVERDRAWN,
-    REPLACED,
+    REPLACED_PATHS,
     ROWS_END,
     SEARCHES,
     STAGE,
+    STAGE_DOUBT,
+    STAGE_ROWS,
+    STAGE_UNBLOCK,
     STAMP,
     STEP_OF,
-    UNBLOCKED,
-    WHAT_IT_UNBLOCKS,
+    UNBLOCKED_PAIRS,
     block,
     certify,
     enter,
@@ -66,7 +66,17 @@ from rpq.operators.paths.simple.certificates import (
     holds,
     remove,
 )
-from rpq.operators.paths.simple.search import FOUND, LENGTH, NONE, OVER, WORK, best_value, find_path, origins, vertex_bit
+from rpq.operators.paths.simple.search import (
+    FOUND,
+    LENGTH,
+    NONE,
+    OVER_BUDGET,
+    WORK,
+    best_value,
+    find_path,
+    origins,
+    vertex_bit,
+)
 
 NEED_ROOM = 32
 """The code for a full store."""
@@ -81,9 +91,9 @@ def _search(index, certificates, scratch, pair, budget):
     stamp = fields[STAMP]
     if not has_room(certificates, 0):
         return np.int64(NEED_ROOM)
-    if has_bit(index.table.suspended, slot):
+    if has_bit(index.table.suspended_roots, slot):
         return np.int64(DONE)
-    spent = certificates.spent[source] if certificates.spent_at[source] == stamp else np.int64(0)
+    spent = certificates.expansions[source] if certificates.expansion_stamp[source] == stamp else np.int64(0)
     scratch.fields[WORK] = 0
     outcome = find_path(index, scratch, source, pair & LOW_HALF, budget - spent)
     length = scratch.fields[LENGTH] if outcome == FOUND else np.int64(0)
@@ -91,26 +101,26 @@ def _search(index, certificates, scratch, pair, budget):
         return np.int64(NEED_ROOM)
     fields[SEARCHES] += 1
     spent += scratch.fields[WORK]
-    certificates.spent[source] = spent
-    certificates.spent_at[source] = stamp
-    if outcome == OVER:
-        index.table.suspended[slot >> 6] |= lane_of(slot)
-        certificates.over[fields[OVERDRAWN]] = source
-        certificates.over_work[fields[OVERDRAWN]] = spent
+    certificates.expansions[source] = spent
+    certificates.expansion_stamp[source] = stamp
+    if outcome == OVER_BUDGET:
+        index.table.suspended_roots[slot >> 6] |= lane_of(slot)
+        certificates.overdrawn_root[fields[OVERDRAWN]] = source
+        certificates.overdrawn_work[fields[OVERDRAWN]] = spent
         fields[OVERDRAWN] += 1
         return np.int64(DONE)
     entry = enter(certificates, pair)
-    certificates.looked[entry] = stamp
+    certificates.search_stamp[entry] = stamp
     if outcome == NONE:
         certificates.origins[entry] = origins(scratch, index.program.sizes[STATES])
         block(certificates, entry)
-        index.table.blocked[slot >> 6] |= lane_of(slot)
+        index.table.blocked_roots[slot >> 6] |= lane_of(slot)
         return np.int64(DONE)
     slide = np.int64(1 << 62)
     for i in range(length):
         slide = min(slide, np.int64(index.graph.expiry[scratch.path[i] >> 1]))
     if certificates.slide[entry] == BLOCKED:
-        certificates.born[entry] = stamp
+        certificates.answer_stamp[entry] = stamp
     if slide <= index.settings[CEILING]:
         slide += index.state[BASE]
     else:
@@ -120,38 +130,38 @@ def _search(index, certificates, scratch, pair, budget):
 
 
 @njit(cache=True, nogil=True)
-def judge_new(index, certificates, scratch, budget):
+def judge_new_pairs(index, certificates, scratch, budget):
     """Remove the rows without a simple path from the current event, whose rows are pairs with a new walk.
 
     A pair of a suspended root gets a blocked entry, because it was not an answer before.
     """
     table, output, state, fields = index.table, index.output, index.state, certificates.fields
-    if fields[NEXT] < state[EVENT_OUT]:
-        fields[NEXT] = state[EVENT_OUT]
+    if fields[NEXT_ROW] < state[EVENT_OUT]:
+        fields[NEXT_ROW] = state[EVENT_OUT]
         fields[ROWS_END] = state[EVENT_OUT]
-    while fields[NEXT] < state[OUT]:
-        pair = output.pairs[fields[NEXT]]
+    while fields[NEXT_ROW] < state[OUT]:
+        pair = output.pairs[fields[NEXT_ROW]]
         slot = np.int64(table.slot_of[pair >> 32])
         keep = True
-        judged = has_bit(table.conflicted, slot)
-        if judged and (has_bit(table.suspended, slot) or in_doubt(index, slot, pair & LOW_HALF)):
+        judged = has_bit(table.conflicted_roots, slot)
+        if judged and (has_bit(table.suspended_roots, slot) or in_doubt(index, slot, pair & LOW_HALF)):
             code = _search(index, certificates, scratch, pair, budget)
             if code != DONE:
                 return code
             entry = entry_of(certificates, pair)
-            if entry < 0 and certificates.spent_at[pair >> 32] == fields[STAMP]:
+            if entry < 0 and certificates.expansion_stamp[pair >> 32] == fields[STAMP]:
                 enter(certificates, pair)
             keep = entry >= 0 and certificates.slide[entry] != BLOCKED
         if keep:
             output.pairs[fields[ROWS_END]] = pair
             fields[ROWS_END] += 1
-        fields[NEXT] += 1
+        fields[NEXT_ROW] += 1
     state[OUT] = fields[ROWS_END]
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
-def judge_lost(index, certificates):
+def judge_lost_pairs(index, certificates):
     """Remove the rows that were not answers from the current event, whose rows are pairs that lost their walk. A pair that
     was not in doubt was an answer."""
     table, output, state = index.table, index.output, index.state
@@ -160,9 +170,9 @@ def judge_lost(index, certificates):
         pair = output.pairs[row]
         slot = np.int64(table.slot_of[pair >> 32])
         keep = True
-        if has_bit(table.conflicted, slot):
+        if has_bit(table.conflicted_roots, slot):
             entry = entry_of(certificates, pair)
-            keep = not has_bit(table.suspended, slot)
+            keep = not has_bit(table.suspended_roots, slot)
             if entry >= 0:
                 keep = certificates.slide[entry] != BLOCKED
                 remove(certificates, entry)
@@ -173,7 +183,7 @@ def judge_lost(index, certificates):
 
 
 @njit(cache=True, nogil=True)
-def search_doubted(index, certificates, scratch, budget):
+def search_pairs_in_doubt(index, certificates, scratch, budget):
     """Search the pairs that came into doubt and have no entry yet. They were answers until now."""
     table, state = index.table, index.state
     for i in range(state[TO_SEARCH]):
@@ -191,7 +201,7 @@ def search_doubted(index, certificates, scratch, budget):
                     return code
                 entry = entry_of(certificates, pair)
                 if entry >= 0:
-                    certificates.born[entry] = 0
+                    certificates.answer_stamp[entry] = 0
     forget_new_doubt(index)
     return np.int64(DONE)
 
@@ -203,37 +213,37 @@ def _unblock_root(index, certificates, scratch, root, u, budget):
     stamp = certificates.fields[STAMP]
     slot = np.int64(index.table.slot_of[root])
     entry = certificates.root_chain[root]
-    before = np.int64(-1)
-    left = False
-    helped = vertex_bit(u)
+    previous = np.int64(-1)
+    has_blocked = False
+    origin = vertex_bit(u)
     while entry >= 0:
-        following = certificates.following[entry]
+        next_entry = certificates.next_blocked[entry]
         counts = certificates.key[entry] >= 0 and certificates.slide[entry] == BLOCKED
-        if counts and certificates.looked[entry] != stamp and certificates.origins[entry] & helped != ZERO:
+        if counts and certificates.search_stamp[entry] != stamp and certificates.origins[entry] & origin != ZERO:
             if state[OUT] >= state[OUT_CAPACITY]:
                 return np.int64(NEED_OUTPUT)
             code = _search(index, certificates, scratch, certificates.key[entry], budget)
             if code != DONE:
                 return code
-            if has_bit(index.table.suspended, slot):
+            if has_bit(index.table.suspended_roots, slot):
                 return np.int64(DONE)
             if certificates.slide[entry] != BLOCKED:
                 output.pairs[state[OUT]] = certificates.key[entry]
                 state[OUT] += 1
-                certificates.fields[UNBLOCKED] += 1
+                certificates.fields[UNBLOCKED_PAIRS] += 1
                 counts = False
         if counts:
-            before = entry
-            left = True
+            previous = entry
+            has_blocked = True
         else:
-            certificates.listed[entry] = 0
-            if before < 0:
-                certificates.root_chain[root] = following
+            certificates.is_chained[entry] = 0
+            if previous < 0:
+                certificates.root_chain[root] = next_entry
             else:
-                certificates.following[before] = following
-        entry = following
-    if not left:
-        index.table.blocked[slot >> 6] &= ~lane_of(slot)
+                certificates.next_blocked[previous] = next_entry
+        entry = next_entry
+    if not has_blocked:
+        index.table.blocked_roots[slot >> 6] &= ~lane_of(slot)
     return np.int64(DONE)
 
 
@@ -242,7 +252,7 @@ def unblock_step(index, certificates, scratch, u, v, transition_class, budget):
     """Search again the blocked pairs for which a new edge u -> v of a transition class may have made a path."""
     program, table = index.program, index.table
     slot = np.int64(table.slot_of[u])
-    if program.start_target[transition_class] >= 0 and has_bit(table.blocked, slot):
+    if program.start_target[transition_class] >= 0 and has_bit(table.blocked_roots, slot):
         code = _unblock_root(index, certificates, scratch, u, u, budget)
         if code != DONE:
             return code
@@ -269,16 +279,16 @@ def judge_insert(index, certificates, scratch, u, v, forward, inverse, budget):
     """Judge the changes that a new edge u -> v of these transition classes makes (-1: none)."""
     fields = certificates.fields
     code = np.int64(DONE)
-    if fields[STAGE] == ITS_ROWS:
-        code = judge_new(index, certificates, scratch, budget)
+    if fields[STAGE] == STAGE_ROWS:
+        code = judge_new_pairs(index, certificates, scratch, budget)
         if code != DONE:
             return code
-        fields[STAGE] = ITS_DOUBT
-    if fields[STAGE] == ITS_DOUBT:
-        code = search_doubted(index, certificates, scratch, budget)
+        fields[STAGE] = STAGE_DOUBT
+    if fields[STAGE] == STAGE_DOUBT:
+        code = search_pairs_in_doubt(index, certificates, scratch, budget)
         if code != DONE:
             return code
-        fields[STAGE] = WHAT_IT_UNBLOCKS
+        fields[STAGE] = STAGE_UNBLOCK
     if forward >= 0:
         code = unblock_step(index, certificates, scratch, u, v, forward, budget)
     if code == DONE and inverse >= 0:
@@ -298,7 +308,7 @@ def _replace(index, certificates, scratch, entry, budget):
     pair = certificates.key[entry]
     source = pair >> 32
     slot = np.int64(index.table.slot_of[source])
-    if has_bit(index.table.suspended, slot):
+    if has_bit(index.table.suspended_roots, slot):
         return np.int64(DONE)
     if slot >= 0 and best_value(index, slot, pair & LOW_HALF) > state[NOW]:
         if not in_doubt(index, slot, pair & LOW_HALF):
@@ -307,13 +317,13 @@ def _replace(index, certificates, scratch, entry, budget):
         code = _search(index, certificates, scratch, pair, budget)
         if code != DONE:
             return code
-        if has_bit(index.table.suspended, slot):
+        if has_bit(index.table.suspended_roots, slot):
             return np.int64(DONE)
     else:
         remove(certificates, entry)
-    fields[BROKEN] += 1
+    fields[BROKEN_PATHS] += 1
     if certificates.slide[entry] != BLOCKED:
-        fields[REPLACED] += 1
+        fields[REPLACED_PATHS] += 1
     else:
         output.pairs[state[OUT]] = pair
         state[OUT] += 1
@@ -321,26 +331,26 @@ def _replace(index, certificates, scratch, entry, budget):
 
 
 @njit(cache=True, nogil=True)
-def replace_through(index, certificates, scratch, edge, budget):
+def replace_paths_over(index, certificates, scratch, edge, budget):
     """Replace the paths over an edge that was deleted."""
     fields = certificates.fields
     if fields[STEP_OF] == 0:
         fields[STEP_OF] = certificates.edge_chain[edge] + 1
     while fields[STEP_OF] > 0:
         place = fields[STEP_OF] - 1
-        following = certificates.chain[place]
+        next_place = certificates.chain[place]
         if holds(certificates, place):
             code = _replace(index, certificates, scratch, certificates.owner[place], budget)
             if code != DONE:
                 return code
         # Zero would start again, with a chain of obsolete steps.
-        fields[STEP_OF] = following + 1
+        fields[STEP_OF] = next_place + 1
     certificates.edge_chain[edge] = -1
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
-def replace_expired(index, certificates, scratch, capacity, budget):
+def replace_expired_paths(index, certificates, scratch, capacity, budget):
     """Replace the paths that expire with the current slide."""
     now = index.state[BASE] + index.state[NOW]
     for entry in range(capacity):
@@ -370,7 +380,7 @@ def write_paths(index, certificates):
             return np.int64(NEED_PATHS)
         for i in range(length):
             if certified:
-                step = certificates.step[certificates.first[entry] + length - 1 - i]
+                step = certificates.step[certificates.path_start[entry] + length - 1 - i]
             else:
                 step = steps[i] & LOW_HALF
             output.paths[state[PATHS] + i] = step
@@ -391,7 +401,7 @@ def next_expiry(certificates, capacity):
 
 
 @njit(cache=True, nogil=True)
-def forget_certain(index, certificates, capacity):
+def forget_certain_pairs(index, certificates, capacity):
     """Remove the entries of pairs that are no longer in doubt: the table answers them, or they have no walk."""
     for entry in range(capacity):
         pair = certificates.key[entry]
@@ -408,8 +418,8 @@ def has_answers(index, certificates, pairs):
     found = np.ones(len(pairs), np.bool_)
     for i in range(len(pairs)):
         slot = np.int64(table.slot_of[pairs[i] >> 32])
-        if has_bit(table.conflicted, slot):
-            if has_bit(table.suspended, slot):
+        if has_bit(table.conflicted_roots, slot):
+            if has_bit(table.suspended_roots, slot):
                 found[i] = False
             elif in_doubt(index, slot, pairs[i] & LOW_HALF):
                 entry = entry_of(certificates, pairs[i])

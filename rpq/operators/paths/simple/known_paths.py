@@ -58,15 +58,15 @@ class KnownPaths:
         certificates = self._certificates
         if vertices > len(certificates.root_chain) or edges > len(certificates.edge_chain):
             self.certificates = rebuilt(certificates, vertices, edges, self._room)
-        if vertices >= len(self._scratch.used):
+        if vertices >= len(self._scratch.is_on_path):
             self._scratch = new_scratch(vertices, int(self._index.index.program.sizes[STATES]))
             self._scratch_view = view(self._scratch)
 
     def begin(self) -> None:
         """Begin a tuple, a boundary or a load, in which every root may spend its whole budget."""
         self.fields[store.STAMP] += 1
-        self.fields[[store.NEXT, store.ROWS_END, store.STEP_OF]] = 0
-        self.fields[store.STAGE] = store.ITS_ROWS
+        self.fields[[store.NEXT_ROW, store.ROWS_END, store.STEP_OF]] = 0
+        self.fields[store.STAGE] = store.STAGE_ROWS
 
     def run(self, kernel: Callable[..., int], *arguments: int) -> None:
         """Call a kernel with the index, the certificates, the scratch memory and further arguments until it is done."""
@@ -79,7 +79,7 @@ class KnownPaths:
             else:
                 self._index.provide(code)
 
-    def run_over_all(self, kernel: Callable[..., int], *arguments: int) -> None:
+    def run_over_entries(self, kernel: Callable[..., int], *arguments: int) -> None:
         """Call a kernel that processes all entries as `run` does, with the current capacity for entries."""
         self.run(lambda *given: kernel(*given[:3], self.capacity, *given[3:]), *arguments)
 

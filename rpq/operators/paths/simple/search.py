@@ -35,29 +35,29 @@ EVERY = np.uint64(2**64 - 1)
 NONE = 0
 FOUND = 1
 UNDECIDED = 2
-OVER = 3
+OVER_BUDGET = 3
 
 # Fields of `Scratch.fields`.
 STAMP = 0
 WORK = 1  # nodes expanded
 LENGTH = 2  # steps of the path that was found
-DRIED = 3  # nodes that the side of the root reached if it expanded all of them, else 0
+REACHABLE = 3  # nodes that the side of the root reached if it expanded all of them, else 0
 SCRATCH_FIELDS = 4
 
 
 class Scratch(NamedTuple):
     """Scratch memory of one search; a node is vertex * states + state."""
 
-    seen_ahead: np.ndarray  # int64 a node: stamp of the search that reached it
-    seen_back: np.ndarray  # int64 a node
+    stamp_ahead: np.ndarray  # int64 a node: stamp of the search that reached it
+    stamp_back: np.ndarray  # int64 a node
     from_ahead: np.ndarray  # int64 a node: the node before it
     from_back: np.ndarray  # int64 a node: the node after it
     step_ahead: np.ndarray  # int64 a node: class << 32 | edge << 1 | against, of the step into it
     step_back: np.ndarray  # int64 a node: the same of the step out of it
     queue_ahead: np.ndarray  # int64 a node
     queue_back: np.ndarray  # int64 a node
-    met: np.ndarray  # int64 a vertex: its place in the walk, or -1
-    used: np.ndarray  # uint8 a vertex: on the path
+    place_in_walk: np.ndarray  # int64 a vertex: its place in the walk, or -1
+    is_on_path: np.ndarray  # uint8 a vertex: on the path
     walk: np.ndarray  # int64 2 a node: steps
     walk_vertex: np.ndarray  # int64 2 a node: the vertex after each step
     path: np.ndarray  # int64 2 a node: steps of the path, edge << 1 | against
@@ -75,16 +75,16 @@ def new_scratch(vertices: int, states: int) -> Scratch:
         return np.zeros(count, np.int64)
 
     return Scratch(
-        seen_ahead=room(nodes),
-        seen_back=room(nodes),
+        stamp_ahead=room(nodes),
+        stamp_back=room(nodes),
         from_ahead=room(nodes),
         from_back=room(nodes),
         step_ahead=room(nodes),
         step_back=room(nodes),
         queue_ahead=room(nodes + 1),
         queue_back=room(nodes + 1),
-        met=np.full(vertices + 1, -1, np.int64),
-        used=np.zeros(vertices + 1, np.uint8),
+        place_in_walk=np.full(vertices + 1, -1, np.int64),
+        is_on_path=np.zeros(vertices + 1, np.uint8),
         walk=room(2 * nodes + 2),
         walk_vertex=room(2 * nodes + 2),
         path=room(2 * nodes + 2),
@@ -144,18 +144,18 @@ def _join(index, scratch, depth, start, middle, target):
     size = np.int64(0)
     for i in range(length):
         vertex = scratch.walk_vertex[i]
-        if scratch.met[vertex] >= 0:
-            again = scratch.met[vertex]
+        if scratch.place_in_walk[vertex] >= 0:
+            again = scratch.place_in_walk[vertex]
             for j in range(again + 1, size):
-                scratch.met[scratch.walk_vertex[j]] = -1
+                scratch.place_in_walk[scratch.walk_vertex[j]] = -1
             size = again + 1
         else:
             scratch.walk[size] = scratch.walk[i]
             scratch.walk_vertex[size] = vertex
-            scratch.met[vertex] = size
+            scratch.place_in_walk[vertex] = size
             size += 1
     for j in range(size):
-        scratch.met[scratch.walk_vertex[j]] = -1
+        scratch.place_in_walk[scratch.walk_vertex[j]] = -1
     state = start % states
     for j in range(size):
         state = _next_state(program, state, scratch.walk[j] >> 32)
@@ -178,7 +178,7 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
     fields[STAMP] += 1
     stamp = fields[STAMP]
     start = scratch.node[depth]
-    scratch.seen_ahead[start] = stamp
+    scratch.stamp_ahead[start] = stamp
     scratch.queue_ahead[0] = start
     ahead, ahead_end = np.int64(0), np.int64(1)
     back, back_end = np.int64(0), np.int64(0)
@@ -186,13 +186,13 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
         state = np.int64(program.accepting_states[i])
         if value_at(index, target, state, slot) >= floor:
             node = target * states + state
-            scratch.seen_back[node] = stamp
+            scratch.stamp_back[node] = stamp
             scratch.queue_back[back_end] = node
             back_end += 1
     while ahead < ahead_end and back < back_end:
         fields[WORK] += 1
         if fields[WORK] > budget:
-            return np.int64(OVER)
+            return np.int64(OVER_BUDGET)
         if ahead_end - ahead <= back_end - back:
             node = scratch.queue_ahead[ahead]
             ahead += 1
@@ -208,15 +208,15 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
                 for place in range(first, first + np.int64(graph.out.length[links])):
                     link = graph.out.entries[place]
                     to = link >> 32
-                    if slide_of(graph, link) < floor or (scratch.used[to] and to != target):
+                    if slide_of(graph, link) < floor or (scratch.is_on_path[to] and to != target):
                         continue
                     reached = to * states + to_state
-                    if scratch.seen_ahead[reached] == stamp or (to == target and not program.accepting[to_state]):
+                    if scratch.stamp_ahead[reached] == stamp or (to == target and not program.accepting[to_state]):
                         continue
-                    scratch.seen_ahead[reached] = stamp
+                    scratch.stamp_ahead[reached] = stamp
                     scratch.from_ahead[reached] = node
                     scratch.step_ahead[reached] = transition_class << 32 | (link & LOW_HALF)
-                    if to == target or scratch.seen_back[reached] == stamp:
+                    if to == target or scratch.stamp_back[reached] == stamp:
                         return _join(index, scratch, depth, start, reached, target)
                     scratch.queue_ahead[ahead_end] = reached
                     ahead_end += 1
@@ -231,28 +231,28 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
                 if edge.link < 0:
                     break
                 reached = edge.source * states + edge.source_state
-                if scratch.seen_back[reached] == stamp or (edge.source == target and reached != start):
+                if scratch.stamp_back[reached] == stamp or (edge.source == target and reached != start):
                     continue
                 if reached != start:
-                    if edge.source_state == 0 or scratch.used[edge.source]:
+                    if edge.source_state == 0 or scratch.is_on_path[edge.source]:
                         continue
                     if value_at(index, edge.source, edge.source_state, slot) < floor:
                         continue
-                scratch.seen_back[reached] = stamp
+                scratch.stamp_back[reached] = stamp
                 scratch.from_back[reached] = node
                 transition_class = np.int64(program.enter_class[edge.transition])
                 scratch.step_back[reached] = transition_class << 32 | (edge.link & LOW_HALF)
-                if scratch.seen_ahead[reached] == stamp:
+                if scratch.stamp_ahead[reached] == stamp:
                     return _join(index, scratch, depth, start, reached, target)
                 scratch.queue_back[back_end] = reached
                 back_end += 1
-    fields[DRIED] = ahead_end if ahead == ahead_end else 0
+    fields[REACHABLE] = ahead_end if ahead == ahead_end else 0
     return np.int64(NONE)
 
 
 @njit(cache=True, nogil=True)
 def _extend(index, scratch, slot, target, floor, budget):
-    """Try every longer path, depth first. `used` is unchanged afterwards."""
+    """Try every longer path, depth first. `is_on_path` is unchanged afterwards."""
     program, graph = index.program, index.graph
     classes, states = program.sizes[CLASSES], program.sizes[STATES]
     depth = np.int64(0)
@@ -265,7 +265,7 @@ def _extend(index, scratch, slot, target, floor, budget):
         state = node - vertex * states
         if scratch.leave[depth] == program.leave_first[state + 1]:
             if depth > 0:
-                scratch.used[vertex] = 0
+                scratch.is_on_path[vertex] = 0
             depth -= 1
             continue
         leave = scratch.leave[depth]
@@ -278,7 +278,7 @@ def _extend(index, scratch, slot, target, floor, budget):
         link = graph.out.entries[np.int64(graph.out.start[links]) + scratch.place[depth]]
         scratch.place[depth] += 1
         to = link >> 32
-        if slide_of(graph, link) < floor or (scratch.used[to] and to != target):
+        if slide_of(graph, link) < floor or (scratch.is_on_path[to] and to != target):
             continue
         to_state = np.int64(program.leave_target[leave])
         scratch.path[depth] = link & LOW_HALF
@@ -290,19 +290,19 @@ def _extend(index, scratch, slot, target, floor, budget):
             continue
         depth += 1
         scratch.node[depth] = to * states + to_state
-        scratch.used[to] = 1
+        scratch.is_on_path[to] = 1
         outcome = _connect(index, scratch, depth, slot, target, floor, budget)
-        if outcome == FOUND or outcome == OVER:
+        if outcome == FOUND or outcome == OVER_BUDGET:
             break
         if outcome == NONE:
-            scratch.used[to] = 0
+            scratch.is_on_path[to] = 0
             depth -= 1
         else:
             scratch.leave[depth] = program.leave_first[to_state]
             scratch.place[depth] = 0
         outcome = np.int64(NONE)
     for i in range(1, depth + 1):
-        scratch.used[scratch.node[i] // states] = 0
+        scratch.is_on_path[scratch.node[i] // states] = 0
     return outcome
 
 
@@ -322,7 +322,7 @@ def origins(scratch, states):
     target, and a path must leave this set by a new edge. This holds until such an edge arrives, since the removal of an edge
     only makes the set smaller.
     """
-    count = scratch.fields[DRIED]
+    count = scratch.fields[REACHABLE]
     if count == 0 or count > 64:
         return EVERY
     bits = np.uint64(0)
@@ -333,11 +333,11 @@ def origins(scratch, states):
 
 @njit(cache=True, nogil=True)
 def find_path(index, scratch, source, target, budget):
-    """Search a simple path that answers (source, target). Return NONE, FOUND (the path is in `scratch.path`) or OVER the
-    budget."""
+    """Search a simple path that answers (source, target). Return NONE, FOUND (the path is in `scratch.path`) or
+    OVER_BUDGET."""
     slot = np.int64(index.table.slot_of[source])
     scratch.fields[LENGTH] = 0
-    scratch.fields[DRIED] = 0
+    scratch.fields[REACHABLE] = 0
     if slot < 0:
         return np.int64(NONE)
     now = index.state[NOW]
@@ -345,7 +345,7 @@ def find_path(index, scratch, source, target, budget):
     if best <= now:
         return np.int64(NONE)
     scratch.node[0] = source * index.program.sizes[STATES]
-    scratch.used[source] = 1
+    scratch.is_on_path[source] = 1
     outcome = np.int64(UNDECIDED)
     if best > now + 1:
         outcome = _connect(index, scratch, np.int64(0), slot, target, best, budget)
@@ -354,6 +354,6 @@ def find_path(index, scratch, source, target, budget):
     if outcome == UNDECIDED:
         outcome = _extend(index, scratch, slot, target, now + 1, budget)
         # The side that ended there began behind a longer path.
-        scratch.fields[DRIED] = 0
-    scratch.used[source] = 0
+        scratch.fields[REACHABLE] = 0
+    scratch.is_on_path[source] = 0
     return outcome

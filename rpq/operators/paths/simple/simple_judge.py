@@ -68,14 +68,14 @@ class SimpleJudge:
     def __init__(self, *, budget: int, room: int = 256) -> None:
         self.budget = budget
         self._room = room
-        self._cleaned = 0
+        self._cleared_roots = 0
 
     def serve(self, index: JudgedIndex) -> None:
         """Attach the judge to an index. `Judge` describes this method and those below."""
         self._index = index
         self.known = KnownPaths(index, room=self._room)
         self._rows = EventRows(index)
-        self._aside = AsideRoots(index, self.known, self._rows)
+        self._aside_roots = AsideRoots(index, self.known, self._rows)
 
     @property
     def nbytes(self) -> int:
@@ -101,9 +101,9 @@ class SimpleJudge:
         state[layout.NEXT_PATH] = state[layout.OUT]
 
     def _judge_delete(self, chunk: Chunk, i: int) -> None:
-        order, rows, aside = 2 * i + 1, self._rows, self._aside
-        judge.judge_lost(self._index.view, self.known.view)
-        self.known.run(judge.replace_through, int(chunk.edge[i]), self.budget)
+        order, rows, aside = 2 * i + 1, self._rows, self._aside_roots
+        judge.judge_lost_pairs(self._index.view, self.known.view)
+        self.known.run(judge.replace_paths_over, int(chunk.edge[i]), self.budget)
         rows.append(aside.lost_answers(inserted=False))
         aside.note(i)
         rows.end(-1, order)
@@ -112,11 +112,11 @@ class SimpleJudge:
             self._release_if_empty(vertex)
 
     def _judge_insert(self, chunk: Chunk, i: int) -> None:
-        order, rows, aside = 2 * i + 1, self._rows, self._aside
+        order, rows, aside = 2 * i + 1, self._rows, self._aside_roots
         program, label = self._index.index.program, int(chunk.label[i])
         classes = int(program.forward[label]), int(program.inverse[label])
         self.known.run(judge.judge_insert, int(chunk.source[i]), int(chunk.target[i]), *classes, self.budget)
-        if not aside.overdrawn():
+        if not aside.overdrawn_roots():
             rows.end(1, order)
             return
         leaving = aside.lost_answers(inserted=True)
@@ -128,14 +128,14 @@ class SimpleJudge:
 
     def judge_load(self, *, quiet: bool) -> None:
         """Reduce the rows of a load to those of simple paths."""
-        self._aside.set_waiting_aside()
+        self._aside_roots.set_waiting_aside()
         self.known.begin()
         # A load repeats the searches of many tuples at once, which must not count against the budget.
         budget = _UNLIMITED if quiet else self.budget
-        self.known.run(judge.judge_new, budget)
-        self.known.run(judge.search_doubted, budget)
-        self._aside.drop_rows()
-        self._aside.note(-1)
+        self.known.run(judge.judge_new_pairs, budget)
+        self.known.run(judge.search_pairs_in_doubt, budget)
+        self._aside_roots.drop_rows()
+        self._aside_roots.note(-1)
 
     def cross(self, slide: int, order: int) -> None:
         """Advance to an absolute slide, stopping at each slide at which a path expires."""
@@ -144,9 +144,9 @@ class SimpleJudge:
             if index.index.program.sizes[ACCEPTING] > 1:
                 # A pair is no longer in doubt when its accepting cell in doubt expires: the table then reports the end of
                 # the pair.
-                judge.forget_certain(index.view, self.known.view, self.known.capacity)
+                judge.forget_certain_pairs(index.view, self.known.view, self.known.capacity)
             stop = min(slide, int(judge.next_expiry(self.known.view, self.known.capacity)))
-            if self._aside.sizes:
+            if self._aside_roots.sizes:
                 stop = min(stop, self._next_edge_expiry())
             index.cross_table(stop, order)
             self._judge_boundary(order, stop * index.window.slide)
@@ -156,13 +156,13 @@ class SimpleJudge:
 
     def _judge_boundary(self, order: int, time: int) -> None:
         """Replace the paths that expire at the boundary of that time, which the table has crossed."""
-        rows, aside = self._rows, self._aside
+        rows, aside = self._rows, self._aside_roots
         self.known.begin()
-        self.known.run_over_all(judge.replace_expired, self.budget)
+        self.known.run_over_entries(judge.replace_expired_paths, self.budget)
         if not self._index.index.settings[layout.EXPLICIT]:
             # No rows are reported except for roots that are set aside here: all of their answers before the boundary leave
             # with a row, whichever was examined first.
-            rows.retain(np.isin(rows.pairs() >> 32, aside.overdrawn()))
+            rows.retain(np.isin(rows.pairs() >> 32, aside.overdrawn_roots()))
         rows.append(aside.lost_answers(inserted=False))
         aside.note(order // 2, time)
         rows.end(-1, order, time)
@@ -186,7 +186,8 @@ class SimpleJudge:
         if entry < 0:
             return None
         certificates = self.known.certificates
-        return certificates.step[certificates.first[entry] : certificates.first[entry] + certificates.length[entry]].copy()
+        start = certificates.path_start[entry]
+        return certificates.step[start : start + certificates.length[entry]].copy()
 
     def figures(self) -> DoubtFigures:
         """Return the counts of the kernels. O(pairs in doubt)."""
@@ -196,11 +197,11 @@ class SimpleJudge:
             conflicted_roots=int(state[layout.CONFLICTED]),
             pairs_in_doubt=int((self.known.certificates.key >= 0).sum()),
             searches=int(fields[store.SEARCHES]),
-            roots_set_aside=len(self._aside.sizes),
-            unblocked=int(fields[store.UNBLOCKED]),
-            broken=int(fields[store.BROKEN]),
-            replaced=int(fields[store.REPLACED]),
-            cleaned=self._cleaned,
+            roots_set_aside=len(self._aside_roots.sizes),
+            unblocked_pairs=int(fields[store.UNBLOCKED_PAIRS]),
+            broken_paths=int(fields[store.BROKEN_PATHS]),
+            replaced_paths=int(fields[store.REPLACED_PATHS]),
+            cleared_roots=self._cleared_roots,
         )
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
@@ -213,27 +214,27 @@ class SimpleJudge:
     @property
     def aside_roots(self) -> dict[int, int]:
         """The roots that are set aside now, and the number of nodes at which each was set aside."""
-        return dict(self._aside.sizes)
+        return dict(self._aside_roots.sizes)
 
     def set_aside(self, roots: dict[int, int]) -> None:
         """Make the next load set aside those of these roots that meet a conflict."""
-        self._aside.waiting = roots
+        self._aside_roots.waiting = roots
 
     def take_overruns(self) -> list[Overrun]:
         """Return the roots that have exceeded their budget since the last call."""
-        taken, self._aside.overruns = self._aside.overruns, []
+        taken, self._aside_roots.overruns = self._aside_roots.overruns, []
         return taken
 
     def restore_root(self, root: int) -> bool:
         """Search the pairs of a root that is set aside."""
-        walks = self._aside.restore(root)
+        walks = self._aside_roots.restore(root)
         if walks is None:
             return False
         self.known.begin()
         self._rows.append(walks)
-        self.known.run(judge.judge_new, self.budget)
-        self._aside.drop_rows()
-        self._aside.note(-1)
+        self.known.run(judge.judge_new_pairs, self.budget)
+        self._aside_roots.drop_rows()
+        self._aside_roots.note(-1)
         self._rows.end(1, 1)
         return True
 
@@ -243,7 +244,7 @@ class SimpleJudge:
         self.known.forget(self.known.of_roots(gone))
         release(index, mask_of(index.table, gone))
         for root in gone:
-            self._aside.sizes.pop(root, None)
+            self._aside_roots.sizes.pop(root, None)
 
     # --- conflicts that end ----------------------------------------------------------------------------------
 
@@ -265,22 +266,22 @@ class SimpleJudge:
         alone.
         """
         index = self._index
-        found = np.zeros_like(index.index.table.conflicted)
+        found = np.zeros_like(index.index.table.conflicted_roots)
         conflicts.mark_conflicts(index.view, found)
         while (code := int(kernels.settle(index.view))) != layout.DONE:
             index.provide(code)
         conflicts.forget_new_doubt(index.view)  # no doubt is new
         table = index.index.table
-        clean = table.conflicted & ~found & ~table.suspended
-        self._cleaned += count(clean)
+        clean = table.conflicted_roots & ~found & ~table.suspended_roots
+        self._cleared_roots += count(clean)
         release(index.index, clean)
-        judge.forget_certain(index.view, self.known.view, self.known.capacity)
+        judge.forget_certain_pairs(index.view, self.known.view, self.known.capacity)
 
     def _release_if_empty(self, root: int) -> None:
         """Remove the conflicts of a root that has lost the last of its first edges: the next sweep may release its slot."""
         index = self._index.index
         program, graph, table = index.program, index.graph, index.table
-        if not holds_root(table, table.conflicted, root):
+        if not holds_root(table, table.conflicted_roots, root):
             return
         classes = int(program.sizes[CLASSES])
         links = [
@@ -297,8 +298,8 @@ class SimpleJudge:
         """Assert that the certificates, the doubt and the roots that are set aside are consistent."""
         index, certificates = self._index.index, self.known.certificates
         table, accepting = index.table, index.program.accepting
-        aside = self._aside.sizes.keys()
-        assert aside == roots_in(table, table.suspended)
+        aside = self._aside_roots.sizes.keys()
+        assert aside == roots_in(table, table.suspended_roots)
         walks = set(self._index.walks().tolist())
         ends = {int(table.slot_vertex[slot]) << 32 | v for v, s, slot in doubted_cells(index) if accepting[s]}
         in_doubt = {pair for pair in ends & walks if pair >> 32 not in aside}

@@ -1,24 +1,25 @@
-"""The search for one binding of an answer: values for the variables that are no columns.
+"""The search for one binding of an answer: values for the variables that are not columns.
 
-Variables with known values become constants. The kernels enumerate the rest of a part up to its first row, in the order of
-one of its plans, so every list that they walk is maintained anyway.
+Variables with known values become constants. The kernels enumerate the remaining variables of a part up to its first row, in
+the order of one of its plans, so every list that they walk is maintained anyway.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Protocol
 
-from rpq.operators.patterns.joins.plan import Atom, Look, Part, Reach, Seed, Step, Term, Test
+from rpq.operators.patterns.joins.plan import Atom, Look, Part, Seed, Step, Term, Test
 
 Binding = dict[str, int]
 """Values of variables: ids of vertices."""
 
 
 class Relations(Protocol):
-    """The queries about relations that the search needs."""
+    """What the search asks of relations."""
 
     def holds(self, relation: int, source: int, target: int) -> bool:
         """Return whether an edge is in a relation."""
@@ -31,18 +32,19 @@ class Relations(Protocol):
 
 
 def find_binding(relations: Relations, parts: Sequence[Part], known: Binding, *, isomorphism: bool) -> Binding | None:
-    """Find values for all variables of a pattern's parts, given some of them. Returns None if there are none.
+    """Return values for all variables of a pattern's parts, given the `known` values of some of them; None if there are
+    none.
 
-    With `isomorphism` different terms have different values. O(atoms) where all variables are known; else O(edges), and the
-    cost of finding a row.
+    With `isomorphism`, different terms have different values. O(atoms) if all variables are known; otherwise O(edges), plus
+    the cost of finding a row.
     """
     return next(_bindings(relations, parts, known, isomorphism=isomorphism, first=True), None)
 
 
 def find_bindings(relations: Relations, parts: Sequence[Part], known: Binding, *, first: bool = False) -> Iterator[Binding]:
-    """Yield all values for the variables of a pattern's parts, given some of them. O(edges, and the cost of the join).
+    """Yield all bindings of the variables of a pattern's parts, given `known` values of some. O(edges, and the join).
 
-    With `first` the others are yielded only if they cost nothing more.
+    With `first`, bindings after the first are yielded only if they cost nothing more.
     """
     return _bindings(relations, parts, known, isomorphism=False, first=first)
 
@@ -50,68 +52,67 @@ def find_bindings(relations: Relations, parts: Sequence[Part], known: Binding, *
 def _bindings(
     relations: Relations, parts: Sequence[Part], known: Binding, *, isomorphism: bool, first: bool
 ) -> Iterator[Binding]:
-    """Yield values for all variables of parts; with `first`, others than the first only if they cost nothing more."""
-    atoms = [atom for part in parts for atom in _put(part.atoms, known)]
+    """Yield bindings of all variables of parts. With `first`, yield those after the first only if they cost nothing more."""
+    atoms = [atom for part in parts for atom in _substitute_in_atoms(part.atoms, known)]
     for source, relation, target in atoms:
         if not isinstance(source, str) and not isinstance(target, str) and not relations.holds(relation, source, target):
             return
     constants = {term for part in parts for term in part.slots if not isinstance(term, str)}
     if isomorphism and len({*known.values(), *constants}) < len(known) + len(constants):
         return
-    apart = tuple(constants | {*known.values()}) if isomorphism else None
-    left = [_substitute_known(part, known, apart, relations) for part in parts if not {*part.variables} <= known.keys()]
-    combines_parts = isomorphism and len(left) > 1  # then values of different parts must differ too
-    found = [
+    excluded = tuple(constants | {*known.values()}) if isomorphism else None
+    open_parts = [_substitute(part, known, excluded, relations) for part in parts if not {*part.variables} <= known.keys()]
+    combines_parts = isomorphism and len(open_parts) > 1  # then values of different parts must differ too
+    rows = [
         [dict(zip(part.columns, row, strict=True)) for row in relations.rows(part, first=first and not combines_parts)]
-        for part in left
+        for part in open_parts
     ]
-    for choice in itertools.product(*found):
-        binding = known | {name: value for some in choice for name, value in some.items()}
+    for choice in itertools.product(*rows):
+        binding = known | {name: value for row in choice for name, value in row.items()}
         if not combines_parts or len({*binding.values()}) == len(binding):
             yield binding
 
 
-def _put(atoms: Sequence[Atom], known: Binding) -> tuple[Atom, ...]:
+def _substitute_in_atoms(atoms: Sequence[Atom], known: Binding) -> tuple[Atom, ...]:
     values: dict[Term, Term] = dict(known.items())
 
-    def put(term: Term) -> Term:
+    def value_of(term: Term) -> Term:
         return values.get(term, term)
 
-    return tuple(Atom(put(atom.source), atom.relation, put(atom.target)) for atom in atoms)
+    return tuple(Atom(value_of(atom.source), atom.relation, value_of(atom.target)) for atom in atoms)
 
 
-def _substitute_known(part: Part, known: Binding, apart: tuple[Term, ...] | None, relations: Relations) -> Part:
-    """Return a part with one seed in which the known variables are constants; its columns are the other variables.
+def _substitute(part: Part, known: Binding, excluded: tuple[Term, ...] | None, relations: Relations) -> Part:
+    """Return a part with one seed in which the known variables are constants. Its columns are the other variables.
 
-    `apart` are the constants from which values must differ, in addition to one another.
+    Values must differ from the `excluded` constants, and from one another.
     """
     values: dict[Term, Term] = dict(known.items())
-    atoms = _put(part.atoms, known)
+    atoms = _substitute_in_atoms(part.atoms, known)
 
     def cost(seed: Seed) -> tuple[int, int]:
         ends = {term for term in (atoms[seed.atom].source, atoms[seed.atom].target) if isinstance(term, str)}
         return len(ends), relations.current_edges(atoms[seed.atom].relation)
 
-    chosen = min(part.seeds, key=cost)
+    cheapest = min(part.seeds, key=cost)
     columns = tuple(name for name in part.variables if name not in known)
-    bound: list[Term] = [
-        term for term in dict.fromkeys((atoms[chosen.atom].source, atoms[chosen.atom].target)) if isinstance(term, str)
-    ]
+    ends = dict.fromkeys((atoms[cheapest.atom].source, atoms[cheapest.atom].target))
+    bound_terms: list[Term] = [term for term in ends if isinstance(term, str)]
     differ: list[tuple[Term, Term]] = []
-    if apart is not None:
-        differ = [*combinations(bound, 2), *((term, other) for term in bound for other in apart)]
-    tests = [Test(atom=test.atom, excludes_change=False) for test in chosen.tests]
-    looks = tuple(_look(look, values) for look in chosen.looks)
+    if excluded is not None:
+        differ = [*combinations(bound_terms, 2), *((term, other) for term in bound_terms for other in excluded)]
+    tests = [Test(atom=test.atom, excludes_change=False) for test in cheapest.tests]
+    looks = tuple(_look(look, values) for look in cheapest.looks)
     steps: list[tuple[Step, list[Test]]] = []
-    early_tests = tests  # tests of steps of known variables come as early as possible
-    for step in chosen.steps:
+    early_tests = tests  # the tests of steps of known variables are made as early as possible
+    for step in cheapest.steps:
         if step.variable in known:
             numbers = [*(reach.atom for reach in step.reaches), *(test.atom for test in step.tests)]
             early_tests += [Test(atom=number, excludes_change=False) for number in numbers]
             continue
         reaches = tuple(
-            Reach(atom=one.atom, bound=values.get(one.bound, one.bound), forward=one.forward, excludes_change=False)
-            for one in step.reaches
+            replace(reach, bound_term=values.get(reach.bound_term, reach.bound_term), excludes_change=False)
+            for reach in step.reaches
         )
         early_tests = [Test(atom=test.atom, excludes_change=False) for test in step.tests]
         bound_step = Step(
@@ -119,31 +120,21 @@ def _substitute_known(part: Part, known: Binding, apart: tuple[Term, ...] | None
             reaches=reaches,
             tests=(),
             looks=tuple(_look(look, values) for look in step.looks),
-            differs_from=(*bound, *apart) if apart is not None else (),
+            differs_from=(*bound_terms, *excluded) if excluded is not None else (),
         )
         steps.append((bound_step, early_tests))
-        bound.append(step.variable)
+        bound_terms.append(step.variable)
     seed = Seed(
-        atom=chosen.atom,
+        atom=cheapest.atom,
         tests=tuple(tests),
         looks=looks,
         differ=tuple(differ),
-        steps=tuple(_add_tests(step, early_tests) for step, early_tests in steps),
+        steps=tuple(replace(step, tests=tuple(early_tests)) for step, early_tests in steps),
     )
     terms = dict.fromkeys(term for atom in atoms for term in (atom.source, atom.target) if not isinstance(term, str))
-    others = [term for term in apart or () if term not in terms]
+    others = [term for term in excluded or () if term not in terms]
     return Part(atoms=atoms, columns=columns, slots=(*columns, *terms, *others), seeds=(seed,))
 
 
-def _add_tests(step: Step, tests: Sequence[Test]) -> Step:
-    return Step(
-        variable=step.variable,
-        reaches=step.reaches,
-        tests=tuple(tests),
-        looks=step.looks,
-        differs_from=step.differs_from,
-    )
-
-
 def _look(look: Look, values: Mapping[Term, Term]) -> Look:
-    return Look(atom=look.atom, term=values.get(look.term, look.term), relation=look.relation, forward=look.forward)
+    return replace(look, term=values.get(look.term, look.term))

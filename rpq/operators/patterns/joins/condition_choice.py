@@ -1,13 +1,13 @@
-"""The choice of branches that are counted: those that hold nearly everywhere are left out while the stream runs.
+"""The choice of branches that are counted. Branches that hold nearly everywhere are excluded while the stream runs.
 
 A few hundred of ten thousand branches have most of the records: they hold at most of the vertices that have an edge of their
-relation at all, which the look-ahead of the join checks anyway. A condition is necessary, not sufficient, so leaving a
-branch out changes no row; the join begins a few more seeds and examines a few more values.
+relation at all, which the look-ahead of the join checks anyway. A condition is necessary, not sufficient, so excluding a
+branch changes no row; the join begins a few more seeds and examines a few more values.
 
-A branch is left out if it holds at a twentieth or more of the vertices that have such an edge, or at a fifth if many seeds
-need it: then an edge begins a seed for each of these, at most five times as many as with the branch. It is no longer
-counted, so it is not known how often it would hold, but at most at as many vertices as there are edges to vertices of its
-child. When these have become a small part, the branch is counted again.
+A branch is excluded if it holds at a twentieth or more of the vertices that have such an edge, or, if many seeds need it, at
+a fifth: without the branch, an edge begins a seed for each of these, at most five times as many seeds as with it. An
+excluded branch is not counted, so the number of vertices at which it would hold is unknown, but it is at most the number of
+edges to vertices of its child. When this has become a small part, the branch is counted again.
 """
 
 from __future__ import annotations
@@ -17,21 +17,19 @@ import numpy as np
 from rpq.operators.patterns.joins.plan_tables import PlanTables
 
 COMMON = 0.2
-"""The fraction of the vertices with an edge of a relation from which on a branch is left out."""
+"""The fraction of the vertices with an edge of a relation from which a branch is excluded."""
 COMMON_TO_FEW = 0.05
-"""The same for a branch with few users."""
+"""The same fraction for a branch with at most `FEW_USERS` users."""
 FEW_USERS = 16
 RARE = 1 / 8
-"""The fraction of the above below which a branch is counted again."""
-PARTS_A_RECORD = 4
-"""The number of parts whose plans can be rewritten in the time in which a record is counted."""
+"""The fraction of the above number of vertices below which a branch is counted again."""
 _PIECE = 1 << 12
 
 
 class ConditionChoice:
-    """The choice of branches that are counted, revised between chunks.
+    """The choice of branches that are counted, reviewed between chunks.
 
-    A branch that holds at less than `fewest` vertices is counted in any case.
+    A branch that holds at fewer than `fewest` vertices is counted in any case.
     """
 
     def __init__(self, plan_tables: PlanTables, *, fewest: int) -> None:
@@ -40,7 +38,7 @@ class ConditionChoice:
         self._next = 0
 
     def review(self) -> None:
-        """Leave out branches that hold nearly everywhere, and count others again that no longer do.
+        """Exclude branches that hold nearly everywhere, and count those again that no longer do.
 
         O(1), and amortised O(1) a change of an edge.
         """
@@ -57,7 +55,7 @@ class ConditionChoice:
             if extent >= _least_part(graph.users(node)) * candidates[branch.relation][branch.side]
         ]
         rare = []
-        for branch in graph.left_out_branches():
+        for branch in graph.excluded_branches():
             # Every part that needs the branch needs its child.
             part = RARE * _least_part(graph.users(branch.child))
             most = int(part * candidates[branch.relation][branch.side])
@@ -66,21 +64,21 @@ class ConditionChoice:
         if common or rare:
             self.tables.choose_branches(common=common, rare=rare)
         relations = self.tables.store.relations.state
-        period = (relations.live + relations.vertices + graph.conditions.state.records) // 4
+        period = (relations.live_edges + relations.vertices + graph.conditions.state.records) // 4
         self._next = self._now() + max(period, self._least_period())
 
     def _least_period(self) -> int:
-        """Return the period in which writing the plans of all parts anew costs little beside the changes."""
+        """Return the number of changes compared to whose cost rewriting the plans of all parts costs little."""
         return self._fewest * (1 + len(self.tables.queries()))
 
     def _now(self) -> int:
-        """Return the time, in changes of edges and records given out."""
+        """Return the time, in changes of edges and records created."""
         return self.tables.changes + self.tables.graph.conditions.state.records
 
     def _candidates(self) -> list[tuple[int, int]]:
-        """Return how many vertices have edges of each relation, out of them and into them. O(records of vertices).
+        """Return the numbers of vertices with edges of each relation, out of them and into them. O(records of vertices).
 
-        Of a side whose lists are not kept it is the number of edges.
+        For a side whose lists are not stored, it is the number of edges.
         """
         relations, state = self.tables.store.relations, self.tables.store.relations.state
         records = relations.lists[: state.arena].reshape(state.vertices, state.stride)
@@ -94,5 +92,5 @@ class ConditionChoice:
 
 
 def _least_part(users: int) -> float:
-    """Return the part of the vertices from which on a branch with so many users is left out."""
+    """Return the fraction of the vertices from which a branch with this number of users is excluded."""
     return COMMON if users > FEW_USERS else COMMON_TO_FEW

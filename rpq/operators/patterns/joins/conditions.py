@@ -1,38 +1,40 @@
-"""Shared conditions: which vertices can take part in a solution of which patterns, kept for all patterns at once.
+"""Shared conditions: which vertices can take part in solutions of which patterns, maintained for all patterns at once.
 
-With thousands of patterns a changing edge must not be tried with each atom that reads its relation. What rules most of
-them out are constants a few edges away. So each pattern is seen as a tree (one that spans it, with a separate leaf for each
-place of a constant), and for each of its atoms, in both directions, there is a *node*: the condition at the atom's end
-under which the rest of the tree behind it may have a solution. A node is a set of *branches*: an edge of a relation,
-outward or inward, to a vertex at which another node holds. A constant is a node that holds at its vertex. Equal nodes and
-branches of all patterns are shared (`condition_graph.py`), so that thousands of patterns have some ten thousands of them.
+With thousands of patterns, a changing edge must not be tried with each atom that reads its relation. Constants a few edges
+away rule out most of these atoms. So each pattern is treated as a tree (a spanning tree, with a separate leaf for each place
+of a constant). For each of its atoms, in both directions, there is a *node*: the condition at the end of the atom under
+which the part of the tree behind this end may have a solution. A node is a set of *branches*. A branch is an edge of a
+relation, outward or inward, to a vertex at which another node holds. A constant is a node that holds at its vertex. Equal
+nodes and branches of all patterns are shared (`condition_graph.py`), so thousands of patterns have some ten thousand of
+them.
 
-Only branches that lead to a constant are kept. The look-ahead of the join checks that a vertex has an edge of a relation
-at all; variables without a constant behind them hold nearly everywhere, and leaving them out makes the upkeep six times
-cheaper, for a search that is hardly longer. For the same reason a branch that turns out to hold nearly everywhere is left
-out while the stream runs (`condition_choice.py`). So a condition is *necessary*, not sufficient: it decides which seeds are
-begun and which values are descended into, and never which rows result. Hence rows do not depend on sharing.
+Only branches that lead to a constant are stored. The look-ahead of the join checks that a vertex has an edge of a relation
+at all; conditions without a constant hold nearly everywhere, and excluding them makes the upkeep six times cheaper, while
+the search is hardly longer. For the same reason, a branch that turns out to hold nearly everywhere is excluded while the
+stream runs (`condition_choice.py`). So a condition is *necessary*, not sufficient: it decides which seeds are begun and
+which values are examined further, never which rows result. Hence rows do not depend on sharing.
 
-The upkeep is counting. Each branch is a node by itself as well, whose record of a vertex has the number of neighbours at
-which the child holds; there is a record where the node holds. A node of several branches holds where all of them do; nearly
-all nodes have one. A change spreads towards the parents, along the adjacency lists; as trees are finite, counting is exact,
-for edges that enter and edges that leave alike:
+Conditions are maintained by counting. Each branch is also a node by itself, whose record at a vertex has the number of
+neighbours at which the child holds; a node has a record where it holds. A node of several branches holds where all of them
+do; nearly all nodes have one. A change spreads towards the parents, along the adjacency lists. As trees are finite, counting
+is exact, both for edges that enter and for edges that leave:
 
-- An edge that enters is in its lists already. First those of its branches are noted whose child holds now; their
-  counts go up. Where a node begins to hold, the counts of its parents go up along all edges there, the new one
-  included: it cannot be among those noted, as the node did not hold then. So each is counted once.
-- An edge that leaves is reported first, then removed from its lists, then the same is done downward.
+- An edge that enters is in its lists already. First, those of its branches are noted whose child holds now; their counts are
+  increased. Where a node begins to hold, the counts of its parents are increased along all edges there, including the new
+  one: this edge was not noted for them, since the node did not hold then. So each is counted once.
+- An edge that leaves is reported first, then removed from its lists; then counts are decreased in the same way.
 
-Relations are those of a label, a window and a stream, so windows need no treatment here: what expires is removed.
+Relations are those of a label, a window and a stream, so windows need no treatment here: edges that expire are removed.
 
 The nodes that hold at a vertex are stored in contiguous blocks, since with a hundred thousand patterns thousands hold at
-many vertices. `seeds.py` finds the seeds of an edge by them.
+many vertices. `seeds.py` uses them to find the seeds of an edge.
 
 `condition_graph.py` calls the functions that fill and clear branches and nodes between chunks, for the parents after their
 children, while there are edges.
 
-Kernels never allocate. Before a count changes there is room for all that this one change can cause (a record and a frame
-for each node with the branch); else they return NEED_CONDITIONS, and the same call goes on after Python has made room.
+Kernels never allocate. Before a count changes, there must be room for everything that this change can cause (a record and a
+frame for each node with the branch). Otherwise they return NEED_CONDITIONS, and the same call resumes after Python has made
+room.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ from rpq.operators.patterns.relations.adjacency import list_length, place_of, sp
 from rpq.operators.patterns.tables import BLOCK, DONE, LOW, NEED_CONDITIONS, NODES_A_BLOCK, parent_bit
 
 AHEAD = 8
-"""The number of counts whose records are prefetched ahead."""
+"""The number of counts by which the prefetching of records is ahead."""
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -64,30 +66,30 @@ def _record_hash(node, vertex):
 
 @njit(cache=True, nogil=True)
 def _find_record(conditions, node, vertex):
-    """Return the place in `holdings` of the record of a node at a vertex; it is negative if the node does not hold there."""
-    state, table, h = conditions.state, conditions.holdings, _record_hash(node, vertex)
-    place = first_tagged(table, state.holding_entries, state.holding_bits, h)
+    """Return the place in `record_table` of the record of a node at a vertex, a negative one if it does not hold there."""
+    state, table, h = conditions.state, conditions.record_table, _record_hash(node, vertex)
+    place = first_tagged(table, state.table_entries, state.table_bits, h)
     while place >= 0:
-        record = conditions.record[tagged_id(table, place, state.holding_bits)]
+        record = conditions.record[tagged_id(table, place, state.table_bits)]
         if record.node == node and record.vertex == vertex:
             break
-        place = next_tagged(table, state.holding_entries, state.holding_bits, h, place)
+        place = next_tagged(table, state.table_entries, state.table_bits, h, place)
     return place
 
 
 @njit(cache=True, nogil=True)
 def _enter_record(conditions, node, vertex, number):
-    """Enter the record of a node at a vertex into `holdings`, in which there must be room."""
-    state, table, h = conditions.state, conditions.holdings, _record_hash(node, vertex)
-    place = place_for_new(table, state.holding_entries, h)
-    state.holdings += 1 if table[-1 - place] == 0 else 0
-    put_tagged(table, place, state.holding_bits, h, number)
+    """Enter the record of a node at a vertex into `record_table`, in which there must be room."""
+    state, table, h = conditions.state, conditions.record_table, _record_hash(node, vertex)
+    place = place_for_new(table, state.table_entries, h)
+    state.table_used += 1 if table[-1 - place] == 0 else 0
+    put_tagged(table, place, state.table_bits, h, number)
 
 
 @njit(cache=True, nogil=True)
-def fill_holdings(conditions):
-    """Enter all records into `holdings`, which is empty and has room for them."""
-    conditions.state.holdings = 0
+def fill_record_table(conditions):
+    """Enter all records into `record_table`, which is empty and has room for them."""
+    conditions.state.table_used = 0
     for number in range(1, conditions.state.records):
         record = conditions.record[number]
         if record.node != 0:
@@ -113,16 +115,16 @@ def first_place(conditions, vertex):
 @njit(cache=True, nogil=True, forceinline=True)
 def next_place(conditions, place):
     """Return the place of the next node that holds at a vertex, or 0 if there is none."""
-    before = place - 1
-    if before & (BLOCK - 1) != 0:
-        return before
-    block = np.int64(conditions.block[before])
+    previous = place - 1
+    if previous & (BLOCK - 1) != 0:
+        return previous
+    block = np.int64(conditions.block[previous])
     return block * BLOCK + NODES_A_BLOCK if block != 0 else np.int64(0)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _put_in_block(conditions, node, vertex):
-    """Add a node to the nodes that hold at a vertex; return its place. There must be room."""
+    """Add a node to the nodes that hold at a vertex. Return its place. There must be room."""
     state, nodes = conditions.state, conditions.vertex[vertex]
     if nodes.count % NODES_A_BLOCK == 0:
         block = state.free_block
@@ -140,15 +142,15 @@ def _put_in_block(conditions, node, vertex):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _take_out_of_block(conditions, place, vertex):
-    """Remove the node at a place from those that hold at a vertex: the last one of the first block takes the place."""
+def _remove_from_block(conditions, place, vertex):
+    """Remove the node at a place from those that hold at a vertex. The last node of the first block takes its place."""
     state, nodes = conditions.state, conditions.vertex[vertex]
     last = first_place(conditions, vertex)
     if place != last:
         moved = np.int64(conditions.block[last])
         conditions.block[place] = moved
         found = _find_record(conditions, moved, vertex)
-        conditions.record[tagged_id(conditions.holdings, found, state.holding_bits)].place = place
+        conditions.record[tagged_id(conditions.record_table, found, state.table_bits)].place = place
     nodes.count -= 1
     if nodes.count % NODES_A_BLOCK == 0:
         block = nodes.first_block
@@ -183,12 +185,12 @@ def begin_to_hold(conditions, node, vertex):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def cease_to_hold(conditions, node, vertex, place):
-    """Make a node cease to hold at a vertex; `place` is that of its record in `holdings`."""
+    """Make a node cease to hold at a vertex. `place` is the place of its record in `record_table`."""
     state, records = conditions.state, conditions.record
-    number = tagged_id(conditions.holdings, place, state.holding_bits)
-    remove_tagged(conditions.holdings, place)
+    number = tagged_id(conditions.record_table, place, state.table_bits)
+    remove_tagged(conditions.record_table, place)
     record = records[number]
-    _take_out_of_block(conditions, record.place, vertex)
+    _remove_from_block(conditions, record.place, vertex)
     if record.previous != 0:
         records[record.previous].next = record.next
     else:
@@ -201,26 +203,27 @@ def cease_to_hold(conditions, node, vertex, place):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def push(conditions, vertex, branch, only):
-    """Push a frame: the counts of branches to a node are to change along the edges of a vertex."""
+def push(conditions, vertex, branch, is_single):
+    """Push a frame, to change the counts of a branch, and unless `is_single` of its successors in the chain, along the edges
+    of a vertex."""
     if branch != 0:
         frame = conditions.stack[conditions.state.depth]
         conditions.state.depth += 1
         frame.vertex = vertex
         frame.branch = branch
-        frame.only = only
+        frame.is_single = is_single
         frame.position = -1
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def has_room(conditions, nodes):
-    """Return whether there is room to make `nodes` nodes begin or cease to hold."""
+    """Return whether there is room for `nodes` nodes to begin or cease to hold."""
     state = conditions.state
     if state.depth + nodes >= state.stack_room:
         return False
     if state.records + nodes > state.record_room or state.blocks + nodes > state.block_room:
         return False
-    return state.holdings + nodes <= state.holding_room
+    return state.table_used + nodes <= state.table_room
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -230,33 +233,33 @@ def _count_up(conditions, branch, vertex):
     state.work += 1
     place = _find_record(conditions, node, vertex)
     if place >= 0:
-        conditions.record[tagged_id(conditions.holdings, place, state.holding_bits)].neighbours += 1
+        conditions.record[tagged_id(conditions.record_table, place, state.table_bits)].neighbours += 1
         return
     begin_to_hold(conditions, node, vertex)
     use = conditions.branch[branch].first_use
     while use != 0:
-        if has_all(conditions, parts[use].node, vertex, branch):
+        if satisfies_all(conditions, parts[use].node, vertex, branch):
             begin_to_hold(conditions, parts[use].node, vertex)
         use = parts[use].next_use
 
 
 @njit(cache=True, nogil=True)
-def has_all(conditions, node, vertex, known):
-    """Return whether all branches of a node are satisfied at a vertex; the branch `known` is not checked."""
+def satisfies_all(conditions, node, vertex, satisfied_branch):
+    """Return whether a vertex satisfies all branches of a node. `satisfied_branch` is not checked."""
     for part in range(conditions.node[node].part, conditions.node[node].part_end):
         branch = conditions.part[part].branch
-        if branch != known and not holds(conditions, conditions.branch[branch].node, vertex):
+        if branch != satisfied_branch and not holds(conditions, conditions.branch[branch].node, vertex):
             return False
     return True
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _count_down(conditions, branch, vertex):
-    """Count one neighbour less at which the child of a branch holds."""
+    """Count one neighbour fewer at which the child of a branch holds."""
     state, parts, node = conditions.state, conditions.part, conditions.branch[branch].node
     state.work += 1
     place = _find_record(conditions, node, vertex)
-    record = conditions.record[tagged_id(conditions.holdings, place, state.holding_bits)]
+    record = conditions.record[tagged_id(conditions.record_table, place, state.table_bits)]
     record.neighbours -= 1
     if record.neighbours != 0:
         return
@@ -278,10 +281,10 @@ def _end(conditions, node, vertex, place):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _change_count(conditions, branch, vertex):
-    """Change a count in the direction of the whole change; return False, with nothing done, without room."""
+    """Change a count in the direction of the current change. Return False without room; then nothing has changed."""
     if not has_room(conditions, conditions.branch[branch].uses + 1):
         return False
-    if conditions.state.comes != 0:
+    if conditions.state.is_increase != 0:
         _count_up(conditions, branch, vertex)
     else:
         _count_down(conditions, branch, vertex)
@@ -290,7 +293,7 @@ def _change_count(conditions, branch, vertex):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _parents(relations, conditions, branch, vertex):
-    """Return the list of the vertices that reach a vertex by an edge of a branch: against the branch's direction."""
+    """Return the span of the list of vertices that reach a vertex by an edge of a branch."""
     edges = conditions.branch[branch]
     return span(relations, vertex, relations.relation[edges.relation].cell[1 - edges.side])
 
@@ -314,18 +317,18 @@ def spread(relations, conditions):
                 frame.position -= 1
                 return np.int64(NEED_CONDITIONS)
         else:
-            following = conditions.branch[branch].next_parent
-            if frame.only != 0 or following == 0:
+            next_branch = conditions.branch[branch].next_parent
+            if frame.is_single != 0 or next_branch == 0:
                 state.depth -= 1
             else:
-                frame.branch = following
+                frame.branch = next_branch
                 frame.position = -1
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _note(conditions, relation, side, near, far):
-    """Note the branches along an edge whose child holds at the far end; return False without room."""
+def _note_branches(conditions, relation, side, near, far):
+    """Note the branches along an edge whose child holds at the far end. Return False without room."""
     state, bit = conditions.state, parent_bit(relation, side)
     place = first_place(conditions, far)
     while place != 0:
@@ -347,42 +350,45 @@ def _note(conditions, relation, side, near, far):
 def _prefetch_record(conditions, branch, vertex):
     """Prefetch the entry of the record of a branch at a vertex."""
     h = _record_hash(conditions.branch[branch].node, vertex)
-    prefetch_at(conditions.holdings, home_of(conditions.state.holding_entries, h))
+    prefetch_at(conditions.record_table, home_of(conditions.state.table_entries, h))
 
 
 @njit(cache=True, nogil=True)
-def change_conditions(relations, conditions, relation, source, target, comes):
-    """Update conditions after an edge entered its lists or was removed from them; return DONE or NEED_CONDITIONS."""
+def change_conditions(relations, conditions, relation, source, target, enters):
+    """Update conditions after an edge was added to its lists (`enters`) or removed from them. Return DONE or
+    NEED_CONDITIONS."""
     state = conditions.state
-    if state.busy == 0:
-        state.pending = state.pending_at = state.depth = 0
-        if not (_note(conditions, relation, 0, source, target) and _note(conditions, relation, 1, target, source)):
+    if state.is_busy == 0:
+        state.pending = state.next_pending = state.depth = 0
+        if not _note_branches(conditions, relation, 0, source, target):
             return np.int64(NEED_CONDITIONS)
-        state.comes = 1 if comes else 0
-        state.busy = 1
+        if not _note_branches(conditions, relation, 1, target, source):
+            return np.int64(NEED_CONDITIONS)
+        state.is_increase = 1 if enters else 0
+        state.is_busy = 1
     while True:
         if spread(relations, conditions) != DONE:
             return np.int64(NEED_CONDITIONS)
-        if state.pending_at == state.pending:
+        if state.next_pending == state.pending:
             break
-        if state.pending_at + AHEAD < state.pending:
-            later = conditions.pending[state.pending_at + AHEAD]
+        if state.next_pending + AHEAD < state.pending:
+            later = conditions.pending[state.next_pending + AHEAD]
             _prefetch_record(conditions, later >> 32, later & LOW)
-        noted = conditions.pending[state.pending_at]
+        noted = conditions.pending[state.next_pending]
         if not _change_count(conditions, noted >> 32, noted & LOW):
             return np.int64(NEED_CONDITIONS)
-        state.pending_at += 1
-    state.busy = 0
+        state.next_pending += 1
+    state.is_busy = 0
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
-def let_hold(relations, conditions, node, vertex):
-    """Make the node of a constant hold at its vertex unless it does already; return DONE or NEED_CONDITIONS."""
+def hold_constant(relations, conditions, node, vertex):
+    """Make the node of a constant hold at its vertex, unless it does already. Return DONE or NEED_CONDITIONS."""
     if not holds(conditions, node, vertex):
         if not has_room(conditions, np.int64(1)):
             return np.int64(NEED_CONDITIONS)
-        conditions.state.comes = 1
+        conditions.state.is_increase = 1
         begin_to_hold(conditions, node, vertex)
     return spread(relations, conditions)
 
@@ -391,10 +397,10 @@ def let_hold(relations, conditions, node, vertex):
 def fill_branch(relations, conditions, branch):
     """Fill the counts of a new branch whose child is not new, from record `state.fill_record` of the child on.
 
-    Returns DONE or NEED_CONDITIONS.
+    Return DONE or NEED_CONDITIONS.
     """
     state = conditions.state
-    state.comes = 1
+    state.is_increase = 1
     while True:
         if spread(relations, conditions) != DONE:
             return np.int64(NEED_CONDITIONS)
@@ -411,11 +417,11 @@ def fill_branch(relations, conditions, branch):
 def fill_node(relations, conditions, node):
     """Make a new node of several branches, none of which is new, hold wherever all of them are satisfied.
 
-    It goes on from record `state.fill_record` of the first branch. Returns DONE, or NEED_CONDITIONS, after which the same
-    call goes on.
+    Continue with record `state.fill_record` of the first branch. Return DONE, or NEED_CONDITIONS, after which the same call
+    resumes.
     """
     state = conditions.state
-    state.comes = 1
+    state.is_increase = 1
     branch = conditions.part[conditions.node[node].part].branch
     while True:
         if spread(relations, conditions) != DONE:
@@ -423,7 +429,7 @@ def fill_node(relations, conditions, node):
         if state.fill_record == 0:
             return np.int64(DONE)
         record = conditions.record[state.fill_record]
-        if has_all(conditions, node, record.vertex, branch):
+        if satisfies_all(conditions, node, record.vertex, branch):
             if not has_room(conditions, np.int64(1)):
                 return np.int64(NEED_CONDITIONS)
             begin_to_hold(conditions, node, record.vertex)
@@ -432,7 +438,7 @@ def fill_node(relations, conditions, node):
 
 @njit(cache=True, nogil=True)
 def clear_node(conditions, node):
-    """Make a node hold nowhere; its parents are not updated."""
+    """Make a node hold nowhere, without updating its parents."""
     while conditions.node[node].first_record != 0:
         vertex = conditions.record[conditions.node[node].first_record].vertex
         cease_to_hold(conditions, node, vertex, _find_record(conditions, node, vertex))
@@ -440,7 +446,7 @@ def clear_node(conditions, node):
 
 @njit(cache=True, nogil=True)
 def count_edges(relations, conditions, relation, side, child, most):
-    """Return how many edges lead from a branch's vertices to its child's, or some number above `most`."""
+    """Return the number of edges along which a branch leads to its child, or some number above `most`."""
     cell = relations.relation[relation].cell[1 - side]
     number, count = np.int64(conditions.node[child].first_record), np.int64(0)
     while number != 0 and count <= most:

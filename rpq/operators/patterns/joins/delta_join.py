@@ -1,21 +1,21 @@
-"""The delta join: the solutions that one changing edge brings or takes.
+"""The delta join: the solutions that one changing edge adds or removes.
 
-An edge that enters (and is in its relation already) or leaves (and is in it still) is bound to every atom that reads its
-relation, one after the other: a *seed*. The other variables are bound in the order of the plan. A step asks each atom
-that reaches its variable from a bound vertex for the length of its list; the shortest *proposes* its entries, the
-others are *probed* in the hash table (Ngo et al. 2014; datafrog's count, propose, intersect). Before a value is
-descended into, the *look-ahead* checks that every further atom at it has some edge, which is one comparison of bits.
+An edge that enters (and is in its relation already) or leaves (and is still in it) is bound to every atom that reads its
+relation, one after the other: a *seed*. The other variables are bound in the order of the plan. A step compares the lengths
+of the lists of all atoms that reach its variable from a bound vertex. The shortest list *proposes* its entries; the other
+atoms are *probed* in the hash table (Ngo et al. 2014; datafrog's count, propose, intersect). Before the join goes on with a
+value, the *look-ahead* checks by one comparison of bits that every further atom at the value has some edge.
 
 The rule of `alt` and `neu` (differential dataflow): a solution that uses the changing edge in several atoms has it as
 a seed in each. So atoms before the seed do not use that edge, and the solution is found once, from the first of them. Plans
-mark these atoms; whether an edge may be used is decided in `is_changing` and nowhere else.
+mark these atoms; `is_changing` alone decides whether an edge may be used.
 
-The walk keeps its place in each list in `Plans.frame`, one frame a step, so that it can stop where the output is full
-and go on later.
+The walk stores its place in each list in `Plans.frame`, one frame a step, so that it can stop when the output is full and
+resume later.
 
-Rows are written a vector at a time. The rows that one list of the last variable gives differ in one column only. So a row
-is one load of an entry, one blend into the bound values, and one store of a whole vector, eight or sixteen columns wide:
-what it writes behind the row is overwritten by the next one. Wider rows are written column by column.
+Rows are written a vector at a time. The rows from one list of the last variable differ in one column only. So a row is one
+load of an entry, one blend into the bound values, and one store of a whole vector, eight or sixteen columns wide; the next
+row overwrites the values behind the row. Wider rows are written column by column.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from rpq.operators.patterns.relations.edges import find, is_own_pair
 from rpq.operators.patterns.tables import DONE, LOW, NEED_OUTPUT, OUT
 
 WIDEST = 16
-"""The columns of a vector; arrays from which rows are read, or to which they are written, have this much spare room."""
+"""The columns of the widest vector. Arrays from which rows are read, or to which they are written, have as much spare
+room."""
 _I32 = ir.IntType(32)
 _I64 = ir.IntType(64)
 
@@ -77,7 +78,7 @@ _write_16 = _vector_rows(16)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _write_any(values, at, binding, columns, slot, lists, first, count):
+def _write_columns(values, at, binding, columns, slot, lists, first, count):
     for i in range(count):
         for column in range(columns):
             values[at + column] = binding[column]
@@ -87,7 +88,7 @@ def _write_any(values, at, binding, columns, slot, lists, first, count):
 
 
 if config.DISABLE_JIT:
-    write_rows = _write_any
+    write_rows = _write_columns
 else:
 
     @njit(cache=True, nogil=True, forceinline=True)
@@ -98,7 +99,7 @@ else:
         elif columns <= WIDEST:
             _write_16(values, at, binding, columns, slot, lists, first, count)
         else:
-            _write_any(values, at, binding, columns, slot, lists, first, count)
+            _write_columns(values, at, binding, columns, slot, lists, first, count)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -119,7 +120,7 @@ def is_changing(plans, edge, before_change):
 
 @njit(cache=True, nogil=True)
 def _passes_tests(relations, plans, first, end):
-    """Return whether all atoms hold whose ends are both bound, and all slots that must differ do."""
+    """Return whether all atoms with two bound ends have an edge, and all slots that must differ do."""
     for i in range(first, end):
         test = plans.test[i]
         one, other = np.int64(plans.binding[test.source_slot]), np.int64(plans.binding[test.target_slot])
@@ -146,7 +147,7 @@ def _has_bits(relations, plans, first, end):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _count(relations, plans, number):
-    """Return how many values an atom would propose: the length of its list."""
+    """Return the number of values that an atom would propose: the length of its list."""
     reach = plans.reach[number]
     vertex = np.int64(plans.binding[reach.slot])
     return list_length(relations.lists[place_of(relations, vertex, reach.cell)])
@@ -154,7 +155,7 @@ def _count(relations, plans, number):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _propose(relations, plans, number, depth):
-    """Open the frame of a step: the shortest list proposes."""
+    """Open the frame of a step with its shortest list, which proposes values."""
     step, frame = plans.step[number], plans.frame[depth]
     proposer = step.reach
     if step.reach_end > step.reach + 1:
@@ -170,20 +171,20 @@ def _propose(relations, plans, number, depth):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _is_own(relations, plans, record):
-    """Return whether solutions with the values of the pair that divides them, bound by a seed or step, are this thread's."""
-    return is_own_pair(relations, plans.binding[record.divided[0]], plans.binding[record.divided[1]])
+    """Return whether the values of the dividing pair that a seed or a step has bound belong to this thread."""
+    return is_own_pair(relations, plans.binding[record.thread_slots[0]], plans.binding[record.thread_slots[1]])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _intersect(relations, plans, number, proposer, entry):
-    """Bind the value of a proposed entry; return whether the other atoms and all tests of the step accept it."""
+    """Bind the value of a proposed entry. Return whether the other atoms and all tests of the step accept it."""
     step, value = plans.step[number], entry >> 32
     if step.needs != 0 and relations.lists[place_of(relations, value, step.needs_word)] & step.needs != step.needs:
         return False
     if step.condition != 0 and not holds(plans.conditions, step.condition, value):
         return False
     plans.binding[step.binds] = value
-    if step.divided[0] >= 0 and not _is_own(relations, plans, step):
+    if step.thread_slots[0] >= 0 and not _is_own(relations, plans, step):
         return False
     if step.is_plain != 0:
         return True
@@ -192,11 +193,11 @@ def _intersect(relations, plans, number, proposer, entry):
     for other in range(step.reach, step.reach_end):
         reach, edge = plans.reach[other], entry & LOW
         if other != proposer:
-            bound = np.int64(plans.binding[reach.slot])
+            bound_value = np.int64(plans.binding[reach.slot])
             if reach.side == OUT:
-                edge = find(relations, reach.relation, bound, value)
+                edge = find(relations, reach.relation, bound_value, value)
             else:
-                edge = find(relations, reach.relation, value, bound)
+                edge = find(relations, reach.relation, value, bound_value)
             if edge == 0:
                 return False
         if is_changing(plans, edge, reach.before_change):
@@ -206,13 +207,13 @@ def _intersect(relations, plans, number, proposer, entry):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _room(output, columns, rows):
-    """Return how many rows the output has room for; `rows` that do not fit are written over values that nobody reads."""
+    """Return the number of rows for which the output has room. If `rows` do not fit, values that nobody reads are freed."""
     if columns <= 0:
         return np.int64(UNLIMITED)
     state = output.state
     room = (state.value_room - state.values) // columns
-    if room < rows and state.overwritten + state.values <= state.most_overwritten:
-        state.overwritten += state.values
+    if room < rows and state.overwritten_values + state.values <= state.overwrite_limit:
+        state.overwritten_values += state.values
         state.values = 0
         room = state.value_room // columns
     return room
@@ -220,7 +221,7 @@ def _room(output, columns, rows):
 
 @njit(cache=True, nogil=True)
 def _begin_run(plans, output, query):
-    """Continue the last run if it has this query and event, else begin a new one; return False without room."""
+    """Continue the last run if it has this query and event, otherwise begin a new one. Return False without room."""
     now, state = plans.state, output.state
     if state.runs > 0:
         last = output.runs[state.runs - 1]
@@ -248,8 +249,8 @@ def _count_rows(output, columns, rows):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _last_step(relations, plans, output, seed, number, depth):
-    """Write a row for each value of the last variable; return DONE, or NEED_OUTPUT with the frame where it stopped."""
+def _enumerate_last_step(relations, plans, output, seed, number, depth):
+    """Write a row for each value of the last variable. Return DONE, or NEED_OUTPUT, with the place in the frame."""
     step, frame, columns = plans.step[number], plans.frame[depth], seed.columns
     position, end = frame.position, frame.end
     if position == end:
@@ -272,15 +273,15 @@ def _last_step(relations, plans, output, seed, number, depth):
                 rows += 1
             position += 1
     _count_rows(output, columns, rows)
-    seed.written += rows
-    seed.looked += position - frame.position - rows
+    seed.written_rows += rows
+    seed.visited_values += position - frame.position - rows
     frame.position = position
     return np.int64(DONE if position == end else NEED_OUTPUT)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _begin_seed(relations, plans, seed, edge):
-    """Bind an edge to a seed; return whether there can be solutions."""
+    """Bind an edge to a seed. Return whether there can be solutions."""
     source, target = relations.edge[edge].source, relations.edge[edge].target
     if seed.source >= 0 and seed.source != source:
         return False
@@ -288,13 +289,13 @@ def _begin_seed(relations, plans, seed, edge):
         return False
     if seed.is_loop != 0 and source != target:
         return False
-    for i in range(seed.fixed, seed.fixed_end):
-        plans.binding[plans.fixed[i].slot] = plans.fixed[i].vertex
+    for i in range(seed.constants, seed.constants_end):
+        plans.binding[plans.constant[i].slot] = plans.constant[i].vertex
     plans.binding[seed.source_slot] = source
     plans.binding[seed.target_slot] = target
     if seed.label_slot >= 0:
         plans.binding[seed.label_slot] = relations.edge[edge].place[OUT]
-    if seed.divided[0] >= 0 and not _is_own(relations, plans, seed):
+    if seed.thread_slots[0] >= 0 and not _is_own(relations, plans, seed):
         return False
     if not _has_bits(relations, plans, seed.looks, seed.looks_end):
         return False
@@ -303,23 +304,23 @@ def _begin_seed(relations, plans, seed, edge):
 
 @njit(cache=True, nogil=True)
 def _walk(relations, plans, output, seed):
-    """Enumerate the rest of a seed, from the current step on."""
+    """Enumerate the remaining rows of a seed, from the current step on. Return DONE or NEED_OUTPUT."""
     first, last = seed.steps, seed.steps_end - 1
     step = plans.state.step
     while step >= first:
         depth = step - first
         if step == last:
-            if _last_step(relations, plans, output, seed, step, depth) != DONE:
+            if _enumerate_last_step(relations, plans, output, seed, step, depth) != DONE:
                 plans.state.step = step
                 return np.int64(NEED_OUTPUT)
             step -= 1
             continue
         frame = plans.frame[depth]
-        began, end, proposer = frame.position, frame.end, frame.proposer
-        position = began
+        first_position, end, proposer = frame.position, frame.end, frame.proposer
+        position = first_position
         while position < end and not _intersect(relations, plans, step, proposer, relations.lists[position]):
             position += 1
-        seed.looked += position - began + 1
+        seed.visited_values += position - first_position + 1
         if position == end:
             step -= 1
             continue
@@ -330,24 +331,24 @@ def _walk(relations, plans, output, seed):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _write_one(plans, output, seed):
+def _write_seed_row(plans, output, seed):
     """Write the row of a seed that binds all variables."""
     if not _begin_run(plans, output, seed.query) or _room(output, seed.columns, np.int64(1)) < 1:
         return np.int64(NEED_OUTPUT)
     write_row(output.values, output.state.values, plans.binding, seed.columns)
     _count_rows(output, seed.columns, 1)
-    seed.written += 1
+    seed.written_rows += 1
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _enumerate(relations, plans, output, seed, edge):
-    """Write the rows of an edge in a seed, or go on where the call before stopped; return DONE or NEED_OUTPUT."""
+    """Write the rows of an edge in a seed, from where the previous call stopped. Return DONE or NEED_OUTPUT."""
     if plans.state.step < 0:
         if not _begin_seed(relations, plans, seed, edge):
             return np.int64(DONE)
         if seed.steps == seed.steps_end:
-            return _write_one(plans, output, seed)
+            return _write_seed_row(plans, output, seed)
         _propose(relations, plans, seed.steps, np.int64(0))
         plans.state.step = seed.steps
     code = _walk(relations, plans, output, seed)
@@ -360,13 +361,13 @@ def _enumerate(relations, plans, output, seed, edge):
 def enumerate_edge(relations, plans, output, number, explicit_only):
     """Write the rows of an edge from the current seed on.
 
-    Returns DONE, or NEED_OUTPUT, after which the same call goes on.
+    Return DONE, or NEED_OUTPUT, after which the same call resumes.
     """
     state, shared = plans.state, plans.conditions.state
-    if shared.is_on != 0 and shared.chosen == 0:
+    if shared.is_enabled != 0 and shared.has_candidates == 0:
         edge = relations.edge[number]
         choose_seeds(plans, edge.relation, edge.source, edge.target)
-        shared.chosen = 1
+        shared.has_candidates = 1
         state.seed = next_candidate(plans.conditions)
     while state.seed >= 0:
         seed = plans.seed[state.seed]
@@ -374,17 +375,17 @@ def enumerate_edge(relations, plans, output, number, explicit_only):
             code = _enumerate(relations, plans, output, seed, number)
             if code != DONE:
                 return code
-        state.seed = next_candidate(plans.conditions) if shared.is_on != 0 else seed.next
-    shared.chosen = 0
+        state.seed = next_candidate(plans.conditions) if shared.is_enabled != 0 else seed.next
+    shared.has_candidates = 0
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
-def enumerate_all(relations, plans, output, number, relation):
-    """Write the rows of all edges of a seed's relation: every solution once, whichever seed of the pattern it is.
+def enumerate_edges(relations, plans, output, number, relation):
+    """Write the rows of all edges of a seed's relation. From any seed of a pattern, this writes every solution once.
 
-    No edge is changing (`state.edge` is 0), so every atom may use every edge. The enumeration goes on from edge
-    `state.answer`; the codes are those of `enumerate_edge`.
+    No edge is changing (`state.edge` is 0), so every atom may use every edge. The enumeration continues with edge
+    `state.answer`. Return a code of `enumerate_edge`.
     """
     state, seed = plans.state, plans.seed[number]
     while state.answer < relations.state.edges:
@@ -397,11 +398,11 @@ def enumerate_all(relations, plans, output, number, relation):
 
 
 @njit(cache=True, nogil=True)
-def enumerate_around(relations, plans, output, number, relation, side):
-    """Write the rows of the edges of a seed's relation at the vertices of records from `state.answer` on.
+def enumerate_at_records(relations, plans, output, number, relation, side):
+    """Write the rows of the edges of a seed's relation at the vertices of records, from `state.answer` on.
 
-    At these vertices the node holds that the seed needs at its source (`side` 0) or target (1), so no other edge has
-    solutions. The codes are those of `enumerate_edge`.
+    The node that the seed needs at its source (`side` 0) or target (1) holds at these vertices alone, so no other edge has
+    solutions. Return a code of `enumerate_edge`.
     """
     state, seed = plans.state, plans.seed[number]
     while state.answer != 0:

@@ -1,8 +1,8 @@
 """Running patterns, which turn chunks of a stream into pieces of rows, and the choice of queries with support lists.
 
 The choice follows from measurements while a query runs. The cost of the join beyond its rows is the number of values that it
-examines; the cost of support lists is the number of entries that are added and removed. Both are counted, over as many
-changes of edges as building the lists costs, so that a wrong guess costs a fraction of the work done anyway. A query that
+examines; the cost of support lists is the number of entries that are added and removed. Both are counted over as many
+changes of edges as building the lists costs, so that a wrong guess costs a fraction of the other work. A query that
 examines many more values than it has changes and rows gets support lists on trial, and keeps them if they at least halve its
 work. A failed trial is repeated after twice as many periods, so trials cost less and less. It is repeated at once if the
 cost of a change has doubled since then, because the cost of a hub grows with the stream and that of its lists does not.
@@ -51,15 +51,15 @@ class _Record:
     changes: int
     failures: int = 0
     """Failed trials."""
-    rest: int = 0
+    idle_periods: int = 0
     """Periods until the next trial."""
     cost_of_failure: float = 0.0
     """The cost of a change before the last failed trial."""
-    cost_before: float | None = None
-    """The work for a change without support lists, while they are on trial; else None."""
-    cost_when_chosen: float = 0.0
-    """The cost before support lists were chosen: where a change costs more than twice that, they are dropped."""
-    measured: tuple[float, float, float] | None = None
+    cost_without_lists: float | None = None
+    """The cost of a change without support lists, while these are on trial; otherwise None."""
+    cost_before_choice: float = 0.0
+    """The cost of a change before support lists were chosen. If a change costs more than twice that, they are dropped."""
+    costs: tuple[float, float, float] | None = None
     """Looks, rows and entries for each change, in the last period."""
     rows: int = 0
     """Rows written in all periods."""
@@ -76,15 +76,15 @@ class SupportChoice:
         self._next = 0
 
     def review(self) -> None:
-        """Give support lists to queries that benefit from them, and remove them from others.
+        """Add support lists to queries that benefit from them, and remove them from others.
 
-        O(1), and once a period O(queries that ever cost anything).
+        O(1), and once a period O(queries that have caused work).
         """
         changes = self.tables.changes
         if changes < self._next:
             return
         state = self.tables.store.relations.state
-        period = max(SHORTEST, (state.live + state.vertices) // 4)
+        period = max(SHORTEST, (state.live_edges + state.vertices) // 4)
         self._next = changes + period
         self._records = {query: record for query, record in self._records.items() if self.tables.is_linked(query)}
         for query in sorted({*self._records} | self.tables.queries_at_work()):
@@ -93,27 +93,29 @@ class SupportChoice:
             record.changes = changes
 
     def rows_a_change(self, query: int) -> float:
-        """Return how many rows of a query a change of an edge writes, 0 where that is not known.
+        """Return how many rows of a query a change of an edge writes, 0 if that is not known.
 
-        It is the number in the last period or the mean of all periods, whichever is smaller, so that a burst has no effect.
+        This is the number in the last period or the mean of all periods, whichever is smaller, so that a burst has no
+        effect.
         """
         record = self._records.get(query)
-        if record is None or record.measured is None:
+        if record is None or record.costs is None:
             return 0.0
-        return min(record.measured[1], record.rows / record.all_changes)
+        return min(record.costs[1], record.rows / record.all_changes)
 
     def why(self, query: int) -> str:
         """Return whether a query has support lists, and why, in words."""
-        record = self._records.get(query, _Record(0, measured=(0.0, 0.0, 0.0)))  # a query without work has no record
-        if record.measured is None or self.tables.changes < SHORTEST:
+        record = self._records.get(query, _Record(0, costs=(0.0, 0.0, 0.0)))  # a query without work has no record
+        if record.costs is None or self.tables.changes < SHORTEST:
             return f"not yet: it is judged after {SHORTEST:,} changes of edges or more"
-        looks, rows, entries = record.measured
+        looks, rows, entries = record.costs
         cost = f"{looks:,.1f} values looked at and {rows:,.1f} rows a change"
         if self.tables.has_supports(query):
             costs = f"{cost}, {entries:,.1f} entries of lists changed; {looks + ENTRY * entries:,.1f} in all"
-            if record.cost_before is not None:
-                return f"on trial, because without them it took {record.cost_before:,.1f} a change"
-            return f"kept, because they at least halve the work, which was {record.cost_when_chosen:,.1f} a change: {costs}"
+            if record.cost_without_lists is not None:
+                return f"on trial, because without them it took {record.cost_without_lists:,.1f} a change"
+            before = record.cost_before_choice
+            return f"kept, because they at least halve the work, which was {before:,.1f} a change: {costs}"
         if record.failures:
             return f"tried, and given up: they did not halve the work; tried again when that may have changed: {cost}"
         return f"none: {cost}, so there is nothing to gain"
@@ -121,36 +123,36 @@ class SupportChoice:
     def _decide(self, query: int, record: _Record, changes: int) -> None:
         work = self.tables.take_work(query)
         cost = (work.looks + ENTRY * work.entries) / changes
-        record.measured = work.looks / changes, work.rows / changes, work.entries / changes
+        record.costs = work.looks / changes, work.rows / changes, work.entries / changes
         record.rows += work.rows
         record.all_changes += changes
         if not self.tables.has_supports(query):
-            record.rest -= 1
-            is_due = record.rest <= 0 or cost > 2 * record.cost_of_failure
+            record.idle_periods -= 1
+            is_due = record.idle_periods <= 0 or cost > 2 * record.cost_of_failure
             is_worth_it = work.looks > LOOKS_A_CHANGE * changes + LOOKS_A_ROW * work.rows
             if is_due and is_worth_it and self.tables.support(query, True):
-                record.cost_before = cost
-        elif record.cost_before is not None:
-            if cost > record.cost_before / 2:
+                record.cost_without_lists = cost
+        elif record.cost_without_lists is not None:
+            if cost > record.cost_without_lists / 2:
                 self.tables.support(query, False)
                 record.failures += 1
-                record.rest, record.cost_of_failure = 1 << min(record.failures, 32), record.cost_before
-            record.cost_when_chosen = record.cost_before
-            record.cost_before = None
-        elif cost > 2 * record.cost_when_chosen:
-            # The cost without them is not known now: they must prove their worth in a new trial.
+                record.idle_periods, record.cost_of_failure = 1 << min(record.failures, 32), record.cost_without_lists
+            record.cost_before_choice = record.cost_without_lists
+            record.cost_without_lists = None
+        elif cost > 2 * record.cost_before_choice:
+            # The cost without support lists is not known now, so only a new trial can tell whether they pay.
             self.tables.support(query, False)
 
 
 _NO_CHANGES = view(NO_CHANGES)
-_REVIEW_AFTER = 64
-"""The number of tuples after which choices are reviewed: whether a review is due takes a twentieth of a single tuple."""
-_MANY = 4096
-"""The number of tuples from which on what they took tells what the rest of their chunk will take."""
+_REVIEW_PERIOD = 64
+"""The number of tuples after which choices are reviewed. To check whether a review is due takes a twentieth of a tuple."""
+_LARGE_CHUNK = 4096
+"""The number of tuples from which the memory for the rest of their chunk is estimated from what they have taken."""
 
 
 class Run(NamedTuple):
-    """Rows of one query and one event (or of a piece of one)."""
+    """Rows of one query and one event, or of a piece of it."""
 
     query: int
     order: int
@@ -165,9 +167,9 @@ class Run(NamedTuple):
 class LivePatterns:
     """The relations of a store, and the plans that run over them.
 
-    `deliver` is called with each piece of the output. With `chooses`, queries get support lists where they pay, and those
-    conditions are left out that hold nearly everywhere, and at `fewest` vertices or more. `guard` is called before more
-    memory is allocated, with the `NEED_` code for its purpose, and may raise.
+    `deliver` is called with each piece of the output. With `chooses`, queries get support lists if these pay, and conditions
+    are excluded that hold nearly everywhere, and at `fewest` vertices or more. `guard` is called before more memory is
+    allocated, with the `NEED_` code for its purpose, and may raise.
     """
 
     def __init__(
@@ -190,8 +192,8 @@ class LivePatterns:
         self.guard = guard
         self.choice = SupportChoice(plan_tables)
         self.condition_choice = ConditionChoice(plan_tables, fewest=fewest)
-        self._review_after = min(_REVIEW_AFTER, max(1, fewest))
-        self._unreviewed = 0  # tuples since the last review
+        self._review_period = min(_REVIEW_PERIOD, max(1, fewest))
+        self._tuples_since_review = 0  # tuples since the last review
         self.output = Output(
             values=np.zeros(values + WIDEST, np.int32),
             runs=tables.Run.zeros(runs),
@@ -201,7 +203,7 @@ class LivePatterns:
         """The number of bytes of the output."""
         self._output_view = view(self.output)
         self._tuples = 0  # of the chunk that is applied
-        self._sizes = NOTHING_EXPECTED  # where a large one began
+        self._sizes = NOTHING_EXPECTED  # when a large chunk began
         self._bound_kernels: dict[Any, Any] = {}
         self._viewed_arrays: tuple[Any, Any] = (None, None)
         self._array_views: tuple[Any, Any, Any] = (None, None, None)
@@ -213,102 +215,102 @@ class LivePatterns:
         self.apply_view(view(tuples), len(tuples.source))
 
     def apply_view(
-        self, tuples: Any, count: int, changes: Changes = NO_CHANGES, *, most_overwritten: int = 0
+        self, tuples: Any, count: int, changes: Changes = NO_CHANGES, *, overwrite_limit: int = 0
     ) -> None:
-        """Apply the view of a chunk, for whose vertices there is room, and its changes of derived relations.
+        """Apply the view of a chunk, for whose vertices there must be room, and its changes of derived relations.
 
-        Up to this number of values may be overwritten before a piece is delivered, where rows are only counted.
+        If rows are only counted, up to `overwrite_limit` values may be overwritten before a piece is delivered.
         """
         state = self.plan_tables.plans.state
-        state.tuple = state.started = 0
+        state.tuple = state.tuple_start = 0
         state.phase = tables.CROSSING
-        self.output.state.most_overwritten = most_overwritten
+        self.output.state.overwrite_limit = overwrite_limit
         self._tuples = count
-        if count > _MANY:
+        if count > _LARGE_CHUNK:
             self._sizes = self.store.sizes()
         try:
             self._call(updates.apply_tuples, tuples, count, self._announce(changes))
         finally:
-            self.output.state.most_overwritten = self._tuples = 0
-        self._unreviewed += count
-        if self._unreviewed >= self._review_after and self.chooses:
-            self._unreviewed = 0
+            self.output.state.overwrite_limit = self._tuples = 0
+        self._tuples_since_review += count
+        if self._tuples_since_review >= self._review_period and self.chooses:
+            self._tuples_since_review = 0
             self.choice.review()
             self.condition_choice.review()
 
     def advance(self, time: int, changes: Changes = NO_CHANGES) -> None:
-        """Move the stream time; deliver the rows of boundaries, and of changes of derived relations up to that time."""
+        """Advance the stream time. Deliver the rows of boundaries and of changes of derived relations up to that time."""
         self.plan_tables.plans.state.order = 0
         self._call(updates.advance_to, int(time), self._announce(changes))
 
     def _announce(self, changes: Changes) -> Any:
-        """Announce changes of derived relations to the kernels; return their view."""
+        """Announce changes of derived relations to the kernels. Return the view of the changes."""
         state = self.plan_tables.plans.state
-        if changes is NO_CHANGES and state.change_order == NEVER and not state.timed:
-            return _NO_CHANGES  # as before
+        if changes is NO_CHANGES and state.change_order == NEVER and not state.timed_tuples:
+            return _NO_CHANGES  # as announced before
         count = len(changes.order)
         state.change, state.changes = 0, count
         state.change_order = changes.order[0] if count else NEVER
         state.change_pair = changes.first[0] if count else 0
-        state.timed = len(changes.spent)
-        return view(changes) if count or len(changes.spent) else _NO_CHANGES
+        state.timed_tuples = len(changes.ticks)
+        return view(changes) if count or len(changes.ticks) else _NO_CHANGES
 
     def answers(self, query: int) -> None:
         """Deliver the rows of all solutions of a query, as if they entered now. O(edges, and the cost of joining them).
 
-        Where `deliver` raises, the other solutions are not enumerated.
+        If `deliver` raises, the other solutions are not enumerated.
         """
         self.plan_tables.update_conditions()
-        around = self.plan_tables.narrowest_seed(query)
-        seed, relation = self.plan_tables.cheapest_seed(query) if around is None else around[:2]
+        narrowest = self.plan_tables.narrowest_seed(query)
+        seed, relation = self.plan_tables.cheapest_seed(query) if narrowest is None else narrowest[:2]
         state = self.plan_tables.plans.state
         state.answer, state.step, state.edge = 1, tables.NONE, 0
         state.order = state.sign = 1
         state.event_time = self.store.relations.state.stream_time
         counts = self.plan_tables.plans.seed[seed]
-        looked, written = int(counts["looked"]), int(counts["written"])
+        visited_values, written_rows = int(counts["visited_values"]), int(counts["written_rows"])
         try:
-            if around is None:
-                self._call(delta_join.enumerate_all, seed, relation)
+            if narrowest is None:
+                self._call(delta_join.enumerate_edges, seed, relation)
             else:
-                state.answer, state.answer_place = around[3], 0
-                self._call(delta_join.enumerate_around, seed, relation, around[2])
+                state.answer, state.answer_place = narrowest[3], 0
+                self._call(delta_join.enumerate_at_records, seed, relation, narrowest[2])
         finally:
-            # Enumerating answers is not work that support lists would spare.
+            # Support lists would not save the work of enumerating answers.
             counts = self.plan_tables.plans.seed[seed]
-            counts["looked"], counts["written"] = looked, written
+            counts["visited_values"], counts["written_rows"] = visited_values, written_rows
 
     def _call(self, kernel: Any, *arguments: Any) -> None:
         self.plan_tables.update_conditions()
-        ready = self._bound_kernels.get(kernel)
-        if ready is None:
-            ready = self._bound_kernels[kernel] = bound(kernel, *self._views(), *arguments)
-        while (code := ready(*self._views(), *arguments)) != DONE:
+        bound_kernel = self._bound_kernels.get(kernel)
+        if bound_kernel is None:
+            bound_kernel = self._bound_kernels[kernel] = bound(kernel, *self._views(), *arguments)
+        while (code := bound_kernel(*self._views(), *arguments)) != DONE:
             if self.guard is not None:
                 try:
                     self.guard(int(code))
                 except BaseException:
-                    self._hand_over()  # the rows of earlier tuples
+                    self._deliver_output()  # the rows of earlier tuples
                     raise
             if code == NEED_OUTPUT:
-                self._hand_over()
+                self._deliver_output()
             elif code == NEED_CONDITIONS:
                 self.plan_tables.graph.grow()
                 self.plan_tables.update_conditions()
             else:
                 self.store.grow(code, expected=self._expected_growth())
-        self._hand_over()
+        self._deliver_output()
 
     def _expected_growth(self) -> Sizes:
-        """Return what the rest of a large chunk may add, by what its tuples have added so far."""
-        done = self.plan_tables.plans.state.tuple
-        if self._tuples <= _MANY or done < _MANY:
+        """Return an estimate of what the rest of a large chunk will add, from what its tuples have added so far."""
+        applied = self.plan_tables.plans.state.tuple
+        if self._tuples <= _LARGE_CHUNK or applied < _LARGE_CHUNK:
             return NOTHING_EXPECTED
-        sizes, rest = zip(self.store.sizes(), self._sizes, strict=True), self._tuples - done
-        return Sizes(*(max(0, now - before) * rest // done for now, before in sizes))
+        sizes, remaining = zip(self.store.sizes(), self._sizes, strict=True), self._tuples - applied
+        return Sizes(*(max(0, now - before) * remaining // applied for now, before in sizes))
 
     def _views(self) -> tuple[Any, Any, Any]:
-        """Return the views that kernels are called with; they are renewed where arrays were replaced."""
+        """Return the views that kernels are called with. Views of arrays that were replaced are renewed."""
         arrays, viewed, views = (self.store.relations, self.plan_tables.plans), self._viewed_arrays, self._array_views
         if arrays[0] is not viewed[0] or arrays[1] is not viewed[1]:
             relations, plans = (
@@ -317,13 +319,13 @@ class LivePatterns:
             self._viewed_arrays, self._array_views = arrays, (relations, plans, self._output_view)
         return self._array_views
 
-    def _hand_over(self) -> None:
+    def _deliver_output(self) -> None:
         state = self.output.state
         if state.runs:
             try:
                 self.deliver(self)
             finally:
-                state.runs = state.values = state.overwritten = 0
+                state.runs = state.values = state.overwritten_values = 0
 
     def runs(self) -> list[Run]:
         """Return the runs of the current piece, in order."""

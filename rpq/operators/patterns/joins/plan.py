@@ -1,15 +1,15 @@
 """Plans of a pattern: the order in which a change of each atom is joined with the other atoms.
 
-A pattern is atoms over variables (text) and constants (ids of vertices). Atoms without variables are *conditions*. The
-others fall into connected *parts*, joined by shared variables; parts are kept apart, and their product is not formed here.
-A part has a seed for each of its atoms. From a seed, the variable that most atoms reach from bound terms comes
-next (ties: the one that stands in most atoms, then in the order of the text), so each step intersects as much as it can.
+A pattern is a set of atoms over variables (text) and constants (ids of vertices). Atoms without variables are *conditions*.
+The others form connected *parts*, joined by shared variables; the product of the parts is not formed here. A part has a seed
+for each of its atoms. From a seed, the next variable is the one that most atoms reach from bound terms (among equals, the
+one that is in most atoms, then the first in the text), so each step intersects as many lists as possible.
 
-Parts that differ only in the names of variables and in their constants have one *shape*. In a shape variables are numbered
-as they first appear, and constants too; `ShapedPart.constants` has what they are. Thousands of patterns have parts of some
-hundreds of shapes, and planning would take longer than the rest of registering a pattern.
+Parts that differ only in the names of variables and in their constants have one *shape*. In a shape, variables are numbered
+in the order in which they appear, and so are constants; `ShapedPart.constants` has their vertices. Thousands of patterns
+have parts of some hundreds of shapes, and planning each part would take longer than the rest of registering a pattern.
 
-Nothing here knows numba, arrays or the stream: see `plan_tables.py`.
+This module uses no numba, arrays or streams; `plan_tables.py` does.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Reach:
     """An atom through which a variable is reached from a bound term: forward along its edges, or backward."""
 
     atom: int
-    bound: Term
+    bound_term: Term
     forward: bool
     excludes_change: bool
     """True if it is before the seed and reads the same relation, so that it must not use the changing edge."""
@@ -105,7 +105,7 @@ class Part:
     """All terms, the columns first, so that a binding begins with the row."""
     seeds: tuple[Seed, ...]
     label: str | None = None
-    """The variable that has the label of the edge of its one atom, whose relation has labels; it is the last column."""
+    """The variable for the label of the edge, in a part of one atom whose relation has labels. It is the last column."""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -114,18 +114,18 @@ class Part:
 
     def sides(self) -> set[tuple[int, bool]]:
         """Return the sides of relations that the plans walk: (relation, whether forward)."""
-        walked = set()
+        sides = set()
         for seed in self.seeds:
-            walked |= {(look.relation, look.forward) for look in seed.looks}
+            sides |= {(look.relation, look.forward) for look in seed.looks}
             for step in seed.steps:
-                walked |= {(self.atoms[reach.atom].relation, reach.forward) for reach in step.reaches}
-                walked |= {(look.relation, look.forward) for look in step.looks}
-        return walked
+                sides |= {(self.atoms[reach.atom].relation, reach.forward) for reach in step.reaches}
+                sides |= {(look.relation, look.forward) for look in step.looks}
+        return sides
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A pattern, ready to be put into tables."""
+    """The plan of a pattern, which can be written into tables."""
 
     select: tuple[str, ...]
     conditions: tuple[Atom, ...]
@@ -150,26 +150,26 @@ class Plan:
 
 
 def plan_pattern(atoms: Sequence[Atom], *, select: Sequence[str] | None = None, isomorphism: bool = False) -> Plan:
-    """Plan a pattern. Without `select` rows have all variables but blank nodes, in order of appearance.
+    """Return the plan of a pattern. Without `select`, rows have all variables except blank nodes, in order of appearance.
 
-    With `isomorphism` all variables of a part and the constants of the pattern have pairwise different values; variables of
-    different parts are to be compared where the product is formed. O(atoms³).
+    With `isomorphism`, all variables of a part and the constants of the pattern have pairwise different values. Variables of
+    different parts must be compared where the product is formed. O(atoms³).
     """
     distinct = _different(atoms)
     variables = list(dict.fromkeys(term for atom in distinct for term in _ends(atom) if isinstance(term, str)))
-    chosen = tuple(v for v in variables if not v.startswith("_:")) if select is None else tuple(select)
-    for name in chosen:
+    columns = tuple(v for v in variables if not v.startswith("_:")) if select is None else tuple(select)
+    for name in columns:
         if name not in variables or name.startswith("_:"):
             raise QueryError(f"the pattern selects {name}, which is no variable of it")
-    if len(set(chosen)) < len(chosen):
+    if len(set(columns)) < len(columns):
         raise QueryError("the pattern selects a variable twice")
     constants = tuple(dict.fromkeys(int(term) for atom in distinct for term in _ends(atom) if not isinstance(term, str)))
     if min(constants, default=0) < 0:
         raise ValueError(f"a constant is the id of a vertex, 0 or more, not {min(constants)}")
     return Plan(
-        select=chosen,
+        select=columns,
         conditions=tuple(atom for atom in distinct if not any(isinstance(term, str) for term in _ends(atom))),
-        parts=tuple(_part(part, chosen, constants if isomorphism else None) for part in _group_connected(distinct)),
+        parts=tuple(_part(part, columns, constants if isomorphism else None) for part in _group_connected(distinct)),
     )
 
 
@@ -181,7 +181,7 @@ def connected_parts(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
 
 
 def condition_part(atom: Atom) -> Part:
-    """Return a condition as a part without columns, which has one row while the edge is present."""
+    """Return a condition as a part without columns. It has one row while the edge is present."""
     return _part((atom,), (), None)
 
 
@@ -192,7 +192,7 @@ def _ends(atom: Atom) -> tuple[Term, Term]:
 def is_one_part(atoms: Sequence[Atom]) -> bool:
     """Return whether the plan of a pattern is one part without conditions.
 
-    Raises `QueryError` where there is none. O(atoms²).
+    Raises `QueryError` if there is no plan. O(atoms²).
     """
     different = _different(atoms)
     connected = _group_connected(different)
@@ -207,7 +207,7 @@ def _different(atoms: Sequence[Atom]) -> tuple[Atom, ...]:
 
 
 def _group_connected(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
-    """Return the atoms with variables, divided into parts that share no variable; in the order of the pattern."""
+    """Return the atoms with variables, divided into parts that share no variable, in the order of the pattern."""
     variables = [{term for term in _ends(atom) if isinstance(term, str)} for atom in atoms]
     return [tuple(atoms[i] for i in places) for part, places in merge_overlapping(variables) if part]
 
@@ -220,34 +220,34 @@ def merge_overlapping(sets: Sequence[set[_Member]]) -> list[tuple[set[_Member], 
     """
     parts: list[tuple[set[_Member], list[int]]] = []
     for place, union in enumerate(sets):
-        places, apart = [place], []
+        places, disjoint = [place], []
         for part in parts:
             if part[0] & union:
                 union = part[0] | union
                 places += part[1]
             else:
-                apart.append(part)
-        parts = [*apart, (union, sorted(places))]
+                disjoint.append(part)
+        parts = [*disjoint, (union, sorted(places))]
     return sorted(parts, key=lambda part: part[1][0])
 
 
 def _part(atoms: tuple[Atom, ...], select: Sequence[str], distinct_constants: tuple[Term, ...] | None) -> Part:
     terms = list(dict.fromkeys(term for atom in atoms for term in _ends(atom)))
     columns = tuple(name for name in select if name in terms)
-    hidden = [term for term in terms if isinstance(term, str) and term not in columns]
+    other_variables = [term for term in terms if isinstance(term, str) and term not in columns]
     constants: list[Term] = [term for term in terms if not isinstance(term, str)]
     if distinct_constants is not None:
         constants += [term for term in distinct_constants if term not in constants]
     return Part(
         atoms=atoms,
         columns=columns,
-        slots=(*columns, *hidden, *constants),
+        slots=(*columns, *other_variables, *constants),
         seeds=tuple(_seed(atoms, seed, terms, constants, distinct_constants is not None) for seed in range(len(atoms))),
     )
 
 
 def spanning_tree(part: Part) -> tuple[int, ...]:
-    """Return atoms that join all variables of a part without a cycle, each atom that joins what its predecessors do not."""
+    """Return atoms that join all variables of a part without a cycle: each atom whose ends its predecessors do not join."""
     group = {name: name for name in part.variables}
     tree = []
     for number, (source, _, target) in enumerate(part.atoms):
@@ -261,7 +261,7 @@ def spanning_tree(part: Part) -> tuple[int, ...]:
 def must_not_use_the_change(atoms: Sequence[Atom], atom: int, seed: int) -> bool:
     """Return whether an atom reads its relation without the changing edge: the rule of `alt` and `neu`.
 
-    A solution that uses the changing edge in several atoms is then found once, from the first of them.
+    By this rule, a solution that uses the changing edge in several atoms is found once, from the first of them.
     """
     return atom < seed and atoms[atom].relation == atoms[seed].relation
 
@@ -270,8 +270,8 @@ def _seed(atoms: tuple[Atom, ...], seed: int, terms: list[Term], constants: list
     bound: list[Term] = [*constants, *(term for term in dict.fromkeys(_ends(atoms[seed])) if isinstance(term, str))]
     waiting = [number for number in range(len(atoms)) if number != seed]
     tests = _tests(atoms, seed, waiting, bound)
-    fresh = list(dict.fromkeys(_ends(atoms[seed])))
-    looks = tuple(look for term in dict.fromkeys([*fresh, *constants]) for look in _looks(atoms, waiting, term))
+    terms_bound_first = dict.fromkeys([*_ends(atoms[seed]), *constants])
+    looks = tuple(look for term in terms_bound_first for look in _looks(atoms, waiting, term))
     pairs = [pair for pair in combinations(bound, 2) if any(isinstance(term, str) for term in pair)]
     differ = tuple(pairs) if isomorphism else ()
     steps = []
@@ -285,10 +285,10 @@ def _seed(atoms: tuple[Atom, ...], seed: int, terms: list[Term], constants: list
             if (source == variable) != (target == variable):
                 other = target if source == variable else source
                 if other in bound:
-                    before = must_not_use_the_change(atoms, number, seed)
-                    reaches.append(Reach(atom=number, bound=other, forward=target == variable, excludes_change=before))
+                    excludes, forward = must_not_use_the_change(atoms, number, seed), target == variable
+                    reaches.append(Reach(atom=number, bound_term=other, forward=forward, excludes_change=excludes))
                     waiting.remove(number)
-        before_it = tuple(bound)
+        earlier_terms = tuple(bound)
         bound.append(variable)
         steps.append(
             Step(
@@ -296,7 +296,7 @@ def _seed(atoms: tuple[Atom, ...], seed: int, terms: list[Term], constants: list
                 reaches=tuple(reaches),
                 tests=_tests(atoms, seed, waiting, bound),
                 looks=tuple(_looks(atoms, waiting, variable)),
-                differs_from=before_it if isomorphism else (),
+                differs_from=earlier_terms if isomorphism else (),
             )
         )
     return Seed(atom=seed, tests=tests, looks=looks, differ=differ, steps=tuple(steps))
@@ -305,11 +305,11 @@ def _seed(atoms: tuple[Atom, ...], seed: int, terms: list[Term], constants: list
 def _closeness(
     atoms: Sequence[Atom], waiting: Sequence[int], variable: Term, bound: Sequence[Term]
 ) -> tuple[bool, int, int]:
-    """Return what makes a variable the next one to bind, the greater the better.
+    """Return the rank of a variable among those to bind next; the greatest is bound.
 
-    These are whether a waiting atom reaches it from a bound variable, how many reach it from bound terms, and how many atoms
-    contain it. A constant's list is that of all members of a class, say, and as long as the window; it proposes nothing
-    while another list may.
+    The rank is whether a waiting atom reaches the variable from a bound variable, how many do from bound terms, and how many
+    atoms contain it. The list of a constant, for example of all members of a class, may be as long as the window, so it
+    proposes values only if no other list can.
     """
     ends = [_ends(atoms[number]) for number in waiting]
     others = [b if a == variable else a for a, b in ends if (a == variable) != (b == variable)]
@@ -319,14 +319,14 @@ def _closeness(
 
 
 def _tests(atoms: Sequence[Atom], seed: int, waiting: list[int], bound: Sequence[Term]) -> tuple[Test, ...]:
-    """Remove the atoms whose ends are both bound from `waiting`; return them as tests."""
+    """Remove the atoms whose ends are both bound from `waiting`. Return them as tests."""
     both = [number for number in waiting if all(term in bound for term in _ends(atoms[number]))]
     waiting[:] = [number for number in waiting if number not in both]
     return tuple(Test(atom=number, excludes_change=must_not_use_the_change(atoms, number, seed)) for number in both)
 
 
 def _looks(atoms: Sequence[Atom], waiting: Sequence[int], term: Term) -> list[Look]:
-    """Return the bits that the remaining atoms at a bound vertex require of it."""
+    """Return the looks that the waiting atoms at a term require."""
     found = []
     for number in waiting:
         source, relation, target = atoms[number]
@@ -337,7 +337,7 @@ def _looks(atoms: Sequence[Atom], waiting: Sequence[int], term: Term) -> list[Lo
     return found
 
 
-# --- described -------------------------------------------------------------------------------------------------------
+# --- description -----------------------------------------------------------------------------------------------------
 
 
 def format_atom(atom: Atom, relation_name: Callable[[int], str], vertex_name: Callable[[int], str]) -> str:
@@ -349,7 +349,7 @@ def format_atom(atom: Atom, relation_name: Callable[[int], str], vertex_name: Ca
 def describe_seed(
     part: Part, seed: Seed, relation_name: Callable[[int], str], vertex_name: Callable[[int], str]
 ) -> list[str]:
-    """Return the order of binding for a seed: a line for the change, which ends with a colon, then one a step."""
+    """Return the order of binding for a seed: a line for the change, which ends with a colon, then a line for each step."""
 
     def walk(relation: int, term: Term, forward: bool) -> str:
         end = term if isinstance(term, str) else vertex_name(term)
@@ -362,14 +362,14 @@ def describe_seed(
         probes = [format_atom(part.atoms[test.atom], relation_name, vertex_name) + suffix(test) for test in tests]
         return list(dict.fromkeys([*probes, *(walk(look.relation, look.term, look.forward) for look in looks)]))
 
-    required = clauses(seed.tests, seed.looks)
+    conditions = clauses(seed.tests, seed.looks)
     head = f"{format_atom(part.atoms[seed.atom], relation_name, vertex_name)} changes"
-    lines = [head + (f" (if {', '.join(required)})" if required else "") + ":"]
+    lines = [head + (f" (if {', '.join(conditions)})" if conditions else "") + ":"]
     for step in seed.steps:
-        lists = [walk(part.atoms[r.atom].relation, r.bound, r.forward) + suffix(r) for r in step.reaches]
+        lists = [walk(part.atoms[r.atom].relation, r.bound_term, r.forward) + suffix(r) for r in step.reaches]
         origin = lists[0] if len(lists) == 1 else f"the shortest of {', '.join(lists)}"
-        required = clauses(step.tests, step.looks)
-        lines.append(f"  {step.variable} from {origin}" + (f", if {', '.join(required)}" if required else ""))
+        conditions = clauses(step.tests, step.looks)
+        lines.append(f"  {step.variable} from {origin}" + (f", if {', '.join(conditions)}" if conditions else ""))
     return lines
 
 
@@ -379,7 +379,7 @@ class ShapedPart(NamedTuple):
     part: Part
     columns: tuple[str, ...]
     constants: tuple[int, ...] | None
-    """The vertices of the constants, or None where the part has them itself."""
+    """The vertices of the constants, or None if the part contains them itself."""
 
 
 def shaped_parts(atoms: Sequence[Atom], select: Sequence[str], *, isomorphism: bool) -> list[ShapedPart]:
@@ -388,26 +388,27 @@ def shaped_parts(atoms: Sequence[Atom], select: Sequence[str], *, isomorphism: b
         plan = plan_pattern(atoms, select=select, isomorphism=True)
         if len(plan.parts) > 1:
             # Variables of different parts are compared where their product is formed, so all must be columns.
-            everything = [name for part in plan.parts for name in part.variables]
-            plan = plan_pattern(atoms, select=everything, isomorphism=True)
+            variables = [name for part in plan.parts for name in part.variables]
+            plan = plan_pattern(atoms, select=variables, isomorphism=True)
         parts = [*plan.parts, *map(condition_part, plan.conditions)]
         return [ShapedPart(part, part.columns, None) for part in parts]
-    return [_shape_part(some, select) for some in connected_parts(atoms)]
+    return [_shape_part(part_atoms, select) for part_atoms in connected_parts(atoms)]
 
 
 def _shape_part(atoms: Sequence[Atom], select: Sequence[str]) -> ShapedPart:
     terms = dict.fromkeys(term for source, _, target in atoms for term in (source, target))
     variables = {term: f"?{number}" for number, term in enumerate(t for t in terms if isinstance(t, str))}
     constants = tuple(term for term in terms if not isinstance(term, str))
-    shown: dict[Term, Term] = {vertex: rank for rank, vertex in enumerate(constants)}
-    shown.update(variables.items())
+    in_shape: dict[Term, Term] = {vertex: rank for rank, vertex in enumerate(constants)}
+    in_shape.update(variables.items())
     columns = tuple(name for name in select if name in variables)
-    shape = tuple(Atom(shown[source], relation, shown[target]) for source, relation, target in atoms)
+    shape = tuple(Atom(in_shape[source], relation, in_shape[target]) for source, relation, target in atoms)
     return ShapedPart(_plan_part(shape, tuple(variables[name] for name in columns)), columns, constants)
 
 
 def with_label(shaped: ShapedPart, name: str) -> ShapedPart:
-    """Return a part of one atom whose relation has the labels of its edges, with the label as the variable of a last column.
+    """Return a part of one atom, whose relation has the labels of its edges, with the label as the variable of a last
+    column.
 
     >>> (part,) = shaped_parts([Atom("?s", 0, "?o")], ["?o"], isomorphism=False)
     >>> with_label(part, "?p").columns, with_label(part, "?p").part.slots
@@ -435,16 +436,16 @@ def _plan_part(atoms: tuple[Atom, ...], columns: tuple[str, ...]) -> Part:
 
 
 def steps_until(part: Part, seed: Seed, names: Sequence[str]) -> int:
-    """Return how many steps of a seed are taken until variables have values; 0 if the seed binds them."""
+    """Return the number of steps of a seed after which variables have values, 0 if the seed binds them."""
     source, _, target = part.atoms[seed.atom]
     places = {step.variable: place for place, step in enumerate(seed.steps, 1)}
     return max(0 if name in (source, target) else places[name] for name in names)
 
 
 def dividing_pair(part: Part) -> tuple[str, str] | None:
-    """Return the two columns whose values tell which of several threads has a solution, or None if there are not two.
+    """Return the two columns whose values decide which of several threads has a solution, or None if there are not two.
 
-    They are those that the seeds bind first: what is enumerated before, each thread enumerates. O(columns² × seeds).
+    They are the columns that seeds bind first, since every thread enumerates the values bound before. O(columns² × seeds).
 
     >>> (part,) = plan_pattern([Atom("?x", 0, "?y"), Atom("?y", 1, "?z"), Atom("?z", 2, "?w")]).parts
     >>> dividing_pair(part)

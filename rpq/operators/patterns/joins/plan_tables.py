@@ -1,7 +1,7 @@
 """The plans of all patterns in one set of tables of records, which kernels interpret (`tables.py`).
 
-A pattern is appended, and removed by unlinking its seeds; where more than half of the seeds are of removed patterns, the
-tables are rebuilt.
+A pattern is added at the end of the tables, and removed by unlinking its seeds. When more than half of the seeds are of
+removed patterns, the tables are rebuilt.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RECORDS: dict[str, type[Record]] = {
     "reach": tables.Reach,
     "test": tables.Test,
     "look": tables.Look,
-    "fixed": tables.Fixed,
+    "constant": tables.ConstantSlot,
 }
 _MOST_STEPS = 33
 _bound_kernels: dict[Any, Any] = {}
@@ -38,8 +38,8 @@ _bound_kernels: dict[Any, Any] = {}
 MANY = 1000
 """The number of parts from which seeds are found by the conditions that they need.
 
-Below half of it seeds are found by their relation alone, because maintaining conditions takes longer than the seeds that
-they avoid.
+Below half of this number, seeds are found by their relation alone, because maintaining conditions takes longer than
+examining the seeds that they would exclude.
 """
 
 
@@ -49,18 +49,19 @@ class Work(NamedTuple):
     looks: int
     """Values that the join examined and that gave no row by themselves."""
     rows: int
+    """Rows that the join wrote."""
     entries: int
-    """Changes of its support lists."""
+    """Changes of the support lists of the query."""
 
 
 class _Shape(NamedTuple):
-    """The rows of a part that do not depend on the query; steps are counted from the part's first."""
+    """The records of a part that do not depend on the query. Steps are counted from the first one of the part."""
 
     part: Part  # stored to keep the object alive whose identity is the key
     seeds: np.ndarray  # tables.Seed
     steps: np.ndarray  # tables.Step
-    fixed: list[tuple[int, int]]  # (slot, constant)
-    constants: list[tuple[int, str, int]]  # (seed, field, rank): a field that requires the vertex of the constant of a rank
+    constant_slots: list[tuple[int, int]]  # (slot, constant)
+    constants: list[tuple[int, str, int]]  # (seed, field, rank): a field with the vertex of the constant of a rank
 
 
 class PlanTables:
@@ -69,9 +70,9 @@ class PlanTables:
     def __init__(self, store: RelationStore, *, sharing: Literal["auto", "always", "never"] = "auto") -> None:
         self.store = store
         self.sharing = sharing
-        self.bound: dict[int, int] = {}
+        self.vertex_of_constant: dict[int, int] = {}
         """The vertices of constants, by their numbers."""
-        self.graph = ConditionGraph(store, self.bound)
+        self.graph = ConditionGraph(store, self.vertex_of_constant)
         self.plans = Plans(
             **{name: record.zeros(0) for name, record in _RECORDS.items()},
             conditions=self.graph.conditions,
@@ -80,13 +81,13 @@ class PlanTables:
             latency=np.zeros(LATENCY_BUCKETS, np.int64),
             state=tables.PlanState(seed=NONE, step=NONE),
         )
-        self._used = dict.fromkeys(_RECORDS, 0)
-        self._bytes: dict[str, memoryview] = {}  # the tables, to be written as bytes, which NumPy does field by field
+        self._used_records = dict.fromkeys(_RECORDS, 0)
+        self._bytes: dict[str, memoryview] = {}  # the bytes of the tables: NumPy would write records field by field
         self._supports = SupportTables(store)
         self._trees: dict[int, Tree] = {}
         self._parts: dict[int, tuple[Part, bool, tuple[int, ...] | None]] = {}
-        self._linked: dict[int, None] = {}  # queries whose changes are enumerated
-        self._divided: set[int] = set()  # queries whose solutions threads divide by the values of a pair
+        self._linked_queries: dict[int, None] = {}  # queries whose changes are enumerated
+        self._divided_queries: set[int] = set()  # queries whose solutions threads divide by the values of a pair
         self._seed_atoms: dict[int, dict[int, int]] = {}  # query to its seeds, each with its atom
         self._work: dict[int, dict[int, tuple[int, int]]] = {}  # query and atom to looks and rows taken from the tables
         self._needs: dict[int, Needs] = {}  # for each query, while conditions are shared
@@ -96,11 +97,8 @@ class PlanTables:
         self._views: tuple[Any, Any, Any, Any] = (None, None, None, None)
 
     def update_conditions(self) -> None:
-        """Give kernels the current conditions, with room for all vertices, relations and seeds.
-
-        O(1) where nothing changed.
-        """
-        self.graph.ensure_room(self._used["seed"])
+        """Give kernels the current conditions, with room for all vertices, relations and seeds. O(1) if nothing changed."""
+        self.graph.ensure_room(self._used_records["seed"])
         if self.plans.conditions is not self.graph.conditions:
             self.plans = self.plans._replace(conditions=self.graph.conditions)
 
@@ -108,51 +106,48 @@ class PlanTables:
     def changes(self) -> int:
         """The number of changes of edges so far."""
         state = self.plans.state
-        return state.outcomes[INSERTED] + state.outcomes[DELETED] + state.expired
+        return state.outcomes[INSERTED] + state.outcomes[DELETED] + state.expired_edges
 
     def is_linked(self, query: int) -> bool:
         """Return whether changes of a query's relations are enumerated."""
-        return query in self._linked
+        return query in self._linked_queries
 
     def queries(self) -> list[int]:
         """Return the queries that have a part whose changes are enumerated."""
-        return list(self._linked)
+        return list(self._linked_queries)
 
     def queries_at_work(self) -> set[int]:
-        """Return the linked queries that have caused work since this was last called.
-
-        O(seeds), in one pass.
-        """
-        seeds = self.plans.seed[: self._used["seed"]]
-        is_busy = (seeds["looked"] != 0) | (seeds["written"] != 0)
-        return {query for query in np.unique(seeds["query"][is_busy]).tolist() if query in self._linked}
+        """Return the linked queries that have caused work since their work was last taken. O(seeds), in one pass."""
+        seeds = self.plans.seed[: self._used_records["seed"]]
+        is_busy = (seeds["visited_values"] != 0) | (seeds["written_rows"] != 0)
+        return {query for query in np.unique(seeds["query"][is_busy]).tolist() if query in self._linked_queries}
 
     def take_work(self, query: int) -> Work:
-        """Return the work of a query since this was last called. O(its atoms, and seeds of the relations that it reads)."""
+        """Return the work of a query since the last call. O(its atoms, and seeds of the relations that it reads)."""
         looks, rows = self._take_counts(query)
         return Work(looks, rows, self._supports.take_work(self._trees[query]) if query in self._trees else 0)
 
     def work_of(self, query: int) -> dict[int, tuple[int, int]]:
-        """Return the values looked at and the rows written by the seed of each atom, since the query was added."""
+        """Return the numbers of values examined and of rows written by the seed of each atom since the query was added."""
         self._take_counts(query)
         return self._work[query]
 
     def _take_counts(self, query: int) -> tuple[int, int]:
-        """Add up the counts of a query's seeds; return looks and rows since the last call. O(its atoms)."""
+        """Add the counts of the seeds of a query to its work. Return looks and rows since the last call. O(its atoms)."""
         work, looks, rows = self._work[query], 0, 0
-        looked_of, written_of = self.plans.seed["looked"], self.plans.seed["written"]
+        visited_values, written_rows = self.plans.seed["visited_values"], self.plans.seed["written_rows"]
         for seed, atom in self._seed_atoms[query].items():
-            looked, written = looked_of.item(seed), written_of.item(seed)
-            if looked or written:
-                looks, rows = looks + looked, rows + written
-                before = work[atom]
-                work[atom] = before[0] + looked, before[1] + written
-                looked_of[seed] = written_of[seed] = 0
+            seed_looks, seed_rows = visited_values.item(seed), written_rows.item(seed)
+            if seed_looks or seed_rows:
+                looks, rows = looks + seed_looks, rows + seed_rows
+                atom_looks, atom_rows = work[atom]
+                work[atom] = atom_looks + seed_looks, atom_rows + seed_rows
+                visited_values[seed] = written_rows[seed] = 0
         return looks, rows
 
     @property
     def nbytes(self) -> int:
-        """The size in memory, in bytes."""
+        """The number of bytes held."""
         return sum(table.nbytes for table in self.plans if not isinstance(table, tables.Conditions)) + self.graph.nbytes
 
     def cheapest_seed(self, query: int) -> tuple[int, int]:
@@ -166,17 +161,17 @@ class PlanTables:
     def narrowest_seed(self, query: int) -> tuple[int, int, int, int] | None:
         """Return a seed of a query, its relation, a side, and the first record of the node that the seed needs at that side.
 
-        Returns None where no seed needs a node at a side whose lists are kept.
+        Return None if no seed needs a node at a side whose lists are stored.
         """
         if query not in self._needs or self.graph.is_stale:
             return None
         atoms, ends = self._parts[query][0].atoms, self._needs[query].ends
         found = None
-        for (seed, atom), needed in zip(self._seed_atoms[query].items(), ends, strict=True):
+        for (seed, atom), nodes in zip(self._seed_atoms[query].items(), ends, strict=True):
             relation = atoms[atom].relation
-            for side, node in enumerate(needed):
+            for side, node in enumerate(nodes):
                 if node and self.store.header(relation, side)[0] != NONE:
-                    found = seed, relation, side, self.graph.first_holding(node)
+                    found = seed, relation, side, self.graph.first_record(node)
                     if self.graph.is_constant(node):
                         return found
         return found
@@ -186,11 +181,11 @@ class PlanTables:
         return self._parts[query][0].columns
 
     def bind(self, constant: int, vertex: int | None) -> None:
-        """Bind a constant, by its number, to a vertex or to none; the parts that have it must be linked anew."""
+        """Bind a constant, by its number, to a vertex or to none. The parts that contain it must then be linked again."""
         if vertex is None:
-            self.bound.pop(constant, None)
+            self.vertex_of_constant.pop(constant, None)
         else:
-            self.bound[constant] = vertex
+            self.vertex_of_constant[constant] = vertex
             self.store.make_room_for_vertices(vertex + 1)
         self.graph.bind(constant)
 
@@ -204,11 +199,11 @@ class PlanTables:
         is_linked: bool = True,
         is_divided: bool = False,
     ) -> None:
-        """Add the plan of a part, with rows of a query. With `explicit` rows that expire are reported as well.
+        """Add the plan of a part, whose rows are those of a query. With `explicit`, rows that expire are reported as well.
 
-        With `is_divided` only the solutions of this thread are enumerated, by the values of the `dividing_pair`.
-        `constants` has the vertices of the part's constants, or their numbers (below -1), where these are ranks. Changes are
-        enumerated once the query is linked. O(its plan), and the edges of a relation one of whose sides was not kept so far.
+        With `is_divided`, only the solutions of this thread are enumerated, by the values of the `dividing_pair`.
+        If the constants of the part are ranks, `constants` has their vertices, or their numbers (below -1). Changes are
+        enumerated once the query is linked. O(the plan, and the edges of relations of which a side was not stored before).
         """
         if query in self._parts:
             raise ValueError(f"query {query} has a part already")
@@ -219,34 +214,34 @@ class PlanTables:
             self.store.keep_side(relation, OUT if forward else IN)
         self._parts[query] = part, explicit, constants
         if is_divided:
-            self._divided.add(query)
+            self._divided_queries.add(query)
         self._work[query] = {seed.atom: (0, 0) for seed in part.seeds}
         if self.graph.is_on:
             self._needs[query] = self.graph.add(part, constants)
         if is_linked:
-            self._linked[query] = None
+            self._linked_queries[query] = None
         self._write(query)
         self._choose_sharing()
 
     def divide(self, query: int) -> None:
         """Enumerate only the solutions of this thread from now on. O(its plan)."""
-        self._divided.add(query)
-        self._write_again(query)
+        self._divided_queries.add(query)
+        self._rewrite(query)
 
     def remove(self, query: int) -> None:
         """Remove a query. O(seeds of the relations that it reads)."""
         if query in self._trees:
             self._supports.remove(self._trees.pop(query))
-        self._take_out(query, self._parts.pop(query)[0])
-        self._linked.pop(query, None)
-        self._divided.discard(query)
+        self._discard_seeds(query, self._parts.pop(query)[0])
+        self._linked_queries.pop(query, None)
+        self._divided_queries.discard(query)
         del self._work[query], self._seed_atoms[query], self._shape_of[query]
         if self.graph.is_on:
             self.graph.release(self._needs.pop(query))
         self._choose_sharing()
 
     def link(self, query: int) -> None:
-        """Enumerate changes of a query's relations from now on; all its constants must be vertices. O(its seeds)."""
+        """Enumerate changes of a query's relations from now on. All its constants must be vertices. O(its seeds)."""
         constants = self._parts[query][2]
         if constants:
             shape = self._shape_of[query]
@@ -254,19 +249,19 @@ class PlanTables:
             first = next(iter(self._seed_atoms[query]))
             for seed, field, rank in shape.constants:
                 self.plans.seed[field][first + seed] = vertices[rank]
-            for place, (_, rank) in enumerate(shape.fixed, self.plans.seed["fixed"].item(first)):
-                self.plans.fixed["vertex"][place] = vertices[rank]
-        self._linked[query] = None
+            for place, (_, rank) in enumerate(shape.constant_slots, self.plans.seed["constants"].item(first)):
+                self.plans.constant["vertex"][place] = vertices[rank]
+        self._linked_queries[query] = None
         self._call(link_seeds, query)
 
     def unlink(self, query: int) -> None:
         """Stop enumerating changes of a query's relations. O(its seeds)."""
-        del self._linked[query]
+        del self._linked_queries[query]
         self._call(unlink_seeds, query)
 
     def _check(self) -> None:
         """Assert that linked seeds require the vertices that their constants are bound to."""
-        for query in self._linked:
+        for query in self._linked_queries:
             constants, shape = self._parts[query][2], self._shape_of[query]
             first = next(iter(self._seed_atoms[query]))
             vertices = [self.plans.seed[field].item(first + seed) for seed, field, _ in shape.constants]
@@ -274,7 +269,7 @@ class PlanTables:
             assert vertices == expected, f"part {query} requires the vertices {vertices}, and its constants are {expected}"
 
     def _call(self, kernel: Callable[..., None], query: int) -> None:
-        """Call a kernel with the seeds of a query, which are adjacent."""
+        """Call a kernel with the range of seeds of a query, which are adjacent."""
         seeds = self._seed_atoms[query]
         self.graph.make_room_for_seeds(len(seeds))
         if self.plans.conditions is not self.graph.conditions:
@@ -283,68 +278,69 @@ class PlanTables:
         if arrays[0] is not self._views[0] or arrays[1] is not self._views[1]:
             self._views = (*arrays, view(arrays[0]), view(arrays[1]))
         first = next(iter(seeds))
-        ready = _bound_kernels.get(kernel)
-        if ready is None:
-            ready = _bound_kernels[kernel] = bound(kernel, *self._views[2:], first, first)
-        ready(*self._views[2:], first, first + len(seeds))
+        bound_kernel = _bound_kernels.get(kernel)
+        if bound_kernel is None:
+            bound_kernel = _bound_kernels[kernel] = bound(kernel, *self._views[2:], first, first)
+        bound_kernel(*self._views[2:], first, first + len(seeds))
 
     def _vertex(self, term: int, constants: tuple[int, ...] | None) -> int:
-        """Return the vertex of a constant, or NONE while it has none."""
+        """Return the vertex of a constant, or NONE while the constant has none."""
         vertex = term if constants is None else constants[term]
-        return vertex if vertex >= 0 else self.bound.get(vertex, NONE)
+        return vertex if vertex >= 0 else self.vertex_of_constant.get(vertex, NONE)
 
     def _choose_sharing(self) -> None:
-        """Share conditions where there are many parts, and stop sharing where there are none."""
-        few = MANY // 2 if self.graph.is_on else MANY
-        wanted = self.sharing == "always" or (self.sharing == "auto" and len(self._parts) >= few)
-        if wanted == self.graph.is_on:
+        """Share conditions if there are many parts, and stop sharing if there are few."""
+        least_parts = MANY // 2 if self.graph.is_on else MANY
+        should_share = self.sharing == "always" or (self.sharing == "auto" and len(self._parts) >= least_parts)
+        if should_share == self.graph.is_on:
             return
         if self.graph.is_on:
-            self.graph.unlink_all()
+            self.graph.clear_seeds()
             while self._needs:
                 self.graph.release(self._needs.popitem()[1])
-        self.graph.switch(wanted)
-        if wanted:
+        self.graph.switch(should_share)
+        if should_share:
             self._needs = {query: self.graph.add(part, ids) for query, (part, _, ids) in self._parts.items()}
         self._write_all()
 
     @gc_paused()
     def choose_branches(self, *, common: Collection[BranchShape], rare: Collection[BranchShape]) -> None:
-        """Leave out `common` branches of conditions and count `rare` ones again, between chunks.
+        """Exclude `common` branches from conditions and include `rare` ones again, between chunks.
 
-        O(parts), the cost of writing the plans of those that have these branches, and of their records, or of all.
+        O(parts), plus the cost of writing the plans and the records of the parts that have these branches, or of all parts.
         """
         self.graph.choose(common=common, rare=rare)
         children = {branch.child for branch in (*common, *rare)}
-        # Between these parts the children are the same node, which one of them alone might release.
+        # These parts have the same nodes for the children, and one of them alone might release such a node.
         for query in [query for query, needs in self._needs.items() if not children.isdisjoint(needs.nodes)]:
             part, _, constants = self._parts[query]
-            before, now = self._needs[query], self.graph.add(part, constants)
-            if now != before:
-                self._needs[query] = now
-                self._write_again(query)
-            self.graph.release(before)
+            old, new = self._needs[query], self.graph.add(part, constants)
+            if new != old:
+                self._needs[query] = new
+                self._rewrite(query)
+            self.graph.release(old)
         self.update_conditions()
 
     def shared_conditions(self, query: int) -> tuple[int, int]:
-        """Return how many conditions a query needs, and how many of these others need or build on too. O(its atoms²)."""
+        """Return how many conditions a query needs, and how many of these other queries need or build on. O(its atoms²)."""
         nodes = self._needs[query].nodes if query in self._needs else []
-        own = {node: nodes.count(node) for node in nodes}
-        mine = {node: count + self.graph.parents_of(node, own) for node, count in own.items()}
-        return len(own), sum(self.graph.users(node) > count for node, count in mine.items())
+        needs = {node: nodes.count(node) for node in nodes}
+        own_uses = {node: count + self.graph.parents_of(node, needs) for node, count in needs.items()}
+        return len(needs), sum(self.graph.users(node) > count for node, count in own_uses.items())
 
     def has_no_solution(self, query: int) -> bool:
         """Return whether the conditions imply that a query has no solution now. O(its atoms)."""
-        return query in self._needs and self.graph.holds_nowhere(self._needs[query])
+        return query in self._needs and self.graph.holds_at_no_vertex(self._needs[query])
 
     def has_supports(self, query: int) -> bool:
         """Return whether support lists are kept for a query."""
         return query in self._trees
 
     def support(self, query: int, keep: bool) -> bool:
-        """Keep support lists for a query from now on, or drop them, between chunks; return whether they are kept now.
+        """Maintain support lists for a query from now on (`keep`), or drop them, between chunks.
 
-        O(its atoms × (edges + vertices)) where it changes. A pattern of one atom, or one that is too large, has none.
+        Return False if the query can have none: it has one atom, or is too large. O(its atoms × (edges + vertices)) if
+        anything changes.
         """
         part = self._parts[query][0]
         if keep == (query in self._trees):
@@ -355,43 +351,44 @@ class PlanTables:
             self._trees[query] = self._supports.add(part)
         else:
             self._supports.remove(self._trees.pop(query))
-        self._write_again(query)
+        self._rewrite(query)
         return True
 
-    def _write_again(self, query: int) -> None:
-        """Replace the rows of a query in the tables."""
+    def _rewrite(self, query: int) -> None:
+        """Replace the records of a query in the tables."""
         entry = self._parts.pop(query)
-        self._take_out(query, entry[0])
+        self._discard_seeds(query, entry[0])
         self._parts[query] = entry
         self._write(query)
 
-    def _take_out(self, query: int, part: Part) -> None:
-        if query in self._linked:
+    def _discard_seeds(self, query: int, part: Part) -> None:
+        """Unlink the seeds of a query, which stay in the tables until they are rebuilt."""
+        if query in self._linked_queries:
             self._call(unlink_seeds, query)
         self._garbage += len(part.seeds)
         self._take_counts(query)
         self._seed_atoms[query] = {}
-        if self._garbage * 2 > self._used["seed"]:
+        if self._garbage * 2 > self._used_records["seed"]:
             self._write_all()
 
     def _write_all(self) -> None:
         """Rebuild the tables."""
         for query in self._parts:
             self._take_counts(query)
-        self._used = dict.fromkeys(_RECORDS, 0)
+        self._used_records = dict.fromkeys(_RECORDS, 0)
         self._shapes.clear()
         self._garbage = 0
         self.store.relations.relation["first_seed"] = NONE
         if self.graph.is_on:
-            self.graph.unlink_all()
+            self.graph.clear_seeds()
         for query in self._parts:
             self._write(query)
 
     # --- writing -------------------------------------------------------------------------------------------------
 
     def _append(self, name: str, records: Sequence[Record] | np.ndarray) -> tuple[int, int]:
-        """Add records to a table; return the number of the first, and one past the last."""
-        record, used = _RECORDS[name], self._used[name]
+        """Add records to a table. Return the number of the first record, and one past the last."""
+        record, used = _RECORDS[name], self._used_records[name]
         array: np.ndarray = getattr(self.plans, name)
         end = used + len(records)
         if end > len(array):
@@ -400,9 +397,9 @@ class PlanTables:
             self._bytes[name] = array.view(np.uint8).data
         if len(records):
             size = sizeof(record)
-            written = records.tobytes() if isinstance(records, np.ndarray) else b"".join(map(bytes, records))
-            self._bytes[name][used * size : end * size] = written
-        self._used[name] = end
+            content = records.tobytes() if isinstance(records, np.ndarray) else b"".join(map(bytes, records))
+            self._bytes[name][used * size : end * size] = content
+        self._used_records[name] = end
         return used, end
 
     def _write(self, query: int) -> None:
@@ -414,31 +411,31 @@ class PlanTables:
             steps["condition"] = [node for nodes in needs.steps for node in nodes]
             steps["is_plain"] &= steps["condition"] == 0
         seeds = _copy(shape.seeds)
-        if query in self._divided:
+        if query in self._divided_queries:
             _divide(part, seeds, steps)
         first_step, _ = self._append("step", steps)
-        fixed = [tables.Fixed(slot, self._vertex(term, constants)) for slot, term in shape.fixed]
+        constant_slots = [tables.ConstantSlot(slot, self._vertex(term, constants)) for slot, term in shape.constant_slots]
         seeds["query"] = query
         seeds["is_explicit"] = explicit
         seeds["steps"] += first_step
         seeds["steps_end"] += first_step
-        seeds["fixed"], seeds["fixed_end"] = self._append("fixed", fixed)
+        seeds["constants"], seeds["constants_end"] = self._append("constant", constant_slots)
         for seed, field, rank in shape.constants:
             seeds[field][seed] = self._vertex(rank, constants)
         if needs is not None:
             seeds["needs_source"], seeds["needs_target"] = zip(*needs.ends, strict=True)
         first, _ = self._append("seed", seeds)
         self._seed_atoms[query] = {first + number: seed.atom for number, seed in enumerate(part.seeds)}
-        if query in self._linked:
+        if query in self._linked_queries:
             self._call(link_seeds, query)
 
     def _shape(self, query: int, part: Part) -> _Shape:
-        """Return the rows that all parts share which are one object, and write them if missing.
+        """Return the records that all parts share which are the same object, and write them if they are missing.
 
-        A part with support lists has rows of its own.
+        A part with support lists has records of its own.
         """
-        if query not in self._trees and (known := self._shapes.get(id(part))) is not None:
-            return known
+        if query not in self._trees and (shape := self._shapes.get(id(part))) is not None:
+            return shape
         slot = {term: number for number, term in enumerate(part.slots)}
         tree = self._trees.get(query)
         seeds: list[tables.Seed] = []
@@ -459,26 +456,27 @@ class PlanTables:
                 steps_end=len(all_steps) + len(steps),
                 columns=len(part.columns),
                 previous=NONE,
-                divided=(NONE, NONE),
-                alike=NONE,
-                alike_before=NONE,
+                thread_slots=(NONE, NONE),
+                next_alike=NONE,
+                previous_alike=NONE,
             )
             record.tests, record.tests_end = self._append("test", _tests(part, slot, seed.tests, seed.differ))
             looks = self._looks(slot, seed.looks, tree, ends, except_atom=seed.atom)
             record.looks, record.looks_end = self._append("look", looks)
             seeds.append(record)
             all_steps += steps
-        fixed = [(slot[term], term) for term in part.slots if not isinstance(term, str)]
-        shape = _Shape(part, tables.Seed.array(seeds), tables.Step.array(all_steps), fixed, _constants_of_seeds(part))
+        constant_slots = [(slot[term], term) for term in part.slots if not isinstance(term, str)]
+        constants = _constants_of_seeds(part)
+        shape = _Shape(part, tables.Seed.array(seeds), tables.Step.array(all_steps), constant_slots, constants)
         if tree is None:
             self._shapes[id(part)] = shape
         return shape
 
     def _step(self, part: Part, slot: dict[Term, int], step: Step, tree: Tree | None) -> tables.Step:
         # A value that a support list proposes is supported; one that another list proposes must be checked.
-        supported = tree is not None and all(reach.atom in tree.atoms for reach in step.reaches)
-        looks = self._looks(slot, step.looks, tree, [] if supported else [step.variable])
-        record = tables.Step(binds=slot[step.variable], divided=(NONE, NONE))
+        is_supported = tree is not None and all(reach.atom in tree.atoms for reach in step.reaches)
+        looks = self._looks(slot, step.looks, tree, [] if is_supported else [step.variable])
+        record = tables.Step(binds=slot[step.variable], thread_slots=(NONE, NONE))
         reaches = [self._reach(part, slot, reach, tree) for reach in step.reaches]
         record.reach, record.reach_end = self._append("reach", reaches)
         if looks:
@@ -486,8 +484,8 @@ class PlanTables:
         record.more, record.more_end = self._append("look", looks[1:])
         tests = _tests(part, slot, step.tests, [(term, step.variable) for term in step.differs_from])
         record.probes, record.probes_end = self._append("test", tests)
-        alone = len(step.reaches) == 1 and not step.reaches[0].excludes_change
-        record.is_plain = alone and not tests and len(looks) <= 1
+        has_one_list = len(step.reaches) == 1 and not step.reaches[0].excludes_change
+        record.is_plain = has_one_list and not tests and len(looks) <= 1
         return record
 
     def _reach(self, part: Part, slot: dict[Term, int], reach: Reach, tree: Tree | None) -> tables.Reach:
@@ -496,7 +494,7 @@ class PlanTables:
         support = None if tree is None else tree.header(reach.atom, side)
         return tables.Reach(
             relation=relation,
-            slot=slot[reach.bound],
+            slot=slot[reach.bound_term],
             side=side,
             cell=self.store.header(relation, side)[0] if support is None else support.cell,
             before_change=reach.excludes_change,
@@ -512,7 +510,7 @@ class PlanTables:
     ) -> list[tables.Look]:
         """Return the bits that are required in each word.
 
-        With a tree, its atoms require their support lists: all those at the `supported` variables, except those of the atom
+        With a tree, its atoms require their support lists: all lists at the `supported` variables, except those of the atom
         `except_atom`.
         """
         bits: dict[tuple[int, int], int] = {}
@@ -532,12 +530,12 @@ class PlanTables:
 
 
 def _copy(records: np.ndarray) -> np.ndarray:
-    """Return a copy of a contiguous array of records, made by bytes: NumPy copies records field by field, which is slow."""
+    """Return a copy of a contiguous array of records, made as bytes: NumPy copies records field by field, which is slow."""
     return records.view(np.uint8).copy().view(records.dtype)
 
 
 def _constants_of_seeds(part: Part) -> list[tuple[int, str, int]]:
-    """Return (seed, field, rank) for each field of a part's seeds that requires the vertex of the constant of a rank."""
+    """Return (seed, field, rank) for each field of a part's seeds that has the vertex of the constant of that rank."""
     return [
         (number, field, term)
         for number, seed in enumerate(part.seeds)
@@ -554,18 +552,18 @@ def _divide(part: Part, seeds: np.ndarray, steps: np.ndarray) -> None:
     for seed, record in zip(part.seeds, seeds, strict=True):
         place = steps_until(part, seed, pair)
         if place == 0:
-            record["divided"] = slots
+            record["thread_slots"] = slots
         else:
             step = steps[int(record["steps"]) + place - 1]
-            step["divided"], step["is_plain"] = slots, 0
+            step["thread_slots"], step["is_plain"] = slots, 0
 
 
 def _tests(
     part: Part, slot: dict[Term, int], tests: Iterable[Test], differ: Iterable[tuple[Term, Term]]
 ) -> list[tables.Test]:
-    """Return the atoms to be probed and the pairs of slots that must differ; the pairs are first, since they cost less."""
-    rows = [tables.Test(NONE, slot[one], slot[other], 0) for one, other in differ]
+    """Return the pairs of slots that must differ, and the atoms to be probed. The pairs are first, since they cost less."""
+    records = [tables.Test(NONE, slot[one], slot[other], 0) for one, other in differ]
     for test in tests:
         source, relation, target = part.atoms[test.atom]
-        rows.append(tables.Test(relation, slot[source], slot[target], test.excludes_change))
-    return rows
+        records.append(tables.Test(relation, slot[source], slot[target], test.excludes_change))
+    return records

@@ -1,15 +1,15 @@
 """The lookup of seeds: in the chain of the relation that they read, and by the conditions that they need.
 
-With conditions a seed belongs to an entry (the node that it needs at the source) of a group (its relation, and the node that
-it needs at the target). Groups are chained at their node, those that need none there at their relation; an entry is looked
-up by its group and node. Groups and entries are created with the first seed that needs them and removed with the last. Seeds
-that need the same form one chain.
+With conditions, a seed belongs to an entry (the node that it needs at the source) of a group (its relation, and the node
+that it needs at the target). Groups are chained at their node, or, if they need no node at the target, stored with their
+relation. An entry is looked up by its group and node. Groups and entries are created with the first seed that needs them and
+removed with the last. Seeds with the same needs form one chain.
 
-For a changing edge there are groups for the nodes that hold at its target, and for none. The nodes that hold at its source
-are marked; in a group the entries whose node is marked are chosen, or, where there are far more entries than nodes at the
-source, the entries of these nodes are looked up one by one.
+The groups for a changing edge are those of the nodes that hold at its target, and the one that needs none. The nodes that
+hold at its source are marked. In a group, the entries with a marked node are chosen; if there are far more entries than
+nodes at the source, the entries of these nodes are looked up one by one.
 
-Kernels never allocate: before seeds are linked there is room for a group and an entry of each.
+Kernels never allocate: before seeds are linked, there must be room for a group and an entry of each.
 """
 
 from __future__ import annotations
@@ -44,10 +44,7 @@ def _find(table, mask, key):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _place(table, mask, key):
-    """Return the index of a key's value, or an empty one where the key and its value can be put.
-
-    The table must have room.
-    """
+    """Return the index of a key's value, or the index of a free place for it. The table must have room."""
     place = _hash(key) & mask
     while table[2 * place] != 0 and table[2 * place] != key:
         place = (place + 1) & mask
@@ -56,7 +53,7 @@ def _place(table, mask, key):
 
 @njit(cache=True, nogil=True)
 def _put(table, mask, key, value):
-    """Set the value of a key; return whether the key is new. The table must have room."""
+    """Set the value of a key. Return whether the key is new. The table must have room."""
     place = _place(table, mask, key)
     is_new = table[place - 1] == 0
     table[place - 1] = key
@@ -66,7 +63,7 @@ def _put(table, mask, key, value):
 
 @njit(cache=True, nogil=True)
 def refill(old, table):
-    """Fill an empty table with the keys of another whose value is not 0; return their number."""
+    """Fill an empty table with the keys of another table whose value is not 0. Return their number."""
     count = 0
     mask = len(table) // 2 - 1
     for i in range(0, len(old), 2):
@@ -78,7 +75,8 @@ def refill(old, table):
 
 @njit(cache=True, nogil=True)
 def link_seeds(relations, plans, first, end):
-    """Link seeds, so that they are found, in reverse order: chains are extended at their heads."""
+    """Link seeds, so that changes of their relations find them. They are linked in reverse, since chains grow at their
+    heads."""
     for i in range(end - first):
         number = end - 1 - i
         seed = plans.seed[number]
@@ -88,13 +86,13 @@ def link_seeds(relations, plans, first, end):
         if seed.next != NONE:
             plans.seed[seed.next].previous = number
         relation.first_seed = number
-        if plans.conditions.state.is_on:
+        if plans.conditions.state.is_enabled:
             _enter(plans, number)
 
 
 @njit(cache=True, nogil=True)
 def unlink_seeds(relations, plans, first, end):
-    """Unlink seeds. O(1) for each; where a group is left with fewer entries, O(these)."""
+    """Unlink seeds. O(1) for each; O(entries of its group) if an entry is removed."""
     for number in range(first, end):
         seed = plans.seed[number]
         if seed.previous != NONE:
@@ -103,7 +101,7 @@ def unlink_seeds(relations, plans, first, end):
             relations.relation[seed.relation].first_seed = seed.next
         if seed.next != NONE:
             plans.seed[seed.next].previous = seed.previous
-        if plans.conditions.state.is_on:
+        if plans.conditions.state.is_enabled:
             _leave(plans, seed)
 
 
@@ -113,16 +111,16 @@ def _enter(plans, number):
     group = _group_of(conditions, seed.relation, seed.needs_target)
     seed.entry = _entry_of(conditions, group, seed.needs_source)
     entry = conditions.entry[seed.entry]
-    seed.alike = entry.seed
-    seed.alike_before = NONE
+    seed.next_alike = entry.seed
+    seed.previous_alike = NONE
     if entry.seed != NONE:
-        plans.seed[entry.seed].alike_before = number
+        plans.seed[entry.seed].previous_alike = number
     entry.seed = number
 
 
 @njit(cache=True, nogil=True)
 def _group_of(conditions, relation, target):
-    """Return the group of a relation and a node at its targets; create it if missing."""
+    """Return the group of a relation and a node at its targets. Create it if missing."""
     state, node = conditions.state, conditions.node[target]
     number = node.first_group if target != 0 else np.int64(conditions.open_group[relation])
     while number != 0 and conditions.group[number].relation != relation:
@@ -152,7 +150,7 @@ def _group_of(conditions, relation, target):
 
 @njit(cache=True, nogil=True)
 def _entry_of(conditions, group, source):
-    """Return the entry of a group and a node at its sources; create it if missing."""
+    """Return the entry of a group and a node at its sources. Create it if missing."""
     state, key = conditions.state, group << 32 | (source + 1)
     place = _find(conditions.entries, state.entry_mask, key)
     if place >= 0 and conditions.entries[place] != 0:
@@ -177,13 +175,13 @@ def _entry_of(conditions, group, source):
 
 @njit(cache=True, nogil=True)
 def _leave(plans, seed):
-    if seed.alike != NONE:
-        plans.seed[seed.alike].alike_before = seed.alike_before
-    if seed.alike_before != NONE:
-        plans.seed[seed.alike_before].alike = seed.alike
+    if seed.next_alike != NONE:
+        plans.seed[seed.next_alike].previous_alike = seed.previous_alike
+    if seed.previous_alike != NONE:
+        plans.seed[seed.previous_alike].next_alike = seed.next_alike
         return
-    plans.conditions.entry[seed.entry].seed = seed.alike
-    if seed.alike == NONE:
+    plans.conditions.entry[seed.entry].seed = seed.next_alike
+    if seed.next_alike == NONE:
         _drop_entry(plans.conditions, seed.entry)
 
 
@@ -214,18 +212,18 @@ def _drop_group(conditions, number):
 
 @njit(cache=True, nogil=True)
 def _unlink(records, first, number):
-    """Remove a record from the chain of records that begins with `first`; return the first one of the others."""
+    """Remove a record from the chain of records that begins with `first`. Return the first record of the new chain."""
     if first == number:
         return records[number].next
-    before = records[first]
-    while before.next != number:
-        before = records[before.next]
-    before.next = records[number].next
+    previous = records[first]
+    while previous.next != number:
+        previous = records[previous.next]
+    previous.next = records[number].next
     return first
 
 
-WALKED = 8
-"""The number of entries that are walked in the time in which one is looked up."""
+WALKED_ENTRIES = 8
+"""The number of entries that can be examined in the time in which one is looked up."""
 _LAST_MARK = (1 << 31) - 1
 
 
@@ -236,7 +234,7 @@ def _choose_entry(plans, entry):
     while seed >= 0:
         conditions.candidate[conditions.state.candidates] = seed
         conditions.state.candidates += 1
-        seed = plans.seed[seed].alike
+        seed = plans.seed[seed].next_alike
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -249,12 +247,12 @@ def _choose_by_key(plans, group, node):
 
 @njit(cache=True, nogil=True)
 def _mark_nodes(conditions, vertex):
-    """Mark the nodes that hold at a vertex; return the mark.
+    """Mark the nodes that hold at a vertex. Return the mark.
 
-    After the marks wrap around, a node may bear an old mark; then seeds are begun that have no solution.
+    After the marks wrap around, a node may bear an old mark. Then seeds are begun that have no solution.
     """
-    mark = conditions.state.marked % _LAST_MARK + 1
-    conditions.state.marked = mark
+    mark = conditions.state.marked_edges % _LAST_MARK + 1
+    conditions.state.marked_edges = mark
     place = first_place(conditions, vertex)
     while place != 0:
         conditions.node[conditions.block[place]].mark = mark
@@ -264,7 +262,7 @@ def _mark_nodes(conditions, vertex):
 
 
 @njit(cache=True, nogil=True)
-def _look_up_all(plans, group, vertex):
+def _look_up_entries(plans, group, vertex):
     """Choose the entries of a group by the nodes that hold at a vertex."""
     conditions = plans.conditions
     _choose_by_key(plans, group, np.int64(0))
@@ -278,8 +276,8 @@ def _look_up_all(plans, group, vertex):
 def _choose_of_group(plans, group, source, mark):
     """Choose the seeds of a group whose condition at the source holds."""
     conditions = plans.conditions
-    if conditions.group[group].entries > WALKED * (conditions.vertex[source].count + 1):
-        _look_up_all(plans, group, source)
+    if conditions.group[group].entries > WALKED_ENTRIES * (conditions.vertex[source].count + 1):
+        _look_up_entries(plans, group, source)
         return
     number = conditions.group[group].first_entry
     while number != 0:

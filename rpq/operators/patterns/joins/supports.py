@@ -1,18 +1,18 @@
 """Support lists: for an atom and an end, a vertex's neighbours that are themselves supported further on.
 
-The delta join searches in vain through a tree that leads through hubs to a rare condition: of a thousand neighbours one
-leads on, and look-ahead sees one atom far. So for atoms that make up a spanning tree of a pattern, and for both ends,
-each vertex gets the list of those neighbours that have, at their own variable, a non-empty list for every other atom
-of the tree there. The length of such a list is the counter of the dynamic Yannakakis algorithm (Idris et al. 2017);
-with a list in place of a counter, the join walks only what leads somewhere.
+The delta join does much futile work where atoms lead through hubs to a rare condition: of a thousand neighbours only one
+leads on, and look-ahead checks only the next atom. So for the atoms of a spanning tree of a pattern, and for both ends, each
+vertex gets the list of those neighbours that have, at their own variable, a non-empty list for every other atom of the tree
+there. The length of such a list is the counter of the dynamic Yannakakis algorithm (Idris et al. 2017). With a list in place
+of a counter, the join visits only neighbours that lead on.
 
-The lists lie in vertex records like the lists of relations, all those of a pattern under the bits of one word: whether a
-vertex is supported but for one atom is one comparison. The join uses them through the same tables.
+The lists are stored in vertex records like the lists of relations. Those of one pattern have their bits in one word, so one
+comparison shows whether a vertex is supported by all atoms but one. The join uses them through the same tables.
 
-A change spreads while lists become empty or cease to be. An edge is added to (or removed from) one atom after the
-other; atoms of the same relation whose turn has not come do not see it yet (or any more). The walk has a stack of its
-own, one frame a variable, so that adding can stop where the arena is full. Each entry is added and removed once for
-each time its neighbour gains or loses support: at worst the degree of a hub, at each flip.
+A change spreads as long as lists become empty or cease to be empty. An edge is added to (or removed from) one atom after the
+other; atoms of the same relation whose turn has not come do not see it yet (or still see it). The walk has a stack of its
+own, with one frame a variable, so that adding can stop when the arena is full. Each entry is added or removed once for each
+time its neighbour gains or loses support: at worst the degree of a hub, at each change of its support.
 """
 
 from __future__ import annotations
@@ -30,62 +30,62 @@ from rpq.operators.patterns.relations.relation import RelationStore
 from rpq.operators.patterns.tables import BITS, DONE, IN, LOW, NEED_ARENA, NONE, OUT
 
 # The progress on an atom, in `support_stage`.
-_NOTHING = 0
-_ENDS = 4  # + 1: the source is supported away from the atom, + 2: the target
+_NOT_BEGUN = 0
+_ENDS = 4  # + 1: the other atoms support the source, + 2: they support the target
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _is_supported(relations, atom, end, vertex, own):
-    """Return whether all lists at an end's variable but the atom's own are non-empty; the bit `own` counts as set."""
+def _is_supported(relations, atom, end, vertex, extra_bit):
+    """Return whether all lists at an end's variable, except that of the atom, are non-empty. `extra_bit` counts as set."""
     support = relations.support[atom]
-    bits = relations.lists[place_of(relations, vertex, support.word)] | own
-    return bits & support.away[end] == support.away[end]
+    bits = relations.lists[place_of(relations, vertex, support.word)] | extra_bit
+    return bits & support.other_bits[end] == support.other_bits[end]
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _place_in_list(relations, support, end, edge):
-    """Return where `support_place` has the place of an edge in an atom's lists at one end."""
+    """Return the index in `support_place` of the place of an edge in an atom's lists at one end."""
     return edge * relations.state.places + support.place[end]
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _change_list(relations, atom, end, vertex, neighbour, edge, comes):
-    """Add an edge to an atom's list of a vertex, or remove it.
+def _change_list(relations, atom, end, vertex, neighbour, edge, enters):
+    """Add an edge to an atom's list of a vertex (`enters`), or remove it.
 
-    Returns 1 if the list was or became empty, 0 if not, -1 without room.
+    Return 1 if the list was empty before or is empty now, 0 if not, -1 without room.
     """
     support, places = relations.support[atom], relations.support_place
     cell, word = place_of(relations, vertex, support.cell[end]), place_of(relations, vertex, support.word)
     at = _place_in_list(relations, support, end, edge)
     support.work += 1
-    if comes:
+    if enters:
         if not reserve_at(relations, cell):
             return np.int64(-1)
-        first = relations.lists[cell] == 0
+        was_empty = relations.lists[cell] == 0
         places[at] = add_at(relations, cell, word, support.bit[end], neighbour << 32 | edge)
-        return np.int64(1 if first else 0)
+        return np.int64(1 if was_empty else 0)
     place = np.int64(places[at])
-    moved, left = remove_at(relations, cell, word, support.bit[end], place)
+    moved, remaining = remove_at(relations, cell, word, support.bit[end], place)
     if moved != 0:
         places[_place_in_list(relations, support, end, moved & LOW)] = place
-    return np.int64(1 if left == 0 else 0)
+    return np.int64(1 if remaining == 0 else 0)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _descend(relations, atom, end, vertex):
-    """Push a frame for the lists that depend on one which became empty or ceased to be."""
+    """Push a frame for the lists that depend on a list which became empty or ceased to be empty."""
     support, frame = relations.support[atom], relations.support_stack[relations.state.support_depth]
     relations.state.support_depth += 1
     frame.link = support.link[end]
     frame.link_end = support.link_end[end]
     frame.position = frame.end = 0
     frame.vertex = vertex
-    frame.own = support.bit[end]
+    frame.bit = support.bit[end]
 
 
 @njit(cache=True, nogil=True)
-def _spread(relations, current, edge, comes):
-    """Change the lists that depend on those that changed, through the whole tree; return DONE or NEED_ARENA."""
+def _spread(relations, current, edge, enters):
+    """Change the lists that depend on changed lists, through the whole tree. Return DONE or NEED_ARENA."""
     state = relations.state
     while state.support_depth > 0:
         frame = relations.support_stack[state.support_depth - 1]
@@ -94,10 +94,10 @@ def _spread(relations, current, edge, comes):
             entry = relations.lists[frame.position]
             link = relations.support_link[frame.link - 1]
             atom, end = link >> 1, link & 1
-            # The changing edge is in its relation: an atom whose turn has not come must not see it yet, and when it goes
-            # one whose turn has come must not see it any more.
-            if entry & LOW != edge or (atom <= current if comes else atom > current):
-                changed = _change_list(relations, atom, 1 - end, entry >> 32, vertex, entry & LOW, comes)
+            # The changing edge is in its relation. If it enters, an atom whose turn has not come must not see it; if it
+            # leaves, an atom whose turn has come must not see it.
+            if entry & LOW != edge or (atom <= current if enters else atom > current):
+                changed = _change_list(relations, atom, 1 - end, entry >> 32, vertex, entry & LOW, enters)
                 if changed < 0:
                     return np.int64(NEED_ARENA)
                 if changed > 0:
@@ -109,8 +109,8 @@ def _spread(relations, current, edge, comes):
             link = relations.support_link[frame.link]
             frame.link += 1
             atom, end = link >> 1, link & 1
-            own = np.int64(0) if comes else frame.own
-            if _is_supported(relations, atom, end, vertex, own):
+            extra_bit = np.int64(0) if enters else frame.bit
+            if _is_supported(relations, atom, end, vertex, extra_bit):
                 relation = relations.relation[relations.support[atom].relation]
                 frame.position, frame.end = span(relations, vertex, relation.cell[end])
         else:
@@ -119,23 +119,23 @@ def _spread(relations, current, edge, comes):
 
 
 @njit(cache=True, nogil=True)
-def change_supports(relations, edge, comes):
-    """Change the support lists for an edge that entered its relation or is about to leave it.
+def change_supports(relations, edge, enters):
+    """Change the support lists for an edge that has entered its relation (`enters`) or is about to leave it.
 
-    Returns DONE, or NEED_ARENA, which happens only if the edge enters.
+    Return DONE or, only if the edge enters, NEED_ARENA.
     """
     state, changing = relations.state, relations.edge[edge]
     source, target = changing.source, changing.target
     if state.support_atom < 0:
         state.support_atom = relations.relation[changing.relation].first_support
-        state.support_stage = _NOTHING
+        state.support_stage = _NOT_BEGUN
         state.support_depth = 0
     while state.support_atom >= 0:
         atom = state.support_atom
-        code = _spread(relations, atom, edge, comes)
+        code = _spread(relations, atom, edge, enters)
         if code != DONE:
             return code
-        if state.support_stage == _NOTHING:
+        if state.support_stage == _NOT_BEGUN:
             ends = np.int64(_ENDS)
             if _is_supported(relations, atom, 0, source, np.int64(0)):
                 ends += 1
@@ -144,7 +144,7 @@ def change_supports(relations, edge, comes):
             state.support_stage = ends
         ends = state.support_stage
         if ends & 1:
-            changed = _change_list(relations, atom, 1, target, source, edge, comes)
+            changed = _change_list(relations, atom, 1, target, source, edge, enters)
             if changed < 0:
                 return np.int64(NEED_ARENA)
             state.support_stage = ends & ~1
@@ -152,7 +152,7 @@ def change_supports(relations, edge, comes):
                 _descend(relations, atom, 1, target)
             continue
         if ends & 2:
-            changed = _change_list(relations, atom, 0, source, target, edge, comes)
+            changed = _change_list(relations, atom, 0, source, target, edge, enters)
             if changed < 0:
                 return np.int64(NEED_ARENA)
             state.support_stage = ends & ~2
@@ -160,15 +160,15 @@ def change_supports(relations, edge, comes):
                 _descend(relations, atom, 0, source)
             continue
         state.support_atom = relations.support[atom].next
-        state.support_stage = _NOTHING
+        state.support_stage = _NOT_BEGUN
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def fill_support(relations, atom, end):
-    """Fill an atom's lists at one end, after the lists that they depend on.
+    """Fill an atom's lists at one end. The lists that they depend on must have been filled.
 
-    Returns False without room; the lists are to be cleared then.
+    Return False without room; the caller must then clear the lists.
     """
     relation = relations.support[atom].relation
     for number in range(1, relations.state.edges):
@@ -177,8 +177,8 @@ def fill_support(relations, atom, end):
             near, far = edge.source, edge.target
             if end == IN:
                 near, far = far, near
-            supported = _is_supported(relations, atom, 1 - end, far, np.int64(0))
-            if supported and _change_list(relations, atom, end, near, far, number, True) < 0:
+            is_supported = _is_supported(relations, atom, 1 - end, far, np.int64(0))
+            if is_supported and _change_list(relations, atom, end, near, far, number, True) < 0:
                 return False
     return True
 
@@ -192,7 +192,7 @@ class Header(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """The support lists of one part: atom `atoms[i]` of the pattern has the lists of atom `first + i` in the tables."""
+    """The support lists of one part. Atom `atoms[i]` of the part has the lists of number `first + i` in the tables."""
 
     part: Part
     atoms: tuple[int, ...]
@@ -204,7 +204,7 @@ class Tree(NamedTuple):
         return self.headers[self.atoms.index(atom)][end] if atom in self.atoms else None
 
     def bits(self, variable: str, *, except_atom: int | None = None) -> dict[int, int]:
-        """Return by word the bits of all lists at a variable, except those of `except_atom`."""
+        """Return the bits, by word, of all lists at a variable except those of `except_atom`."""
         found: dict[int, int] = {}
         for number, atom in enumerate(self.atoms):
             for end, term in enumerate((self.part.atoms[atom].source, self.part.atoms[atom].target)):
@@ -215,7 +215,7 @@ class Tree(NamedTuple):
 
 
 def can_have_supports(part: Part) -> bool:
-    """Return whether a part has lists at all, and their bits fit into one word."""
+    """Return whether a part has a spanning tree, and the bits of its lists fit into one word."""
     return len(part.atoms) > 1 and 0 < 2 * len(spanning_tree(part)) <= BITS
 
 
@@ -228,7 +228,7 @@ class SupportTables:
         self._free: dict[int, list[Tree]] = {}
 
     def add(self, part: Part) -> Tree:
-        """Keep support lists for a part from now on. O(its atoms × (edges + vertices))."""
+        """Maintain support lists for a part from now on. Return its tree. O(its atoms × (edges + vertices))."""
         atoms = spanning_tree(part)
         for atom in atoms:
             for side in (OUT, IN):
@@ -248,14 +248,14 @@ class SupportTables:
         return tree
 
     def take_work(self, tree: Tree) -> int:
-        """Return how often the lists of a tree have changed since this was last called."""
+        """Return how often the lists of a tree have changed since the last call."""
         counts = self.store.relations.support["work"][tree.first : tree.first + len(tree.atoms)]
         work = int(counts.sum())
         counts[:] = 0
         return work
 
     def remove(self, tree: Tree) -> None:
-        """Drop the support lists of a tree. O(its lists + vertices)."""
+        """Remove the support lists of a tree. O(its lists + vertices)."""
         self._trees.remove(tree)
         self.store.clear_headers([header for pair in tree.headers for header in pair])
         self._free.setdefault(len(tree.atoms), []).append(tree)
@@ -268,7 +268,7 @@ class SupportTables:
         links: list[int] = []
         for tree in self._trees:
             part = tree.part
-            # An edge is added to the atoms of its relation in ascending order: chains are extended at their heads.
+            # An edge must be added to the atoms of its relation in ascending order, and chains grow at their heads.
             for number, atom in reversed(list(enumerate(tree.atoms))):
                 source, relation, target = part.atoms[atom]
                 support = self.store.relations.support[tree.first + number]
@@ -279,7 +279,7 @@ class SupportTables:
                     assert isinstance(variable, str)
                     header = tree.headers[number][end]
                     support["cell"][end], support["word"], support["bit"][end] = header
-                    support["away"][end] = sum(tree.bits(variable, except_atom=atom).values())
+                    support["other_bits"][end] = sum(tree.bits(variable, except_atom=atom).values())
                     support["place"][end] = 2 * (tree.first + number) + end
                     support["link"][end] = len(links)
                     for other, member in enumerate(tree.atoms):
@@ -290,24 +290,24 @@ class SupportTables:
         self.store.relations = self.store.relations._replace(support_link=np.array(links or [0], np.int64))
 
     def _fill(self, tree: Tree) -> None:
-        """Fill the lists of a tree from the edges that are present, each list after those that it depends on."""
-        waiting = [(number, end) for number in range(len(tree.atoms)) for end in (0, 1)]
-        while waiting:
-            for number, end in waiting:
+        """Fill the lists of a tree from the present edges, each list after those that it depends on."""
+        unfilled = [(number, end) for number in range(len(tree.atoms)) for end in (0, 1)]
+        while unfilled:
+            for number, end in unfilled:
                 atom = tree.part.atoms[tree.atoms[number]]
                 far = (atom.target, atom.source)[end]
-                # It depends on the lists of the other atoms at its far end: theirs at that very variable.
+                # The list depends on those of the other atoms at the variable of its far end.
                 dependencies = {
                     (other, side)
                     for other, member in enumerate(tree.atoms)
                     for side, term in enumerate((tree.part.atoms[member].source, tree.part.atoms[member].target))
                     if other != number and term == far
                 }
-                if not dependencies & set(waiting):
+                if not dependencies & set(unfilled):
                     break
             else:
                 raise AssertionError("a tree has a cycle")
-            waiting.remove((number, end))
+            unfilled.remove((number, end))
             while not fill_support(view(self.store.relations), tree.first + number, end):
                 self.store.clear_headers([tree.headers[number][end]])
                 self.store.grow(tables.NEED_ARENA)

@@ -1,11 +1,13 @@
-"""The application of a stream: boundaries are crossed, edges entered and removed, and the rows of each change written.
+"""The application of a stream: kernels cross boundaries, enter and remove edges, and write the rows of each change.
 
-One edge of one relation changes at a time. An edge that enters is entered and then enumerated, an edge that leaves (by a
-delete, at a time boundary, or because a count window is full) is enumerated and then removed. `PlanState.edge` names it
-meanwhile, so that a call that stopped where the output was full goes on there.
+One edge of one relation changes at a time. An edge that enters is added to its relation, then its solutions are enumerated.
+The solutions of an edge that leaves (by a delete, at a time boundary, or because a count window is full) are enumerated,
+then the edge is removed. Meanwhile `PlanState.edge` is the edge, so that a call that stopped because the output was full
+resumes there.
 
-The changes of derived relations (the pairs of path atoms) do not follow from the tuples here: they are passed in as events
-in order (`Changes`). At a boundary they come with the edges that leave at that moment, in a tuple after the edges.
+The changes of derived relations (the pairs of path atoms) do not follow from the tuples: the caller passes them as events in
+order (`Changes`). At a boundary they are applied together with the edges that leave at that moment, in a tuple after the
+edges.
 """
 
 from __future__ import annotations
@@ -52,9 +54,9 @@ from rpq.operators.patterns.tables import (
 from rpq.stream.edges.outcomes import DELETED, INSERTED, NOT_HELD, outcome_of, outcome_without_edge
 
 AHEAD = 12
-"""The number of tuples that are prefetched ahead."""
+"""The number of tuples by which prefetching is ahead."""
 CACHED = 1 << 16
-"""Tables up to this number of entries are in a cache, so that prefetching for edges that leave only costs."""
+"""The number of entries up to which a table fits into a cache, so that prefetching for edges that leave does not pay."""
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -80,54 +82,54 @@ def _begin(relations, plans, edge, sign):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _entering(relations, plans, edge):
-    """Return the stages that an edge that entered passes before it is enumerated."""
-    return (1 if _has_supports(relations, edge) else 0) + (2 if plans.conditions.state.is_on != 0 else 0)
+def _insert_stages(relations, plans, edge):
+    """Return the stages that an edge which has entered passes before it is enumerated: + 1 supports, + 2 conditions."""
+    return (1 if _has_supports(relations, edge) else 0) + (2 if plans.conditions.state.is_enabled != 0 else 0)
 
 
 @njit(cache=True, nogil=True)
-def _go_on_leaving(relations, plans, output, explicit_only):
-    """Report the rows that the current edge takes, then remove it, then update the conditions."""
+def _continue_removal(relations, plans, output, explicit_only):
+    """Report the rows that the current edge removes, then remove the edge, then update the conditions. Return a code."""
     edge, shared = plans.state.edge, plans.conditions.state
-    if shared.taking_out == 0:
+    if shared.is_removal == 0:
         code = enumerate_edge(relations, plans, output, edge, explicit_only)
         if code != DONE:
             return code
         if _has_supports(relations, edge):
             change_supports(relations, edge, False)
-        if shared.is_on != 0:
-            gone = relations.edge[edge]
-            shared.gone_source = gone.source
-            shared.gone_target = gone.target
-            shared.gone_relation = gone.relation
-            shared.taking_out = 1
+        if shared.is_enabled != 0:
+            record = relations.edge[edge]
+            shared.gone_source = record.source
+            shared.gone_target = record.target
+            shared.gone_relation = record.relation
+            shared.is_removal = 1
         drop_edge(relations, edge)
-    if shared.taking_out != 0:
+    if shared.is_removal != 0:
         relation, source, target = shared.gone_relation, shared.gone_source, shared.gone_target
         code = change_conditions(relations, plans.conditions, relation, source, target, False)
         if code != DONE:
             return code
-        shared.taking_out = 0
+        shared.is_removal = 0
     plans.state.edge = 0
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
-def _go_on_entering(relations, plans, output):
-    """Report the rows that the current edge brings, which is in its relation."""
+def _continue_insert(relations, plans, output):
+    """Update supports and conditions for the current edge, which is in its relation, and report the rows that it adds."""
     state = plans.state
     edge = state.edge
-    if state.entering & 1:
+    if state.insert_stages & 1:
         code = change_supports(relations, edge, True)
         if code != DONE:
             return code
-        state.entering &= ~1
-    if state.entering & 2:
-        come = relations.edge[edge]
-        code = change_conditions(relations, plans.conditions, come.relation, come.source, come.target, True)
+        state.insert_stages &= ~1
+    if state.insert_stages & 2:
+        record = relations.edge[edge]
+        code = change_conditions(relations, plans.conditions, record.relation, record.source, record.target, True)
         if code != DONE:
             return code
-        state.entering = 0
+        state.insert_stages = 0
     code = enumerate_edge(relations, plans, output, edge, False)
     if code == DONE:
         state.edge = 0
@@ -135,7 +137,7 @@ def _go_on_entering(relations, plans, output):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _prefetch_all(relations, relation, source, target, label):
+def _prefetch_edge_and_ends(relations, relation, source, target, label):
     """Prefetch the place of an edge in the table, and the records of its vertices."""
     prefetch_edge(relations, relation, source, target, label)
     prefetch_at(relations.lists, place_of(relations, source, np.int64(0)))
@@ -143,87 +145,87 @@ def _prefetch_all(relations, relation, source, target, label):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _look_ahead_of_pair(relations, relation, changes, place, end):
-    """Prefetch the memory that later pairs of an event need."""
+def _prefetch_pair(relations, relation, changes, place, end):
+    """Prefetch the memory for later pairs of an event."""
     if place + 2 * AHEAD < end:
         pair = changes.pairs[place + 2 * AHEAD]
-        _prefetch_all(relations, relation, pair >> 32, pair & LOW, np.int64(NO_LABEL))
+        _prefetch_edge_and_ends(relations, relation, pair >> 32, pair & LOW, np.int64(NO_LABEL))
     if place + AHEAD < end:
         pair = changes.pairs[place + AHEAD]
         prefetch_record(relations, relation, pair >> 32, pair & LOW)
 
 
 @njit(cache=True, nogil=True)
-def change_derived(relations, plans, output, changes):
-    """Apply the next event of the derived relations."""
+def apply_derived_event(relations, plans, output, changes):
+    """Apply the next event of the derived relations. Return a code."""
     state = plans.state
     event = state.change
     relation = np.int64(changes.relation[event])
-    comes = changes.sign[event] > 0
+    enters = changes.sign[event] > 0
     while state.change_pair < changes.end[event]:
         if state.edge == 0:
             pair = changes.pairs[state.change_pair]
-            _look_ahead_of_pair(relations, relation, changes, state.change_pair, changes.end[event])
-            if comes:
+            _prefetch_pair(relations, relation, changes, state.change_pair, changes.end[event])
+            if enters:
                 never, no_label = np.int64(NEVER), np.int64(NO_LABEL)
                 edge = make_edge(relations, relation, pair >> 32, pair & LOW, no_label, state.event_time, never)
                 if edge < 0:
                     return -edge
                 _begin(relations, plans, edge, 1)
-                state.entering = _entering(relations, plans, edge)
+                state.insert_stages = _insert_stages(relations, plans, edge)
                 state.outcomes[INSERTED] += 1
             else:
                 _begin(relations, plans, find(relations, relation, pair >> 32, pair & LOW), -1)
                 state.outcomes[DELETED] += 1
-            state.deriving = 1
-        if comes:
-            code = _go_on_entering(relations, plans, output)
+            state.is_derived = 1
+        if enters:
+            code = _continue_insert(relations, plans, output)
         else:
-            code = _go_on_leaving(relations, plans, output, state.order & 1 == 0)
+            code = _continue_removal(relations, plans, output, state.order & 1 == 0)
         if code != DONE:
             return code
-        state.deriving = 0
+        state.is_derived = 0
         state.change_pair += 1
     event += 1
     state.change = event
-    more = event < state.changes
-    state.change_order = changes.order[event] if more else np.int64(NEVER)
-    state.change_pair = changes.first[event] if more else np.int64(0)
+    has_next = event < state.changes
+    state.change_order = changes.order[event] if has_next else np.int64(NEVER)
+    state.change_pair = changes.first[event] if has_next else np.int64(0)
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _look_ahead_of_leaving(relations, edge):
-    """Prefetch the memory that removing an edge needs; return the edge that leaves after it, or 0."""
+def _prefetch_removal(relations, edge):
+    """Prefetch the memory for removing an edge. Return the edge that leaves after it, or 0."""
     if edge == 0:
         return edge
     record = relations.edge[edge]
-    _prefetch_all(relations, record.relation, record.source, record.target, stored_label(relations, edge))
+    _prefetch_edge_and_ends(relations, record.relation, record.source, record.target, stored_label(relations, edge))
     return record.next
 
 
 @njit(cache=True, nogil=True)
 def expire_slide(relations, plans, output, window, limit):
-    """Remove the edges that leave a window at slides up to `limit`."""
+    """Remove the edges that leave a window at slides up to `limit`. Return a code."""
     if plans.state.edge != 0:
-        code = _go_on_leaving(relations, plans, output, True)
+        code = _continue_removal(relations, plans, output, True)
         if code != DONE:
             return code
     while next_slide(relations, window, limit) != NEVER:
         later = first_edge(relations, window) if relations.state.mask >= CACHED else np.int64(0)
         for _ in range(AHEAD):
-            later = _look_ahead_of_leaving(relations, later)
+            later = _prefetch_removal(relations, later)
         while True:
             edge = first_edge(relations, window)
             if edge == 0:
                 break
-            later = _look_ahead_of_leaving(relations, later)
-            plans.state.expired += 1
+            later = _prefetch_removal(relations, later)
+            plans.state.expired_edges += 1
             if relations.edge[edge].is_static != 0:
                 leave_window(relations, edge)
                 continue
             _begin(relations, plans, edge, -1)
-            code = _go_on_leaving(relations, plans, output, True)
+            code = _continue_removal(relations, plans, output, True)
             if code != DONE:
                 return code
     return np.int64(DONE)
@@ -231,14 +233,14 @@ def expire_slide(relations, plans, output, window, limit):
 
 @njit(cache=True, nogil=True)
 def cross_to(relations, plans, output, changes, time):
-    """Process the time boundaries of all windows up to a stream time, in order of time; each moment is one event."""
+    """Process the time boundaries of all windows up to a stream time, in the order of time. Each moment is one event."""
     state = relations.state
-    if plans.state.deriving != 0:
-        code = change_derived(relations, plans, output, changes)
+    if plans.state.is_derived != 0:
+        code = apply_derived_event(relations, plans, output, changes)
         if code != DONE:
             return code
     elif plans.state.edge != 0:
-        code = _go_on_leaving(relations, plans, output, True)
+        code = _continue_removal(relations, plans, output, True)
         if code != DONE:
             return code
     while True:
@@ -261,37 +263,37 @@ def cross_to(relations, plans, output, changes, time):
                 if code != DONE:
                     return code
         while plans.state.change_order <= plans.state.order and changes.time[plans.state.change] == moment:
-            code = change_derived(relations, plans, output, changes)
+            code = apply_derived_event(relations, plans, output, changes)
             if code != DONE:
                 return code
     state.stream_time = time
-    following = np.int64(NEVER)
+    next_boundary = np.int64(NEVER)
     for window in range(state.windows):
         fields = relations.window[window]
         if fields.kind == TIME_WINDOW:
-            following = min(following, fields.cursor * fields.slide)
-    state.next_boundary = following
+            next_boundary = min(next_boundary, fields.cursor * fields.slide)
+    state.next_boundary = next_boundary
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def start_clock(relations, time):
-    """Set the stream time by the first tuple, which crosses nothing."""
+    """Set the stream time to that of the first tuple, which crosses no boundary."""
     state = relations.state
     state.has_time = 1
     state.stream_time = time
-    following = np.int64(NEVER)
+    next_boundary = np.int64(NEVER)
     for window in range(state.windows):
         fields = relations.window[window]
         if fields.kind == TIME_WINDOW:
             fields.cursor = time // fields.slide + 1
-            following = min(following, fields.cursor * fields.slide)
-    state.next_boundary = following
+            next_boundary = min(next_boundary, fields.cursor * fields.slide)
+    state.next_boundary = next_boundary
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _insert(relations, plans, output, relation, source, target, label, time, number):
-    """Enter an edge into a relation, or refresh it. `number` is the position in its window: the time, or a count."""
+    """Enter an edge into a relation, or refresh it. `number` is its position in the window: the time, or a count."""
     state = plans.state
     if state.edge == 0:
         if is_elsewhere(relations, relation, source, target):
@@ -317,25 +319,25 @@ def _insert(relations, plans, output, relation, source, target, label, time, num
             return -edge
         _count(relations, plans, relation, outcome_of(False, False, False))
         _begin(relations, plans, edge, 1)
-        state.entering = _entering(relations, plans, edge)
-    return _go_on_entering(relations, plans, output)
+        state.insert_stages = _insert_stages(relations, plans, edge)
+    return _continue_insert(relations, plans, output)
 
 
 @njit(cache=True, nogil=True)
 def _evict(relations, plans, output, tuples, i):
     """Assign an insert its number in each count window that reads it, and remove the edges that are then too old.
 
-    This comes before the edge enters any relation, so that no solution is seen that holds only in between. An edge that is
-    present is refreshed before that, so that it does not evict itself.
+    Call this before the edge enters any relation, so that no solution is reported that holds only in between. An edge that
+    is present is refreshed first, so that it does not evict itself.
     """
     state = plans.state
     label = np.int64(tuples.label[i])
-    first, end = np.int64(relations.numbered_first[label]), np.int64(relations.numbered_first[label + 1])
+    first, end = np.int64(relations.count_window_first[label]), np.int64(relations.count_window_first[label + 1])
     if first == end:
         return np.int64(DONE)
     if state.stage == UNNUMBERED:
         for place in range(first, end):
-            relations.window[np.int64(relations.numbered[place])].number += 1
+            relations.window[np.int64(relations.count_window[place])].number += 1
         source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
         for place in range(np.int64(relations.reader_first[label]), np.int64(relations.reader_first[label + 1])):
             relation = np.int64(relations.reader[place])
@@ -348,7 +350,7 @@ def _evict(relations, plans, output, tuples, i):
                     make_younger(relations, edge, tuples.timestamp[i], expires)
         state.stage = NUMBERED
     while first + state.reader < end:
-        window = np.int64(relations.numbered[first + state.reader])
+        window = np.int64(relations.count_window[first + state.reader])
         fields = relations.window[window]
         code = expire_slide(relations, plans, output, window, fields.number // fields.slide)
         if code != DONE:
@@ -361,7 +363,7 @@ def _evict(relations, plans, output, tuples, i):
 
 @njit(cache=True, nogil=True)
 def _delete(relations, plans, output, relation, source, target, label):
-    """Delete an edge from a relation."""
+    """Delete an edge from a relation. Return a code."""
     state = plans.state
     if state.edge == 0:
         if is_elsewhere(relations, relation, source, target):
@@ -375,12 +377,12 @@ def _delete(relations, plans, output, relation, source, target, label):
             leave_window(relations, edge)
             return np.int64(DONE)
         _begin(relations, plans, edge, -1)
-    return _go_on_leaving(relations, plans, output, False)
+    return _continue_removal(relations, plans, output, False)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _pass_by(relations, plans, relation, is_delete, time):
-    """Count a tuple whose edge no query accepts, which no relation has; of several threads one counts it."""
+def _count_passed_by(relations, plans, relation, is_delete, time):
+    """Count a tuple whose edge no query accepts and no relation contains. Of several threads, one counts it."""
     if is_elsewhere(relations, relation, np.int64(-1), np.int64(-1)):
         return np.int64(DONE)
     window = relations.relation[relation].window
@@ -390,24 +392,24 @@ def _pass_by(relations, plans, relation, is_delete, time):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _look_ahead(relations, tuples, i):
-    """Prefetch the memory that a later tuple needs."""
+def _prefetch_tuple(relations, tuples, i):
+    """Prefetch the memory for a later tuple."""
     label = np.int64(tuples.label[i])
     if label >= 0 and tuples.source[i] >= 0 and relations.reader_first[label] < relations.reader_first[label + 1]:
         source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
         relation = np.int64(relations.reader[relations.reader_first[label]])
         if not is_elsewhere(relations, relation, source, target):
-            _prefetch_all(relations, relation, source, target, label_of(relations, relation, label))
+            _prefetch_edge_and_ends(relations, relation, source, target, label_of(relations, relation, label))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _part_in_tuple(relations, tuples, i):
-    """Return whether a tuple whose label is read changes anything of this thread, and whether this thread times it.
+    """Return whether a tuple whose label is read changes relations of this thread, and whether this thread times it.
 
-    Of several threads the one that has the edge in the first divided relation times it, else the first thread.
+    Of several threads, the one that has the edge in the first divided relation times it, otherwise the first thread.
     """
     label, source, target = np.int64(tuples.label[i]), np.int64(tuples.source[i]), np.int64(tuples.target[i])
-    is_read = relations.numbered_first[label] < relations.numbered_first[label + 1]
+    is_read = relations.count_window_first[label] < relations.count_window_first[label + 1]
     is_counted, is_divided = relations.state.thread == 0, False
     for place in range(np.int64(relations.reader_first[label]), np.int64(relations.reader_first[label + 1])):
         relation = np.int64(relations.reader[place])
@@ -422,28 +424,28 @@ def _part_in_tuple(relations, tuples, i):
 def apply_tuples(relations, plans, output, tuples, count, changes):
     """Apply the tuples of a chunk from `state.tuple` on.
 
-    Returns DONE, or what Python must do before the same call goes on.
+    Return DONE, or a code for what Python must do before it repeats the call, which resumes.
     """
     state = plans.state
-    now = np.int64(0)  # reading the counter takes as long as a small tuple, so where one ends the next one begins
+    now = np.int64(0)  # reading the counter takes as long as a small tuple, so the end of a tuple is the start of the next
     while state.tuple < count:
         i = state.tuple
         label = np.int64(tuples.label[i])
         is_read = label >= 0 and (
             relations.reader_first[label] < relations.reader_first[label + 1]
-            or relations.numbered_first[label] < relations.numbered_first[label + 1]
+            or relations.count_window_first[label] < relations.count_window_first[label + 1]
         )
         is_counted = is_read
         if is_read and relations.state.threads > 1:
             is_read, is_counted = _part_in_tuple(relations, tuples, i)
-        spent = changes.spent[i] if i < state.timed else np.int64(0)
-        is_timed = is_counted or spent != 0
+        ticks = changes.ticks[i] if i < state.timed_tuples else np.int64(0)
+        is_timed = is_counted or ticks != 0
         if state.phase == CROSSING:
-            if is_timed and state.started == 0:
-                state.started = now if now != 0 else cycles()
+            if is_timed and state.tuple_start == 0:
+                state.tuple_start = now if now != 0 else cycles()
             time = tuples.timestamp[i]
             if i + AHEAD < count:
-                _look_ahead(relations, tuples, i + AHEAD)
+                _prefetch_tuple(relations, tuples, i + AHEAD)
             if relations.state.has_time == 0:
                 start_clock(relations, time)
             elif time >= relations.state.next_boundary or state.change_order <= 2 * i:
@@ -463,7 +465,7 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
                     return code
             state.phase = LEAVING
         while state.phase != CHANGING and state.change_order <= 2 * i + 1 and changes.sign[state.change] < 0:
-            code = change_derived(relations, plans, output, changes)
+            code = apply_derived_event(relations, plans, output, changes)
             if code != DONE:
                 return code
         state.phase = CHANGING
@@ -473,7 +475,7 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
                 relation = np.int64(relations.reader[relations.reader_first[label] + state.reader])
                 window, label_number = relations.relation[relation].window, label_of(relations, relation, label)
                 if source < 0:
-                    code = _pass_by(relations, plans, relation, tuples.delete[i] != 0, tuples.timestamp[i])
+                    code = _count_passed_by(relations, plans, relation, tuples.delete[i] != 0, tuples.timestamp[i])
                 elif tuples.delete[i] != 0:
                     code = _delete(relations, plans, output, relation, source, target, label_number)
                 else:
@@ -486,13 +488,13 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
                     return code
                 state.reader += 1
         while state.change_order <= 2 * i + 1:
-            code = change_derived(relations, plans, output, changes)
+            code = apply_derived_event(relations, plans, output, changes)
             if code != DONE:
                 return code
         if is_timed:
             now = np.int64(cycles())
-            count_ticks(plans.latency, now - state.started + spent)
-            state.started = 0
+            count_ticks(plans.latency, now - state.tuple_start + ticks)
+            state.tuple_start = 0
         state.reader = 0
         state.phase = CROSSING
         state.tuple += 1
@@ -501,7 +503,7 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
 
 @njit(cache=True, nogil=True)
 def advance_to(relations, plans, output, time, changes):
-    """Move the stream time without a tuple; the codes are those of `apply_tuples`."""
+    """Advance the stream time without a tuple. Return a code of `apply_tuples`."""
     if relations.state.has_time == 0:
         start_clock(relations, time)
     elif time >= relations.state.next_boundary or plans.state.change_order == 0:

@@ -52,7 +52,7 @@ def _edges(relations: Relations) -> _Edges:
             assert (label >= 0) == relations.relation["has_labels"][relation], f"edge {edge} has the label {label}"
             found[edge] = relation, int(records["source"][edge]), int(records["target"][edge]), label
     assert len(set(found.values())) == len(found), "an edge is there twice"
-    assert state.live == len(found), f"{len(found)} edges, {state.live} counted"
+    assert state.live_edges == len(found), f"{len(found)} edges, {state.live_edges} counted"
     for number, fields in enumerate(relations.relation):
         count = sum(relation == number for relation, *_ in found.values())
         counted = int(fields["edges"])
@@ -96,7 +96,7 @@ def _check_lists(relations: Relations, edges: _Edges) -> None:
         fields = relations.support[atom]
         for end in (0, 1):
             header = int(fields["cell"][end]), int(fields["word"]), int(fields["bit"][end])
-            away, word = int(fields["away"][1 - end]), header[1]
+            away, word = int(fields["other_bits"][1 - end]), header[1]
 
             def is_supported(vertex: int, away: int = away, word: int = word) -> bool:
                 return int(relations.lists[vertex * state.stride + word]) & away == away

@@ -22,9 +22,9 @@ class ConstantChanges(NamedTuple):
 
     queries: set[str]
     """The queries with a constant whose vertex has changed."""
-    fresh: set[str]
+    new_names: set[str]
     """The names that have a new vertex, which has no edges yet."""
-    bound: dict[int, int | None]
+    vertices: dict[int, int | None]
     """The constants whose vertex has changed, by their numbers; None for constants without a vertex."""
 
 
@@ -84,30 +84,30 @@ class Constants:
                 found[self._numbers[name]] = identity
         return found
 
-    def update(self, vertices: VertexDictionary, fresh: np.ndarray) -> ConstantChanges:
-        """Update the ids of constants after ids were given to new names. O(the fewer of both)."""
-        if not self._users or not len(fresh):
+    def update(self, vertices: VertexDictionary, new_ids: np.ndarray) -> ConstantChanges:
+        """Update the ids of constants after new names have got ids `new_ids`. O(the fewer of both)."""
+        if not self._users or not len(new_ids):
             return _UNCHANGED
-        if len(fresh) < len(self._users):
-            ids = [int(identity) for identity in fresh]
-            named = [str(vertices.name_of(identity)) for identity in ids]
-            known = {name: identity for name, identity in zip(named, ids, strict=True) if name in self._users}
-            taken = {self._names[identity] for identity in ids if identity in self._names}
+        if len(new_ids) < len(self._users):
+            ids = [int(identity) for identity in new_ids]
+            names = [str(vertices.name_of(identity)) for identity in ids]
+            ids_of_names = {name: identity for name, identity in zip(names, ids, strict=True) if name in self._users}
+            former_names = {self._names[identity] for identity in ids if identity in self._names}
         else:
             if self._users_names is None or self._users_names.kind != vertices.kind:
                 self._users_names = FixedNames([*self._users], vertices.kind)
             found = dict(zip(self._users, self._users_names.ids(vertices).tolist(), strict=True))
-            known = {name: identity for name, identity in found.items() if identity >= 0}
-            if known == self._ids:
+            ids_of_names = {name: identity for name, identity in found.items() if identity >= 0}
+            if ids_of_names == self._ids:
                 return _UNCHANGED
-            taken = {*self._users}
-        met = taken | {*known}
-        before = {name: self._ids.get(name) for name in met}
-        for name in met:
+            former_names = {*self._users}
+        old_ids = {name: self._ids.get(name) for name in former_names | {*ids_of_names}}
+        for name in old_ids:
             self._names.pop(self._ids.pop(name, -1), None)
-        for name, identity in known.items():
+        for name, identity in ids_of_names.items():
             self._ids[name] = identity
             self._names[identity] = name
-        others = {name for name in met if self._ids.get(name) != before[name]}
-        bound = {self._numbers[name]: self._ids.get(name) for name in others}
-        return ConstantChanges({query for name in others for query in self._users[name]}, others & {*known}, bound)
+        changed = {name for name, identity in old_ids.items() if self._ids.get(name) != identity}
+        queries = {query for name in changed for query in self._users[name]}
+        ids_by_number = {self._numbers[name]: self._ids.get(name) for name in changed}
+        return ConstantChanges(queries, changed & {*ids_of_names}, ids_by_number)

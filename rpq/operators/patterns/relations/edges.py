@@ -167,7 +167,7 @@ def prefetch_record(relations, relation, source, target):
 def make_edge(relations, relation, source, target, label, time, expires):
     """Enter an edge that is not in the relation; return its number, or minus a `NEED_` code."""
     state, fields = relations.state, relations.relation[relation]
-    if 2 * (state.live + 1) > state.mask + 1:
+    if 2 * (state.live_edges + 1) > state.mask + 1:
         return np.int64(-NEED_TABLE)
     if not reserve(relations, relation, OUT, source) or not reserve(relations, relation, IN, target):
         return np.int64(-NEED_ARENA)
@@ -179,7 +179,7 @@ def make_edge(relations, relation, source, target, label, time, expires):
         state.edges += 1
     else:
         return np.int64(-NEED_EDGES)
-    state.live += 1
+    state.live_edges += 1
     fields.edges += 1
     record = relations.edge[edge]
     record.source = source
@@ -244,7 +244,7 @@ def drop_edge(relations, edge):
     record.relation = -1
     record.next = state.free_edge
     state.free_edge = edge
-    state.live -= 1
+    state.live_edges -= 1
     relations.relation[relation].edges -= 1
     if record.expires == NOT_HELD:
         relations.relation[relation].static_alone -= 1

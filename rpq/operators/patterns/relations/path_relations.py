@@ -66,7 +66,7 @@ def merge_deltas(deltas: Sequence[tuple[int, PathDelta]], *, before: int | None 
             first=changes.first[:count],
             end=changes.end[:count],
             pairs=changes.pairs,
-            spent=changes.spent,
+            ticks=changes.ticks,
         )
     return changes
 
@@ -82,7 +82,7 @@ def _changes(number: int, delta: PathDelta) -> Changes:
         first=first,
         end=delta.ends,
         pairs=delta.pairs,
-        spent=NO_CHANGES.spent,
+        ticks=NO_CHANGES.ticks,
     )
 
 
@@ -91,10 +91,10 @@ def _concatenate_changes(parts: Sequence[Changes]) -> Changes:
     moved = [
         part._replace(first=part.first + begin, end=part.end + begin) for part, begin in zip(parts, begins, strict=False)
     ]
-    order, time, sign, relation, first, end, pairs, spent = (np.concatenate(columns) for columns in zip(*moved, strict=True))
+    order, time, sign, relation, first, end, pairs, ticks = (np.concatenate(columns) for columns in zip(*moved, strict=True))
     # The pairs of newly grown trees come first, and nothing leaves before them. In an event what leaves comes first.
     rank = np.lexsort((sign, time, order))
-    return Changes(order[rank], time[rank], sign[rank], relation[rank], first[rank], end[rank], pairs, spent)
+    return Changes(order[rank], time[rank], sign[rank], relation[rank], first[rank], end[rank], pairs, ticks)
 
 
 _NO_VERTICES = np.zeros(0, np.int32)
@@ -108,7 +108,7 @@ class PathContent(NamedTuple):
     words: Hashable
     """The minimal automaton."""
     window: AnyWindow
-    numbered: LabelSet | None = None
+    counted_labels: LabelSet | None = None
     """The labels whose inserts a count window numbers."""
     origin: int = 0
     """0: all edges of its window; others: the edges since some query began with an empty window."""
@@ -129,14 +129,14 @@ class PathContent(NamedTuple):
 class Need(NamedTuple):
     """The roots that an atom needs: vertices with these names, or their neighbours in a relation.
 
-    Without names, all vertices that have a neighbour there, and without a relation all vertices. With `own`, (number, of how
-    many), only those with this coordinate in a dimension by which shares divide the atom.
+    Without names, all vertices that have a neighbour there, and without a relation all vertices. With a `coordinate`
+    (number, of how many), only the vertices with this coordinate in a dimension by which shares divide the atom.
     """
 
     names: frozenset[str] | None
     relation: Content | None = None
     inward: bool = False
-    own: tuple[int, int] | None = None
+    coordinate: tuple[int, int] | None = None
 
     @property
     def is_of_all(self) -> bool:
@@ -150,7 +150,7 @@ def content_of(
     origin: int,
     *,
     window: AnyWindow | None = None,
-    numbered: LabelSet | None = None,
+    counted_labels: LabelSet | None = None,
     stream: str | None = None,
     without_static: bool = False,
     order: TimeOrder | None = None,
@@ -160,9 +160,9 @@ def content_of(
     words = words_of(automaton_of(expression))
     budget = None if question.paths == "walk" else question.simple_budget
     if window is None:
-        window, numbered = question.window, question.label_set if question.window.kind == "count" else None
+        window, counted_labels = question.window, question.label_set if question.window.kind == "count" else None
     closes = question.paths == "simple_cycle"
-    return PathContent(words, window, numbered, origin, budget, stream, without_static, order, closes, graphs)
+    return PathContent(words, window, counted_labels, origin, budget, stream, without_static, order, closes, graphs)
 
 
 class PathRelation:
@@ -192,7 +192,7 @@ class PathRelation:
         else:
             judge = judge_for(question, program, room=capacity)
             self.index = index_over(content.window, program, judge=judge, **options)
-        self._numbered = content.numbered
+        self._counted_labels = content.counted_labels
         self.needs: Counter[Need | None] = Counter()
         """The number of atoms with each need; the need None is for every vertex."""
         self.neighbour_needs: dict[Need, None] = {}
@@ -229,15 +229,15 @@ class PathRelation:
             self._forward = np.concatenate([self._forward, more])
             self._inverse = np.concatenate([self._inverse, more])
             self.index.set_labels(self._forward, self._inverse)
-            if self._numbered is not None and isinstance(self.index, NumberedIndex):
+            if self._counted_labels is not None and isinstance(self.index, NumberedIndex):
                 self._is_numbered = np.concatenate([self._is_numbered, np.zeros(len(more), np.uint8)])
                 self.index.numbers_of(self._is_numbered)
         self._forward[labels], self._inverse[labels] = np.array(
             [self._compiled.classes_of(self._label_of(name)) for name in names], np.int16
         ).T
-        if self._numbered is not None:
+        if self._counted_labels is not None:
             seen = map(self._label_of, names)
-            self._is_numbered[labels] = [label is not None and self._numbered.has(label) for label in seen]
+            self._is_numbered[labels] = [label is not None and self._counted_labels.has(label) for label in seen]
 
     def _label_of(self, name: LabelName) -> LabelSymbol | None:
         """Return the label that its paths see in an edge; None if they do not see the edge."""
@@ -321,11 +321,11 @@ class PathRelations:
         self._by_content: dict[PathContent, PathRelation] = {}
         self._users: Counter[PathContent] = Counter()
         self._window: int | None = None
-        self._idle: list[int] = []
+        self._idle_numbers: list[int] = []
         self._vertices = 0
-        self._known = 0  # ids below may be those of vertices
+        self._known_vertices = 0  # ids below may be those of vertices
         self._graph: SnapshotGraph | None = None
-        self.spent = np.zeros(1, np.int64)
+        self.ticks = np.zeros(1, np.int64)
         """The cycles that each tuple of the last chunk took in all indexes."""
 
     def __len__(self) -> int:
@@ -360,9 +360,9 @@ class PathRelations:
         relation.is_dirty = True
 
     def _new_relation(self) -> int:
-        if self._idle:
+        if self._idle_numbers:
             assert self._window is not None
-            number = self._idle.pop()
+            number = self._idle_numbers.pop()
             self._store.reuse_relation(number, self._window)
             return number
         if self._window is None:
@@ -382,7 +382,7 @@ class PathRelations:
         if not self._users[content]:
             del self._users[content], self._by_content[content]
             self._store.empty_relation(relation.number)
-            self._idle.append(relation.number)
+            self._idle_numbers.append(relation.number)
 
     # --- calls of the host -----------------------------------------------------------------------------------
 
@@ -392,20 +392,20 @@ class PathRelations:
             relation.set_labels(labels, names)
 
     def make_room(
-        self, vertices: int, graph: SnapshotGraph, *, changed: Collection[str], fresh: np.ndarray = _NO_VERTICES
+        self, vertices: int, graph: SnapshotGraph, *, changed: Collection[str], new_ids: np.ndarray = _NO_VERTICES
     ) -> None:
-        """Make room for vertex ids below a number and for the graph, of which some are `fresh`.
+        """Make room for vertex ids below a number and for the graph; `new_ids` are those of new names.
 
         In `changed` queries constants have other ids now.
         """
         self._vertices, self._graph = vertices, graph
-        if len(fresh):
-            self._known = max(self._known, int(fresh[fresh.argmax()]) + 1)
+        if len(new_ids):
+            self._known_vertices = max(self._known_vertices, int(new_ids[new_ids.argmax()]) + 1)
         for relation in self._by_content.values():
             relation.make_room(vertices, graph.capacity)
             for need in relation.needs:
                 if need is not None and need.is_of_all:
-                    relation.add_bare_roots(self._own(need, fresh))
+                    relation.add_bare_roots(self._own(need, new_ids))
             relation.is_dirty = relation.is_dirty or not relation.overruns.keys().isdisjoint(changed)
 
     def advance(self, time: int) -> Changes:
@@ -423,12 +423,12 @@ class PathRelations:
         named = (chunk, tuples) if details.named is None else (details.named, details.named_view)
         found: list[tuple[int, PathDelta]] = []
         failure, place = None, len(chunk.timestamp)
-        if place > len(self.spent):
-            self.spent = np.zeros(max(place, 2 * len(self.spent)), np.int64)
-        self.spent[:place] = 0
+        if place > len(self.ticks):
+            self.ticks = np.zeros(max(place, 2 * len(self.ticks)), np.int64)
+        self.ticks[:place] = 0
         for relation in self._by_content.values():
             relation.is_loaded = True
-            relation.index.add_cycles_to(self.spent, place)
+            relation.index.add_ticks_to(self.ticks, place)
             if None not in relation.needs:
                 try:
                     found += self._grow(relation, self._candidates(relation, chunk, named[0]))
@@ -452,7 +452,7 @@ class PathRelations:
             assert need is not None
             ids = self._ids(need)
             if need.is_of_all:
-                yield from self._own(need, np.arange(self._known)).tolist()
+                yield from self._own(need, np.arange(self._known_vertices)).tolist()
             elif need.relation is None:
                 assert ids is not None
                 yield from ids
@@ -462,7 +462,7 @@ class PathRelations:
 
     def _own(self, need: Need, vertices: np.ndarray) -> np.ndarray:
         """Return the vertices that have the coordinate of a need, if it has one."""
-        return vertices if need.own is None else vertices[self._have_coordinate(vertices, need.own)]
+        return vertices if need.coordinate is None else vertices[self._have_coordinate(vertices, need.coordinate)]
 
     def _candidates(self, relation: PathRelation, chunk: Chunk, named: Chunk) -> np.ndarray:
         """Return the vertices that a chunk may make needed as roots, and that are not roots yet."""
@@ -536,23 +536,23 @@ class PathRelations:
         """
         relation = self._by_content[content]
         index = relation.index
-        mine = relation.reads(chunk.label)
-        mine &= slides > index.current
-        own, expires = Chunk(*(column[mine] for column in chunk)), slides[mine]
+        is_read = relation.reads(chunk.label)
+        is_read &= slides > index.current
+        edges, expires = Chunk(*(column[is_read] for column in chunk)), slides[is_read]
         if not relation.is_loaded:
             relation.is_loaded = True
             relation.is_dirty = False
             if None not in relation.needs:
-                wanted = relation.missing_roots(self._wanted_roots(relation))
-                index.index.table.is_root[wanted] = 1
-            index.load(own, expires, quiet=is_checked)
+                roots = relation.missing_roots(self._wanted_roots(relation))
+                index.index.table.is_root[roots] = 1
+            index.load(edges, expires, quiet=is_checked)
             pairs = index.answers()
             self._ask_for(_BYTES_A_PAIR * len(pairs))
             nothing = np.zeros(len(pairs), np.int64)
             self._store.fill_relation(relation.number, pairs >> 32, pairs & layout.LOW_HALF, nothing, nothing + NEVER)
         elif is_checked and (
-            index.live()[2] != len(own.edge)
-            or (content.order is None and (index.slides(own.edge) != expires).any())  # one edge of the graph has several
+            index.live()[2] != len(edges.edge)
+            or (content.order is None and (index.slides(edges.edge) != expires).any())  # one edge of the graph has several
         ):
             raise Damage("a query holds other edges than one that has the same path")
 

@@ -93,8 +93,8 @@ class RelationStore:
             window=Window.zeros(0),
             reader_first=np.zeros(1, np.int32),
             reader=np.zeros(0, np.int32),
-            numbered_first=np.zeros(1, np.int32),
-            numbered=np.zeros(0, np.int32),
+            count_window_first=np.zeros(1, np.int32),
+            count_window=np.zeros(0, np.int32),
             label_number=np.zeros(0, np.int32),
             support=Support.zeros(0),
             support_link=np.zeros(1, np.int64),
@@ -118,7 +118,7 @@ class RelationStore:
     @property
     def edge_count(self) -> int:
         """The number of edges in all relations."""
-        return self.relations.state.live
+        return self.relations.state.live_edges
 
     @property
     def nbytes(self) -> int:
@@ -299,17 +299,17 @@ class RelationStore:
         """
         relations, room = self.relations, max(first + len(labels), len(self.relations.label_number))
         readers = relations.reader_first, relations.reader
-        numbering = relations.numbered_first, relations.numbered
-        reader_first, reader = _extend_ragged(*readers, first, [one.relations for one in labels], room)
-        numbered_first, numbered = _extend_ragged(*numbering, first, [one.windows for one in labels], room)
+        numbering = relations.count_window_first, relations.count_window
+        reader_first, reader = _extend_lists(*readers, first, [one.relations for one in labels], room)
+        count_window_first, count_window = _extend_lists(*numbering, first, [one.windows for one in labels], room)
         label_number = np.full(room, NO_LABEL, np.int32)
         label_number[:first] = relations.label_number[:first]
         label_number[first : first + len(labels)] = [one.number for one in labels]
         self.relations = relations._replace(
             reader_first=reader_first,
             reader=reader,
-            numbered_first=numbered_first,
-            numbered=numbered,
+            count_window_first=count_window_first,
+            count_window=count_window,
             label_number=label_number,
         )
 
@@ -394,7 +394,7 @@ class RelationStore:
     def sizes(self) -> Sizes:
         """Return what is in the arrays that `grow` enlarges."""
         state = self.relations.state
-        return Sizes(state.edges, state.arena_top, state.live)
+        return Sizes(state.edges, state.arena_top, state.live_edges)
 
     def grow(self, code: int, *, expected: Sizes = NOTHING_EXPECTED) -> None:
         """Enlarge the array that a kernel named by a `NEED_` code, other than that of the output.
@@ -421,7 +421,7 @@ class RelationStore:
             self.relations = relations._replace(edge=edges, support_place=places)
         elif code == tables.NEED_TABLE:
             entries = (4 if len(relations.table) < _SMALL_ROOM else 2) * len(relations.table)
-            while entries < 2 * (state.live + expected.live):
+            while entries < 2 * (state.live_edges + expected.live):
                 entries *= 2
             table = np.zeros(entries, np.int64)
             enter_all(relations.table, table, len(table) - 1)
@@ -431,7 +431,7 @@ class RelationStore:
         self._note_capacities()
 
 
-def _extend_ragged(
+def _extend_lists(
     firsts: np.ndarray, entries: np.ndarray, begin: int, lists: Sequence[Sequence[int]], room: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return lists as (firsts, entries), in int32: list i is firsts[i] : firsts[i + 1] of the entries.

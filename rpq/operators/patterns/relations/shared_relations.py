@@ -33,7 +33,7 @@ class Content(NamedTuple):
     label: LabelSymbol | None
     """None: all labels without conditions, which its edges have."""
     window: AnyWindow
-    numbered: LabelSet | None = None
+    counted_labels: LabelSet | None = None
     """The labels whose inserts a count window numbers."""
     origin: int = 0
     """0: all edges of its window; others: the edges since some query began with an empty window."""
@@ -67,7 +67,7 @@ class Content(NamedTuple):
     def extent(self) -> Hashable:
         """The key of its window in the store: relations of one extent share a window."""
         # Count windows differ by what they number, and since when; each relation of a label has its own.
-        return self.window if self.numbered is None else self._replace(label="", divided_by=None)
+        return self.window if self.counted_labels is None else self._replace(label="", divided_by=None)
 
 
 class SharedRelations:
@@ -79,21 +79,21 @@ class SharedRelations:
         self._users: Counter[Content] = Counter()
         self._windows: dict[Hashable, int] = {}
         self._with_static: set[Content] = set()
-        self._idle: list[int] = []
+        self._idle_relations: list[int] = []
         self._idle_windows: list[int] = []
         self._label_ids: dict[LabelName, int] = {}
         self._label_names: dict[int, LabelName] = {}
         self._label_room = 0
-        self._announced = 0  # label ids from here on have no relations in the store
+        self._announced_labels = 0  # label ids from here on have no relations in the store
         self._readers: dict[LabelName, list[int]] = {}  # label to the relations that read it
         self._of_all_labels: list[Content] = []  # the relations of all labels
         self._label_numbers: dict[str, int] = {}  # label to its number in these, for as long as the engine runs
         self._labels_by_number: list[str] = []
         self._extents: Counter[Hashable] = Counter()  # extent to the number of its relations
-        self._merged: Counter[LabelName] = Counter()  # label of the merged stream to the number of its names with ids
+        self._merged_names: Counter[LabelName] = Counter()  # label of the merged stream to the number of its names with ids
         self.static_graphs: set[str] = set()
         """The names of graphs as which static edges were loaded."""
-        self._numbered: dict[int, Content] = {}  # number of a count window in the store to one of its relations
+        self._content_of_count_window: dict[int, Content] = {}  # number of a count window in the store to one relation
 
     def __getitem__(self, content: Content) -> int:
         return self._numbers[content]
@@ -132,10 +132,10 @@ class SharedRelations:
     def _take_idle(self, *, has_labels: bool) -> int | None:
         """Return a relation to be used again, None without one. O(1), and O(idle relations) for one that has labels."""
         if not has_labels:
-            return self._idle.pop() if self._idle else None
-        suitable = next((number for number in self._idle if not self.store.keeps_sides(number)), None)
+            return self._idle_relations.pop() if self._idle_relations else None
+        suitable = next((number for number in self._idle_relations if not self.store.keeps_sides(number)), None)
         if suitable is not None:
-            self._idle.remove(suitable)
+            self._idle_relations.remove(suitable)
         return suitable
 
     def release(self, content: Content) -> None:
@@ -153,14 +153,14 @@ class SharedRelations:
             if not self._readers[content.name]:
                 del self._readers[content.name]
         self.store.empty_relation(number)
-        self._idle.append(number)
+        self._idle_relations.append(number)
         extent = content.extent
         self._extents[extent] -= 1
         if not self._extents[extent]:
             del self._extents[extent]
         if content.window.kind != "unbounded" and extent not in self._extents:
             window = self._windows.pop(extent)
-            self._numbered.pop(window, None)
+            self._content_of_count_window.pop(window, None)
             self.store.rest_window(window)
             self._idle_windows.append(window)
         if self._bears_edges(content):
@@ -176,8 +176,8 @@ class SharedRelations:
             else:
                 number = self.store.add_window(kind, size=size, slide=slide)
             self._windows[extent] = number
-            if content.numbered is not None:
-                self._numbered[number] = content
+            if content.counted_labels is not None:
+                self._content_of_count_window[number] = content
         return self._windows[extent]
 
     def enter_static(self, content: Content, chunk: Chunk, names: Sequence[LabelName]) -> None:
@@ -228,31 +228,31 @@ class SharedRelations:
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Register label ids with their names. O(labels given), amortised."""
         changed = False
-        fresh: dict[int, LabelName] = {}
+        new_labels: dict[int, LabelName] = {}
         for number, name in zip(labels.tolist(), names, strict=True):
             old = self._label_names.get(number, name)
             if old != name and self._label_ids.get(old) == number:
                 del self._label_ids[old]
-                self._merged -= Counter([merged_name(old)])
-                changed |= self._is_read(old) or bool(self._numbered)
+                self._merged_names -= Counter([merged_name(old)])
+                changed |= self._is_read(old) or bool(self._content_of_count_window)
             self._label_names[number] = name
             if (graph := graph_of(name)) is not None:
                 self.static_graphs.add(graph)
             known = self._label_ids.get(name)
             if known != number:
-                if self._is_read(name) or any(_numbers(content, name) for content in self._numbered.values()):
-                    changed |= number < self._announced
-                    fresh[number] = name
+                if self._is_read(name) or any(_numbers(content, name) for content in self._content_of_count_window.values()):
+                    changed |= number < self._announced_labels
+                    new_labels[number] = name
                 if known is None:
-                    self._merged[merged_name(name)] += 1
+                    self._merged_names[merged_name(name)] += 1
                 self._label_ids[name] = number
             if number >= self._label_room:
                 self._label_room = max(number + 1, 2 * self._label_room, 16)
                 changed = True
         if changed:
             self._announce_labels()
-        elif fresh:
-            self._announce_more_labels(fresh)
+        elif new_labels:
+            self._announce_more_labels(new_labels)
 
     def _is_read(self, name: LabelName) -> bool:
         """Return whether any relation reads tuples with a label, as its stream names it."""
@@ -261,9 +261,9 @@ class SharedRelations:
 
     def _bears_edges(self, content: Content) -> bool:
         """Return whether tuples with known labels belong to a relation, or are numbered by its window."""
-        if content.numbered is not None or content.label is None:
+        if content.counted_labels is not None or content.label is None:
             return True
-        return content.name in self._label_ids or self._merged[content.name] > 0
+        return content.name in self._label_ids or self._merged_names[content.name] > 0
 
     def labels(self) -> tuple[np.ndarray, list[LabelName]]:
         """Return the known label ids, and their names."""
@@ -292,13 +292,13 @@ class SharedRelations:
         everywhere = self._readers_of_merged
         for name, label in self._label_ids.items():
             readers[label] = self._readers_of(name, everywhere)
-        self._announced = max(self._label_ids.values(), default=-1) + 1
+        self._announced_labels = max(self._label_ids.values(), default=-1) + 1
         self.store.read_labels(readers)
 
     def _announce_more_labels(self, names: Mapping[int, LabelName]) -> None:
         """Update the store's relations of labels that are behind all others, by their ids. O(labels given), and a copy."""
-        first, self._announced = self._announced, max(names) + 1
-        numbers, everywhere = range(first, self._announced), self._readers_of_merged
+        first, self._announced_labels = self._announced_labels, max(names) + 1
+        numbers, everywhere = range(first, self._announced_labels), self._readers_of_merged
         readers = [self._readers_of(names[one], everywhere) if one in names else LabelReaders() for one in numbers]
         self.store.read_labels(readers, first=first)
 
@@ -309,7 +309,7 @@ class SharedRelations:
 
     def _readers_of(self, name: LabelName, everywhere: Sequence[int]) -> LabelReaders:
         """Return what reads a label; a tuple of a named stream belongs to relations of both kinds."""
-        if isinstance(name, str) and not self._numbered and name not in self._readers:
+        if isinstance(name, str) and not self._content_of_count_window and name not in self._readers:
             return LabelReaders(everywhere, (), self._number_label(name))  # one of thousands
         merged = merged_name(name)
         readers = self._readers.get(merged, [])
@@ -317,7 +317,7 @@ class SharedRelations:
             readers = [*readers, *self._readers.get(name, [])]
         if self._of_all_labels:
             readers = [*readers, *[self._numbers[content] for content in self._of_all_labels if _reads(content, name)]]
-        numbering = [window for window, content in self._numbered.items() if _numbers(content, name)]
+        numbering = [window for window, content in self._content_of_count_window.items() if _numbers(content, name)]
         return LabelReaders(readers, numbering, self._number_label(merged))
 
 
@@ -328,9 +328,9 @@ def _reads(content: Content, name: LabelName) -> bool:
 
 def _numbers(content: Content, name: LabelName) -> bool:
     """Return whether the count window of a relation numbers inserts with a label, as the tuple's stream names it."""
-    assert content.numbered is not None
+    assert content.counted_labels is not None
     is_of_stream = content.stream is None or (isinstance(name, StreamLabel) and name.stream == content.stream)
-    return is_of_stream and content.numbered.has(merged_name(name))
+    return is_of_stream and content.counted_labels.has(merged_name(name))
 
 
 def _measures(window: AnyWindow) -> tuple[Literal["time", "count", "unbounded"], int, int]:

@@ -28,9 +28,9 @@ class DeliveredRows:
     def __init__(self) -> None:
         self._values = np.empty(0, np.int32)  # the last block
         self._begin = 0  # the number of values in the blocks before it
-        self._full: list[np.ndarray] = []  # these blocks
+        self._full_blocks: list[np.ndarray] = []  # these blocks
         self._count = 0
-        self._expected = 0  # expected values, from the last chunk whose memory was given away
+        self._expected_values = 0  # expected values, from the last chunk whose memory was given away
         self._runs: list[np.ndarray] = []
         self._bytes_of_runs = 0
 
@@ -50,7 +50,7 @@ class DeliveredRows:
     def clear(self) -> None:
         """Remove all rows."""
         self._runs.clear()
-        self._full.clear()
+        self._full_blocks.clear()
         self._count = self._begin = self._bytes_of_runs = 0
 
     def take(self, output: Output, *, parts: Collection[int] | None = None) -> None:
@@ -77,17 +77,17 @@ class DeliveredRows:
         """Make room for `count` more values, side by side: in a larger block, or in one more."""
         filled = self._values[: self._count - self._begin]
         if self._count >= _BLOCK:
-            self._full.append(filled)
+            self._full_blocks.append(filled)
             self._begin = self._count
             self._values = reserve.rows.take(4 * max(count, _BLOCK)).view(np.int32)
             return
-        self._values = reserve.rows.take(4 * max(2 * (self._count + count), self._expected)).view(np.int32)
+        self._values = reserve.rows.take(4 * max(2 * (self._count + count), self._expected_values)).view(np.int32)
         self._values[: self._count] = filled
 
     def _between(self, first: int, end: int) -> np.ndarray:
         """Return values that were delivered at once. O(blocks behind)."""
         begin, block = self._begin, self._values
-        for before in reversed(self._full):
+        for before in reversed(self._full_blocks):
             if first >= begin:
                 break
             begin -= len(before)
@@ -96,9 +96,9 @@ class DeliveredRows:
 
     def _all_values(self) -> np.ndarray:
         """Return the values of all blocks side by side, and leave the blocks to others."""
-        if not self._full:
+        if not self._full_blocks:
             return self._values[: self._count]
-        blocks, self._full = [*self._full, self._values[: self._count - self._begin]], []
+        blocks, self._full_blocks = [*self._full_blocks, self._values[: self._count - self._begin]], []
         values = reserve.rows.take(4 * self._count).view(np.int32)[: self._count]
         np.concatenate(blocks, out=values)
         return values
@@ -142,7 +142,7 @@ class DeliveredRows:
         if len(runs) == 1 or (runs[:, RUN_QUERY] == first).all():
             if count <= _FEW_VALUES:
                 return {first: _delta_of(runs, values.copy())}
-            self._values, self._expected = np.empty(0, np.int32), count + min(count // 4, _BLOCK)
+            self._values, self._expected_values = np.empty(0, np.int32), count + min(count // 4, _BLOCK)
             return {first: _delta_of(runs, values)}
         # The ends of the values of runs: they were written without gaps.
         ends = np.append(runs[1:, RUN_VALUES], count)

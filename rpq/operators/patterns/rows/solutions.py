@@ -139,7 +139,7 @@ class Solutions:
         if self._operator is None:
             self._operator = self._new_operator(columns)
         if isinstance(self._operator, Distinct):
-            self._operator.change(WeightedRows.inserted(rows[0]).select_columns(self._columns))
+            self._operator.change(WeightedRows.insertion_of(rows[0]).select_columns(self._columns))
             return
         widths = [*map(len, columns)]
         known = self._operator.widths

@@ -113,8 +113,8 @@ class _Labels:
             self.labels[number] = label
         return number
 
-    def remove_others(self, stored: np.ndarray) -> None:
-        """Remove the keys whose labels are not in `stored`; the others get new numbers."""
+    def remove_unused(self, stored: np.ndarray) -> None:
+        """Remove the keys whose labels are not in `stored`. The others get new numbers."""
         entries = [(key, self.labels[number]) for key, number in self.numbers.items()]
         are_stored = np.isin([label for _, label in entries], stored)
         entries = [one for one, is_stored in zip(entries, are_stored, strict=True) if is_stored]
@@ -177,7 +177,7 @@ class ComparedValues:
         return DURATION, months, self._seconds.number_of(Fraction(value.seconds), matches), 0.0
 
     def values(self, places: np.ndarray) -> Values:
-        """Return values by their places, which are valid until `remove_others`. O(places)."""
+        """Return values by their places, which are valid until `remove_unused`. O(places)."""
         if not len(places):
             return _NO_VALUES
         kinds, high, low = (np.ascontiguousarray(places[name]) for name in ("kinds", "high", "low"))
@@ -191,16 +191,16 @@ class ComparedValues:
                     numbers[are_of_kind] = table.labels[numbers[are_of_kind]]
         return Values(kinds, high, low, np.ascontiguousarray(places["reals"]))
 
-    def remove_others(self) -> bool:
-        """Remove keys that no row uses any more, if there are many; return whether places have changed."""
+    def remove_unused(self) -> bool:
+        """Remove keys that no row uses any more, if there are many. Return whether places have changed."""
         tables = [table for table in self._tables() if table.has_garbage]
         for table in tables:
-            table.remove_others(table.column.stored_values(self._matches))
+            table.remove_unused(table.column.stored_values(self._matches))
         return bool(tables)
 
     @property
     def nbytes(self) -> int:
-        """The approximate size in bytes."""
+        """The approximate number of bytes held."""
         return _BYTES_A_KEY * sum(len(table.numbers) for table in self._tables())
 
     def check(self) -> None:
@@ -215,7 +215,7 @@ class PlaceColumn(NumericColumn):
     """A formula whose values are compared: their places in a `ComparedValues`."""
 
     _type = np.dtype([("kinds", np.int32), ("high", np.int64), ("low", np.int64), ("reals", np.float64)], align=True)
-    _unknown = np.array((NO_VALUE - 1, 0, 0, 0.0), _type)[()]
+    _missing = np.array((NO_VALUE - 1, 0, 0, 0.0), _type)[()]
 
     def __init__(self, formula: Formula, columns: tuple[str, ...], terms: TermIds, order: ComparedValues) -> None:
         super().__init__(formula, columns, terms)
@@ -224,10 +224,10 @@ class PlaceColumn(NumericColumn):
     def _judge_of_numbers(self, formula: Formula) -> Judge | None:
         return None
 
-    def _read_known(self, rows: np.ndarray, found: np.ndarray) -> bool:
+    def _read_cached(self, rows: np.ndarray, found: np.ndarray) -> bool:
         return False
 
-    def _are_unknown(self, found: np.ndarray) -> np.ndarray:
+    def _are_missing(self, found: np.ndarray) -> np.ndarray:
         are_unknown: np.ndarray = found["kinds"] == NO_VALUE - 1
         return are_unknown
 
@@ -237,7 +237,7 @@ class PlaceColumn(NumericColumn):
     def _vertex_values(self, vertices: np.ndarray) -> np.ndarray:
         if not isinstance(self._formula, Variable):
             return super()._vertex_values(vertices)
-        results = np.full(len(vertices), self._unknown, self._type)
+        results = np.full(len(vertices), self._missing, self._type)
         names = self._terms.names(vertices)
         types, high, low = read_names(names.cast(pa.string()) if pa.types.is_integer(names.type) else names)
         are_exact = (types == INTEGER) | (types == DECIMAL)
@@ -258,14 +258,14 @@ class PlaceColumn(NumericColumn):
     def _result(self, binding: dict[str, str]) -> Place:
         return self._order.place_of(value_or_unbound(self._evaluate, binding))
 
-    def forget(self, fresh: np.ndarray) -> None:
-        self._forget_known(fresh)
+    def forget(self, new_ids: np.ndarray) -> None:
+        self._forget_results(new_ids)
         kinds = self._by_vertex["kinds"]  # one number is written faster than a record
-        kinds[fresh[fresh < len(kinds)]] = NO_VALUE - 1
+        kinds[new_ids[new_ids < len(kinds)]] = NO_VALUE - 1
 
     def clear(self) -> None:
         """Discard everything that is cached."""
-        self._known.clear()
+        self._results.clear()
         self._by_vertex = np.zeros(0, self._type)
 
 
@@ -274,7 +274,7 @@ _NO_PLACES = np.zeros(0, PlaceColumn._type)
 
 def values_of(order: ComparedValues, columns: Sequence[PlaceColumn], rows: Sequence[np.ndarray]) -> list[Values]:
     """Return the values of the rows of each side, all in one order. O(rows), plus the evaluation of new values."""
-    if order.remove_others():
+    if order.remove_unused():
         for column in columns:
             column.clear()
     # The places of both sides are found first, because a new key may change the labels of others.
@@ -288,7 +288,7 @@ _MASK = 0xFFFFFFFF
 
 @njit(cache=True, nogil=True)
 def nearest_doubles_of_exact(high, low, chosen, reals):
-    """Write the doubles nearest to some numbers in units of 10⁻¹⁸; NaN for those of more than 53 bits.
+    """Write the doubles nearest to some numbers in units of 10⁻¹⁸, NaN for numbers of more than 53 bits.
 
     The quotient of two integers that are doubles is rounded once.
     """

@@ -50,7 +50,7 @@ NO_RESULT = -1
 LIMB = 32
 _MASK = 2**LIMB - 1
 _MOST_AT_ONCE = 2**30
-"""Rows whose numbers can be added without carries in between."""
+"""The number of rows whose numbers can be added before carries must be propagated."""
 _BILLION = 10**9
 _DECIMAL_LIMBS = 5
 ONE = 34
@@ -85,7 +85,7 @@ class Amounts(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """The arrays of the sums, for the kernels: a view, as counting references to arrays takes longer than the sums."""
+    """The arrays of the sums for the kernels, passed as a view because counting references to arrays takes too long."""
 
     figures: np.ndarray  # int64, those of each group
     functions: np.ndarray  # uint8 an aggregate
@@ -107,7 +107,7 @@ class ChangedSums(NamedTuple):
 
     places: np.ndarray  # int64
     groups: np.ndarray  # int32
-    there: np.ndarray  # uint8
+    presence: np.ndarray  # uint8
     types: np.ndarray  # int8 (aggregate, group): a type, or NO_RESULT
     high: np.ndarray  # int64 (aggregate, group): of a decimal, the upper half of its units
     low: np.ndarray  # int64 (aggregate, group): an integer, the lower half of units, or the bits of a double
@@ -125,7 +125,7 @@ class ExactSums(GroupFigures):
 
     @classmethod
     def of_integers(cls, keys: int, aggregates: Sequence[int], bags: RowBags, figures: np.ndarray) -> ExactSums:
-        """Continue with the groups and figures of `SummedGroups`."""
+        """Return sums that continue `SummedGroups`, with its groups and figures."""
         sums = cls(keys, aggregates, bags=bags)
         for place, (start, function) in enumerate(zip(sums._starts, aggregates, strict=False)):
             of_aggregate = figures[:, place * FIGURES : (place + 1) * FIGURES]
@@ -152,7 +152,7 @@ class ExactSums(GroupFigures):
         self._starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
     def change(self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, amounts: Amounts) -> ChangedSums:
-        """Apply changes of rows with these keys; the arrays of `amounts` are (aggregate, row)."""
+        """Apply changes of rows with these keys. The arrays of `amounts` are (aggregate, row)."""
         self._cover(amounts)
         count = len(weights)
         self._reserve(count)
@@ -253,7 +253,7 @@ def _results_view(changed: ChangedSums) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def change_sums(bags, sums, first_limb, aggregates, changes, count, amounts, places, groups, there, results):
+def change_sums(bags, sums, first_limb, aggregates, changes, count, amounts, places, groups, presence, results):
     """Apply changes to groups and return how many changed groups were written."""
     columns = sums.starts[aggregates]
     width = np.int64(bags.width[0])
@@ -293,7 +293,7 @@ def change_sums(bags, sums, first_limb, aggregates, changes, count, amounts, pla
             continue
         for j in range(first, written):
             entry = np.int64(groups[j])
-            there[j] = (HAD if bags.before[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
+            presence[j] = (HAD if bags.prior_count[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
             _write_result(sums, first_limb, aggregates, entry, results, j, count)
         settle(bags)
         first, rows = written, np.int64(0)
@@ -323,7 +323,7 @@ def _write_result(sums, first_limb, aggregates, entry, results, place, count):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _count_amount(figures, at, weight, kind):
-    """Count an amount in the figures of a sum, which begin at a place; return whether its number must be added."""
+    """Count an amount in the figures of a sum, which begin at a place. Return whether its number must be added."""
     if kind == NO_AMOUNT:
         figures[at + _OTHERS] += weight
         return False
@@ -336,7 +336,7 @@ def _count_amount(figures, at, weight, kind):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _add_amount(figures, at, limb, first_limb, weight, type_, high, low):
-    """Add `weight` times an amount to a sum, shifted by some limbs; `weight` is at most `_MOST_AT_ONCE`."""
+    """Add `weight` times an amount to a sum, shifted by some limbs. `weight` is at most `_MOST_AT_ONCE`."""
     if type_ <= DECIMAL:
         place = at + _DECIMALS + limb
         figures[place] += weight * (low & _MASK)
@@ -408,7 +408,7 @@ def _multiply(limbs, begin, end, factor):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _divide_quickly(limbs, begin, end, divisor):
-    """Divide digits that are not negative by a divisor below 2³¹; return the remainder."""
+    """Divide digits that are not negative by a divisor below 2³¹. Return the remainder."""
     rest = np.int64(0)
     while end > begin and limbs[end - 1] == 0:
         end -= 1
@@ -421,13 +421,13 @@ def _divide_quickly(limbs, begin, end, divisor):
 
 @njit(cache=True, nogil=True)
 def _divide_by_billion(limbs, begin, end):
-    """Divide digits that are not negative, by a number that the compiler knows: it multiplies; return the remainder."""
+    """Divide digits that are not negative by 10⁹, a constant by which the compiler multiplies. Return the remainder."""
     return _divide_quickly(limbs, begin, end, np.int64(_BILLION))
 
 
 @njit(cache=True, nogil=True)
 def _divide(limbs, begin, end, divisor):
-    """Divide digits that are not negative; return the remainder."""
+    """Divide digits that are not negative. Return the remainder."""
     if divisor < 2**31:
         return _divide_quickly(limbs, begin, end, divisor)
     rest = np.int64(0)
@@ -476,7 +476,8 @@ def _sum_result(sums, at, end, first_limb, is_average, results, to):
 
 @njit(cache=True, nogil=True)
 def _decimal_result(sums, at, divisor, results, to):
-    """Write a sum of integers or decimals, or its quotient by a divisor unless that is 0; no result if it does not fit."""
+    """Write a sum of integers or decimals, or its quotient by a divisor unless that is 0. Write no result if it does not
+    fit."""
     work = sums.work
     for i in range(_DECIMAL_LIMBS):
         work[i] = sums.figures[at + i]
@@ -562,7 +563,7 @@ def _real_result(sums, at, end, first_limb, divisor):
 
 @njit(cache=True, nogil=True)
 def _plain_quotient(row, begin, limbs, first_limb, divisor):
-    """Return the double nearest to a quotient of a sum of floats, whose carries are propagated; NaN where it is not plain.
+    """Return the double nearest to a quotient of a sum of floats, whose carries are propagated, or NaN if it is not plain.
 
     Four digits suffice, in words and without a copy, for quotients that are no subnormal and not next to the largest double
     by divisors below 2³¹.
@@ -606,7 +607,7 @@ def _plain_quotient(row, begin, limbs, first_limb, divisor):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _digit(row, begin, place, lowest, limbs, is_negative):
-    """Return a digit of the absolute value of a number; digits below `lowest`, the lowest that is not 0, are zeros."""
+    """Return a digit of the absolute value of a number. Digits below `lowest`, the lowest that is not 0, are zeros."""
     if place < lowest:
         return np.int64(0)
     digit = row[begin + place]
@@ -619,7 +620,7 @@ def _digit(row, begin, place, lowest, limbs, is_negative):
 
 @njit(cache=True, nogil=True)
 def _nearest(limbs, count, lowest, is_negative, has_rest):
-    """Return the double nearest to digits that are not negative, with ties to even; the first digit is limb `lowest`."""
+    """Return the double nearest to digits that are not negative, with ties to even. The first digit is limb `lowest`."""
     top = count - 1
     while top >= 0 and limbs[top] == 0:
         top -= 1

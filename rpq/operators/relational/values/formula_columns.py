@@ -167,7 +167,7 @@ class _FormulaColumn(ABC, Generic[Result]):
         self._terms = terms
         self._formula = formula
         self._evaluate = evaluator(formula)
-        self._known: dict[int, Result] = {}  # of a formula of one variable, by the id
+        self._results: dict[int, Result] = {}  # of a formula of one variable, by the id
 
     def of(self, rows: np.ndarray) -> list[Result]:
         """Return the result for each row. O(rows), plus the evaluation of new combinations."""
@@ -184,7 +184,7 @@ class _FormulaColumn(ABC, Generic[Result]):
         return results
 
     def _of_ids(self, ids: np.ndarray) -> list[Result]:
-        known = self._known
+        known = self._results
         wanted = ids.tolist()
         missing = [identity for identity in dict.fromkeys(wanted) if identity not in known]
         if missing:
@@ -209,26 +209,26 @@ class _FormulaColumn(ABC, Generic[Result]):
     def _result(self, binding: dict[str, str]) -> Any:
         """Return the result of the formula under a binding."""
 
-    def forget(self, fresh: np.ndarray) -> None:
+    def forget(self, new_ids: np.ndarray) -> None:
         """Discard cached values of these ids, which now denote other terms."""
-        self._forget_known(fresh)
+        self._forget_results(new_ids)
 
-    def _forget_known(self, fresh: np.ndarray) -> None:
-        if self._known:
-            for identity in self._known.keys() & fresh.tolist():
-                del self._known[identity]
+    def _forget_results(self, new_ids: np.ndarray) -> None:
+        if self._results:
+            for identity in self._results.keys() & new_ids.tolist():
+                del self._results[identity]
 
     @property
     def nbytes(self) -> int:
         """The approximate number of bytes held."""
-        return _BYTES_KNOWN * len(self._known)
+        return _BYTES_KNOWN * len(self._results)
 
 
 class NumericColumn(_FormulaColumn[int]):
-    """A formula whose results are small numbers; for a formula of one variable, an array has them by the ids of vertices."""
+    """A formula whose results are small numbers. For a formula of one variable, an array has them by the ids of vertices."""
 
     _type: type[np.generic] | np.dtype[np.void]
-    _unknown: Any
+    _missing: Any
 
     def __init__(self, formula: Formula, columns: tuple[str, ...], terms: TermIds) -> None:
         super().__init__(formula, columns, terms)
@@ -245,7 +245,7 @@ class NumericColumn(_FormulaColumn[int]):
         if len(self._places) != 1 or not len(rows):
             return np.array(self.of(rows), self._type)
         found = np.empty(len(rows), self._type)
-        if self._read_known(rows, found):
+        if self._read_cached(rows, found):
             return found
         ids = rows[:, self._places[0]]
         if ids.min() >= 0 and ids.max() < FIRST:
@@ -255,29 +255,29 @@ class NumericColumn(_FormulaColumn[int]):
         found[~is_vertex] = self._of_ids(ids[~is_vertex])
         return found
 
-    def _read_known(self, rows: np.ndarray, found: np.ndarray) -> bool:
-        """Write the result of each row by a kernel; return False if a result is not known yet, otherwise True."""
-        return bool(read_known(np.ascontiguousarray(rows), self._places[0], self._by_vertex, self._unknown, found))
+    def _read_cached(self, rows: np.ndarray, found: np.ndarray) -> bool:
+        """Write the result of each row by a kernel. Return False if a result is not known yet, otherwise True."""
+        return bool(read_cached(np.ascontiguousarray(rows), self._places[0], self._by_vertex, self._missing, found))
 
-    def _are_unknown(self, found: np.ndarray) -> np.ndarray:
+    def _are_missing(self, found: np.ndarray) -> np.ndarray:
         """Return which results are not known yet."""
-        are_unknown: np.ndarray = found == self._unknown
+        are_unknown: np.ndarray = found == self._missing
         return are_unknown
 
     def _of_vertices(self, ids: np.ndarray) -> np.ndarray:
         needed = int(ids.max(initial=-1)) + 1
         if needed > len(self._by_vertex):
             more = max(needed, 2 * len(self._by_vertex)) - len(self._by_vertex)
-            self._by_vertex = np.concatenate([self._by_vertex, np.full(more, self._unknown, self._type)])
+            self._by_vertex = np.concatenate([self._by_vertex, np.full(more, self._missing, self._type)])
         found = take_records(self._by_vertex, ids)
-        missing = np.flatnonzero(self._are_unknown(found))
-        if len(missing):
-            fresh = ids[missing]
-            if len(fresh) > 1:
-                fresh.sort()
-                fresh = fresh[np.diff(fresh, prepend=-1) != 0]  # as `unique`, which hashes, at many times its speed
-            results = self._judged_singly(fresh) if len(fresh) < FEW else self._vertex_values(fresh)
-            words(self._by_vertex)[fresh] = words(results)
+        places = np.flatnonzero(self._are_missing(found))
+        if len(places):
+            missing = ids[places]
+            if len(missing) > 1:
+                missing.sort()
+                missing = missing[np.diff(missing, prepend=-1) != 0]  # as `unique`, which hashes, at many times its speed
+            results = self._judged_singly(missing) if len(missing) < FEW else self._vertex_values(missing)
+            words(self._by_vertex)[missing] = words(results)
             found = take_records(self._by_vertex, ids)
         return found
 
@@ -287,7 +287,7 @@ class NumericColumn(_FormulaColumn[int]):
         return np.array([self._result({name: str(text)}) for text in texts], self._type)
 
     def _vertex_values(self, vertices: np.ndarray) -> np.ndarray:
-        """Return the results for vertices: small integers are evaluated as an array, the others one by one."""
+        """Return the results for vertices. Small integers are evaluated as an array, others one by one."""
         results = np.empty(len(vertices), self._type)
         others = np.arange(len(vertices))
         if self._by_number is not None:
@@ -303,16 +303,16 @@ class NumericColumn(_FormulaColumn[int]):
     def nbytes(self) -> int:
         return super().nbytes + self._by_vertex.nbytes
 
-    def forget(self, fresh: np.ndarray) -> None:
-        super().forget(fresh)
-        self._by_vertex[fresh[fresh < len(self._by_vertex)]] = self._unknown
+    def forget(self, new_ids: np.ndarray) -> None:
+        super().forget(new_ids)
+        self._by_vertex[new_ids[new_ids < len(self._by_vertex)]] = self._missing
 
 
 class Condition(NumericColumn):
     """A condition, with the results true and false; errors are false."""
 
     _type = np.int8
-    _unknown = -1
+    _missing = -1
 
     def _judge_of_numbers(self, formula: Formula) -> Judge | None:
         return integer_condition(formula)
@@ -344,7 +344,7 @@ class NumberColumn(NumericColumn):
     """A formula whose values are summed: whole numbers below `LARGEST`, `UNFIT` or `NO_NUMBER`."""
 
     _type = np.int64
-    _unknown = UNFIT + 1
+    _missing = UNFIT + 1
 
     def _judge_of_numbers(self, formula: Formula) -> Judge | None:
         return (lambda numbers: numbers) if isinstance(formula, Variable) else None
@@ -376,15 +376,15 @@ class AmountColumn(NumericColumn):
     """A formula whose values, numbers of any type, are summed: the records of `exact_sums.Amounts`."""
 
     _type = np.dtype([("kinds", np.int8), ("high", np.int64), ("low", np.int64)], align=True)
-    _unknown = np.array((NO_AMOUNT + 1, 0, 0), _type)[()]
+    _missing = np.array((NO_AMOUNT + 1, 0, 0), _type)[()]
 
     def _judge_of_numbers(self, formula: Formula) -> Judge | None:
         return None
 
-    def _read_known(self, rows: np.ndarray, found: np.ndarray) -> bool:
+    def _read_cached(self, rows: np.ndarray, found: np.ndarray) -> bool:
         return False
 
-    def _are_unknown(self, found: np.ndarray) -> np.ndarray:
+    def _are_missing(self, found: np.ndarray) -> np.ndarray:
         are_unknown: np.ndarray = found["kinds"] == NO_AMOUNT + 1
         return are_unknown
 
@@ -393,7 +393,7 @@ class AmountColumn(NumericColumn):
             return super()._vertex_values(vertices)
         results = np.empty(len(vertices), self._type)
         results["kinds"], results["high"], results["low"] = read_names(self._terms.names(vertices))
-        others = np.flatnonzero(self._are_unknown(results))
+        others = np.flatnonzero(self._are_missing(results))
         if len(others):
             results[others] = self._judged_singly(vertices[others])
         return results
@@ -547,7 +547,7 @@ def _nearest(type_, number, scale, tens):
 @wraps_around
 @njit(cache=True, nogil=True)
 def read_amounts(offsets, data, ends, tens, kinds, high, low, reals):
-    """Read names that are numbers of up to 18 digits; the entries of all other names are not changed.
+    """Read names that are numbers of up to 18 digits. The entries of all other names do not change.
 
     `reals` is another view of `low`.
     """
@@ -584,7 +584,7 @@ def read_amounts(offsets, data, ends, tens, kinds, high, low, reals):
 
 @njit(cache=True, nogil=True)
 def _read_reals(offsets, data, ends, tens, reals):
-    """Write the doubles nearest to names that are numbers of up to 18 digits; NaN for others and difficult cases."""
+    """Write the doubles nearest to names that are numbers of up to 18 digits, NaN for others and difficult cases."""
     for i in range(len(reals)):
         type_, number, scale, is_negative = _read_number(data, np.int64(offsets[i]), np.int64(offsets[i + 1]), ends)
         reals[i] = np.nan
@@ -594,7 +594,7 @@ def _read_reals(offsets, data, ends, tens, reals):
 
 
 def nearest_reals(names: pa.Array) -> np.ndarray:
-    """Return the doubles nearest to names that are numbers, correctly rounded; NaN for others, and for unusual ones."""
+    """Return the doubles nearest to names that are numbers, correctly rounded, NaN for others and for unusual ones."""
     if pa.types.is_integer(names.type):
         return names.to_numpy(zero_copy_only=False).astype(np.float64)
     reals = np.full(len(names), np.nan)
@@ -620,8 +620,8 @@ class IdColumn(ValueColumn):
 
 
 @njit(cache=True, nogil=True)
-def read_known(rows, column, by_vertex, unknown, found):
-    """Write the result of each row; return False if a result is not known yet, or an id is not that of a vertex."""
+def read_cached(rows, column, by_vertex, unknown, found):
+    """Write the result of each row. Return False if a result is not known yet, or an id is not that of a vertex."""
     for i in range(len(found)):
         identity = np.int64(rows[i, column])
         if identity < 0 or identity >= len(by_vertex):

@@ -57,13 +57,14 @@ _OF_LINE = 8
 
 
 class Figures(NamedTuple):
-    """The array beside the bags, for the kernels."""
+    """The array for the kernels in addition to the bags."""
 
     figures: np.ndarray  # int64, FIGURES for each aggregate of an entry
 
 
 class Changes(NamedTuple):
-    """Changes of rows, for the kernels: a view, as each call of a kernel with an array counts a reference to it."""
+    """Changes of rows for the kernels, passed as a view because a call of a kernel with an array counts a reference to
+    it."""
 
     keys: np.ndarray  # int32, as many a change as the groups have
     weights: np.ndarray  # int64
@@ -75,7 +76,7 @@ class ChangedGroups(NamedTuple):
 
     places: np.ndarray  # int64, ascending but for those of one event
     groups: np.ndarray  # int32: numbers of the groups, below `SummedGroups.room`
-    there: np.ndarray  # uint8: HAD and HAS
+    presence: np.ndarray  # uint8: HAD and HAS
     dividends: np.ndarray  # int64 (aggregate, group)
     divisors: np.ndarray  # int64 (aggregate, group): of an average; else 0, or `NO_VALUE`
 
@@ -110,11 +111,11 @@ class GroupFigures:
     @property
     def entries(self) -> int:
         """The number of groups with rows."""
-        return int(self._bags.bags.different[0])
+        return int(self._bags.bags.entry_count[0])
 
     @property
     def nbytes(self) -> int:
-        """The size in bytes."""
+        """The number of bytes held."""
         return self._bags.nbytes + self._figures.nbytes
 
     def ids(self) -> np.ndarray:
@@ -139,7 +140,7 @@ class SummedGroups(GroupFigures):
         self._figures_view = view(Figures(figures.reshape(-1)))  # flat, as kernels index it, compiled or not
 
     def change(self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, numbers: np.ndarray) -> ChangedGroups | None:
-        """Apply changes of rows with these keys; `numbers` is (aggregate, row), with `NO_NUMBER` for other values.
+        """Apply changes of rows with these keys. `numbers` is (aggregate, row), with `NO_NUMBER` for other values.
 
         Return None, without any effect, if there are so many rows that sums may not fit into 64 bits.
         """
@@ -181,8 +182,8 @@ def look_ahead(bags, state, columns, changes, count, width, i):
 
 
 @njit(cache=True, nogil=True)
-def change_groups(bags, state, functions, changes, count, numbers, places, groups, there, dividends, divisors):
-    """Apply changes to groups and return how many changed groups were written; -1, without effect, if rows are too many."""
+def change_groups(bags, state, functions, changes, count, numbers, places, groups, presence, dividends, divisors):
+    """Apply changes to groups. Return the number of changed groups written, or -1, without effect, if rows are too many."""
     aggregates = len(functions)
     rows = bags.total[0]
     for i in range(count):
@@ -212,7 +213,7 @@ def change_groups(bags, state, functions, changes, count, numbers, places, group
             continue
         for j in range(first, written):
             entry = np.int64(groups[j])
-            there[j] = (HAD if bags.before[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
+            presence[j] = (HAD if bags.prior_count[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
             for aggregate in range(aggregates):
                 at, function = entry * columns + aggregate * FIGURES, functions[aggregate]
                 many = state.figures[at + NUMBERS]
@@ -226,12 +227,12 @@ def change_groups(bags, state, functions, changes, count, numbers, places, group
 
 
 @njit(cache=True, nogil=True)
-def group_output(keys, of_changes, places, groups, there, after, known, always, before, rows, weights, events):
+def group_output(keys, of_changes, places, groups, presence, after, stored, always, before, rows, weights, events):
     """Write the changed output rows of groups, deletions of an event first, and return their number.
 
-    `keys` and `of_changes` are the keys and events of the changes. A group without rows has no output, unless it is there
-    `always`. `after` is the new output of each group, (aggregate, group); it replaces the last output in `known`
-    (group, aggregate), which is written to `before`.
+    `keys` and `of_changes` are the keys and events of the changes. A group without rows has output only with `always`.
+    `after` is the new output of each group, (aggregate, group). It replaces the last output in `stored` (group, aggregate),
+    which is written to `before`.
     """
     width, aggregates = keys.shape[1], after.shape[0]
     written, begin = 0, 0
@@ -241,12 +242,12 @@ def group_output(keys, of_changes, places, groups, there, after, known, always, 
         while end < len(places) and of_changes[places[end]] == event:
             group = np.int64(groups[end])
             for aggregate in range(aggregates):
-                before[aggregate, end] = known[group, aggregate]
-                known[group, aggregate] = after[aggregate, end]
+                before[aggregate, end] = stored[group, aggregate]
+                stored[group, aggregate] = after[aggregate, end]
             end += 1
         for sign in (-1, 1):
             for i in range(begin, end):
-                had, has = always or there[i] & HAD != 0, always or there[i] & HAS != 0
+                had, has = always or presence[i] & HAD != 0, always or presence[i] & HAS != 0
                 is_same = had and has
                 for aggregate in range(aggregates):
                     is_same &= before[aggregate, i] == after[aggregate, i]

@@ -38,8 +38,8 @@ class Heaps(NamedTuple):
 class OfGroups(NamedTuple):
     """The arrays of groups for one argument."""
 
-    different: np.ndarray  # int64 a group: different values
-    unbound: np.ndarray  # int64 a group: rows in which it has no value
+    distinct_values: np.ndarray  # int64 a group: their number
+    unbound_rows: np.ndarray  # int64 a group: the number of rows in which it has no value
 
 
 class TouchedGroups(NamedTuple):
@@ -47,14 +47,14 @@ class TouchedGroups(NamedTuple):
 
     places: np.ndarray  # int64
     groups: np.ndarray  # int32
-    there: np.ndarray  # uint8
+    presence: np.ndarray  # uint8
 
 
 class ChangedValues(NamedTuple):
     """The aggregates of an argument in groups that events changed."""
 
-    different: np.ndarray  # int64
-    unbound: np.ndarray  # int64
+    distinct_values: np.ndarray  # int64
+    unbound_rows: np.ndarray  # int64
     ends: np.ndarray  # int32 (end, group): the id of the least and the greatest value, or `UNBOUND`
 
 
@@ -83,7 +83,7 @@ class GroupedValues:
     def change(
         self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, values: list[np.ndarray]
     ) -> tuple[TouchedGroups, list[ChangedValues]]:
-        """Apply changes of rows with these keys; `values` are those of each argument, int32 (row, column)."""
+        """Apply changes of rows with these keys. `values` are those of each argument, int32 (row, column)."""
         count = len(weights)
         make_room(self._bags, count)
         touched = TouchedGroups(np.empty(count, np.int64), np.empty(count, np.int32), np.empty(count, np.uint8))
@@ -105,11 +105,11 @@ class GroupedValues:
     @property
     def entries(self) -> int:
         """The number of groups with rows, plus that of their distinct values of each argument."""
-        return int(self._bags.bags.different[0]) + sum(argument.entries for argument in self._arguments)
+        return int(self._bags.bags.entry_count[0]) + sum(argument.entries for argument in self._arguments)
 
     @property
     def nbytes(self) -> int:
-        """The size in bytes, without the order of values."""
+        """The number of bytes held, without the order of values."""
         return self._bags.nbytes + sum(argument.nbytes for argument in self._arguments)
 
     def ids(self) -> np.ndarray:
@@ -144,7 +144,7 @@ class _Values:
     def _make_room(self, groups: int, changes: int) -> None:
         make_room(self._bags, changes)
         entries = int(self._bags.bags.fields[ROOM])
-        if groups <= len(self._groups.different) and entries <= self._room:
+        if groups <= len(self._groups.distinct_values) and entries <= self._room:
             return
         self._room = entries
         self._groups = OfGroups(*(lengthen(array, groups - len(array)) for array in self._groups))
@@ -192,7 +192,7 @@ class _Values:
 
     @property
     def entries(self) -> int:
-        return int(self._bags.bags.different[0])
+        return int(self._bags.bags.entry_count[0])
 
     @property
     def nbytes(self) -> int:
@@ -209,11 +209,11 @@ class _Values:
         of_groups: dict[int, set[int]] = {}
         for entry in present.tolist():
             of_groups.setdefault(int(rows[entry, 0]), set()).add(entry)
-        groups = len(self._groups.different)
+        groups = len(self._groups.distinct_values)
         expected = [len(of_groups.get(group, ())) for group in range(groups)]
-        assert self._groups.different.tolist() == expected, "different values are miscounted"
+        assert self._groups.distinct_values.tolist() == expected, "different values are miscounted"
         has_rows = counts[:groups] > 0
-        assert (self._groups.unbound[~has_rows] == 0).all(), "a group without rows has unbound values"
+        assert (self._groups.unbound_rows[~has_rows] == 0).all(), "a group without rows has unbound values"
         if self._argument.ends:
             self._order.check(rows[present, 1])
         for end in self._argument.ends:
@@ -251,8 +251,8 @@ def make_room(bags: RowBags, changes: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def number_groups(bags, keys, weights, events, of_changes, places, groups, there):
-    """Count the rows of groups, and write the group of each change; return how many changed groups were written."""
+def number_groups(bags, keys, weights, events, of_changes, places, groups, presence):
+    """Count the rows of groups, and write the group of each change. Return the number of changed groups written."""
     width, count = np.int64(bags.width[0]), len(weights)
     written = first = 0
     for i in range(count):
@@ -268,7 +268,7 @@ def number_groups(bags, keys, weights, events, of_changes, places, groups, there
             continue
         for j in range(first, written):
             entry = np.int64(groups[j])
-            there[j] = (HAD if bags.before[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
+            presence[j] = (HAD if bags.prior_count[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
         settle(bags)
         first = written
     return written
@@ -277,32 +277,32 @@ def number_groups(bags, keys, weights, events, of_changes, places, groups, there
 @njit(cache=True, nogil=True)
 def change_values(
     bags, state, least, greatest, has_least, has_greatest, labels, rows, width, skips_unbound, weights, events,
-    places, groups, different, unbound, ends,
+    places, groups, distinct_values, unbound_rows, ends,
 ):  # fmt: skip
     """Apply changes of values of groups, and write the results of the changed groups after each event."""
     count, j = len(weights), 0
     for i in range(count):
         if skips_unbound and rows[i * width + 1] == UNBOUND:
-            state.unbound[rows[i * width]] += weights[i]
+            state.unbound_rows[rows[i * width]] += weights[i]
         else:
             add_in_event(bags, 0, rows, i * width, weights[i])
         if i + 1 < count and events[i + 1] == events[i]:
             continue
         for k in range(bags.fields[CHANGED]):
-            entry = np.int64(bags.changed[k])
+            entry = np.int64(bags.changed_entries[k])
             has = bags.counts[entry] > 0
-            if has != (bags.before[entry] > 0):
+            if has != (bags.prior_count[entry] > 0):
                 group = np.int64(bags.rows[entry * bags.fields[STRIDE]])
-                state.different[group] += 1 if has else -1
+                state.distinct_values[group] += 1 if has else -1
                 if has_least:
-                    _turn(least, bags, labels, group, entry, has, False)
+                    _update_heap(least, bags, labels, group, entry, has, False)
                 if has_greatest:
-                    _turn(greatest, bags, labels, group, entry, has, True)
+                    _update_heap(greatest, bags, labels, group, entry, has, True)
         settle(bags)
         while j < len(places) and places[j] <= i:
             group = np.int64(groups[j])
-            different[j] = state.different[group]
-            unbound[j] = state.unbound[group]
+            distinct_values[j] = state.distinct_values[group]
+            unbound_rows[j] = state.unbound_rows[group]
             if has_least:
                 ends[LEAST, j] = _root_value(least, bags, group)
             if has_greatest:
@@ -317,8 +317,8 @@ def _root_value(heaps, bags, group):
 
 
 @njit(cache=True, nogil=True)
-def _turn(heaps, bags, labels, group, entry, enters, is_reversed):
-    """Put an entry into the heap of a group, or remove it."""
+def _update_heap(heaps, bags, labels, group, entry, enters, is_reversed):
+    """Add an entry to the heap of a group (`enters`), or remove it."""
     root = np.int64(heaps.root[group])
     if enters:
         heaps.child[entry] = NONE
@@ -326,7 +326,7 @@ def _turn(heaps, bags, labels, group, entry, enters, is_reversed):
         heaps.previous[entry] = NONE
         heaps.root[group] = entry if root == NONE else _meld(heaps, bags, labels, root, entry, is_reversed)
         return
-    rest = _meld_all(heaps, bags, labels, np.int64(heaps.child[entry]), is_reversed)
+    rest = _meld_list(heaps, bags, labels, np.int64(heaps.child[entry]), is_reversed)
     if entry == root:
         heaps.root[group] = rest
         return
@@ -360,7 +360,7 @@ def _meld(heaps, bags, labels, one, other, is_reversed):
 
 
 @njit(cache=True, nogil=True)
-def _meld_all(heaps, bags, labels, first, is_reversed):
+def _meld_list(heaps, bags, labels, first, is_reversed):
     """Meld the children in a list: first in pairs, then the pairs from the last on. Return the root, or `NONE`."""
     pairs = np.int64(NONE)  # the last pair, from which `next` leads to those before
     while first != NONE:

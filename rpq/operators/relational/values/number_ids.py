@@ -91,7 +91,7 @@ class NumberIds:
 
     @property
     def numbers(self) -> Numbers:
-        """The arrays of the numbers, by place; larger arrays replace them when there are more numbers."""
+        """The arrays of the numbers, by place. Larger arrays replace them when there are more numbers."""
         return self._numbers
 
     @property
@@ -103,11 +103,11 @@ class NumberIds:
         """Return the places (int32) of numbers of these kinds (int8); the halves are int64."""
         found = np.empty(len(kinds), np.int32)
         self._make_room(len(found))
-        _intern_all(self._view, *map(np.ascontiguousarray, (kinds, high, low)), found)
+        _intern_numbers(self._view, *map(np.ascontiguousarray, (kinds, high, low)), found)
         return found
 
     def ids_of_quotients(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
-        """Return the places (int32) of quotients of int64 numbers, which are decimals; a divisor of 0 marks an integer.
+        """Return the places (int32) of quotients of int64 numbers, which are decimals. A divisor of 0 marks an integer.
 
         Dividends are above -2⁶³, divisors at most 2³³, so that 10⁹ times a remainder is below 2⁶³.
         """
@@ -129,7 +129,7 @@ class NumberIds:
         _fill_table(self._view)
 
     def retain(self, places: np.ndarray) -> np.ndarray:
-        """Remove all numbers but those at `places`; return the places that became free. O(numbers)."""
+        """Remove all numbers except those at `places`. Return the places that became free. O(numbers)."""
         if not len(self):
             return np.zeros(0, np.int64)
         if not len(places):
@@ -198,12 +198,12 @@ def quotients(dividends: np.ndarray, divisors: np.ndarray) -> tuple[np.ndarray, 
     ([0, 1, 1], [0, -1, -1], [7, -333333333333333333, -250000000000000000])
     """
     high, low = np.empty((2, len(dividends)), np.int64)
-    _divide_all(*map(np.ascontiguousarray, (dividends, divisors)), high, low)
+    _divide_numbers(*map(np.ascontiguousarray, (dividends, divisors)), high, low)
     return np.where(divisors == 0, INTEGER, DECIMAL).astype(np.int8), high, low
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def negated(high, low):
+def negate(high, low):
     """Return the halves of minus a number of 128 bits."""
     return ~high + (1 if low == 0 else 0), -low
 
@@ -224,9 +224,9 @@ def _in_units(whole, fraction):
 @wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
 def integer_in_units(number):
-    """Return the halves of number · 10¹⁸; the number is above -2⁶³."""
+    """Return the halves of number · 10¹⁸. The number is above -2⁶³."""
     high, low = _in_units(abs(number), 0)
-    return (high, low) if number >= 0 else negated(high, low)
+    return (high, low) if number >= 0 else negate(high, low)
 
 
 @wraps_around
@@ -245,7 +245,7 @@ def _quotient_in_units(dividend, divisor):
     if rest + rest > by or (rest + rest == by and fraction & _ONE != _ZERO_WORD):
         fraction += _ONE
     high, low = _in_units(whole, fraction)
-    return (high, low) if dividend >= 0 else negated(high, low)
+    return (high, low) if dividend >= 0 else negate(high, low)
 
 
 @wraps_around
@@ -256,7 +256,7 @@ def _hash(kind, high, low):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _intern(numbers, kind, high, low):
-    """Return the place of a number; the arrays have room for one more."""
+    """Return the place of a number. The arrays must have room for one more."""
     fields = numbers.fields
     place = first_candidate(numbers.table, fields[TABLE], _hash(kind, high, low))
     while place >= 0:
@@ -278,15 +278,15 @@ def _intern(numbers, kind, high, low):
 
 
 @njit(cache=True, nogil=True)
-def _intern_all(numbers, kinds, high, low, found):
-    """Write the place of each number to `found`; the arrays have room for all."""
+def _intern_numbers(numbers, kinds, high, low, found):
+    """Write the place of each number to `found`. The arrays must have room for all."""
     for i in range(len(found)):
         found[i] = _intern(numbers, np.int64(kinds[i]), high[i], low[i])
 
 
 @njit(cache=True, nogil=True)
 def _intern_quotients(numbers, dividends, divisors, found):
-    """Write the place of each quotient, or of an integer where the divisor is 0, to `found`; there is room for all."""
+    """Write the place of each quotient, or of an integer if the divisor is 0, to `found`. There must be room for all."""
     for i in range(len(found)):
         if divisors[i] == 0:
             found[i] = _intern(numbers, np.int64(INTEGER), np.int64(0), dividends[i])
@@ -296,7 +296,7 @@ def _intern_quotients(numbers, dividends, divisors, found):
 
 
 @njit(cache=True, nogil=True)
-def _divide_all(dividends, divisors, high, low):
+def _divide_numbers(dividends, divisors, high, low):
     """Write the halves of quotients, or of integers where the divisor is 0."""
     for i in range(len(dividends)):
         if divisors[i] == 0:
@@ -328,7 +328,7 @@ def _release(numbers, gone):
 def _parts(high, low):
     """Return the whole part and the fraction, in units of 10⁻¹⁸, of |decimal|: a division by 10⁹, twice, by halves."""
     if high < 0:
-        high, low = negated(high, low)
+        high, low = negate(high, low)
     upper, lower = np.uint64(high), np.uint64(low)
     fraction = np.uint64(0)
     unit = np.uint64(1)
@@ -345,7 +345,8 @@ def _parts(high, low):
 
 @njit(cache=True, nogil=True)
 def _write(kinds, high, low, ends, offsets, data):
-    """Write the terms of integers and decimals one after the other, `ends` behind the digits; return the bytes written."""
+    """Write the terms of integers and decimals one after the other, with `ends` after the digits. Return the bytes
+    written."""
     digits = np.empty(_LONGEST, np.uint8)  # backwards
     top = np.int64(0)
     quote = ends[0, 0]

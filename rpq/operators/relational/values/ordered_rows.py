@@ -51,7 +51,7 @@ _SHORT = 12
 _AHEAD = 8
 """The number of changes between a prefetch and the use of the memory, at least."""
 _PARTS = 128
-"""The parts that may wait to be sorted."""
+"""The number of parts that may wait to be sorted."""
 _CLEAR = 1e-12
 """The relative difference of numbers of different kinds from which on their doubles decide the order."""
 _NOT_COMPARABLE = 2
@@ -64,9 +64,9 @@ class Positions(NamedTuple):
     front: np.ndarray  # int32: entries, sorted
     is_front: np.ndarray  # int8 an entry
     output: np.ndarray  # int64 an entry: how many of its rows are at the positions
-    left: np.ndarray  # int32: entries that left the front in this event
-    some: np.ndarray  # int32: entries that are sorted
-    ends: np.ndarray  # int64: ends of the parts of these that wait to be sorted
+    departed: np.ndarray  # int32: entries that left the front in this event
+    buffer: np.ndarray  # int32: entries that are being sorted
+    ends: np.ndarray  # int64: ends of the parts of the buffer that wait to be sorted
     places: np.ndarray  # int32: columns in the order in which they are compared
     signs: np.ndarray  # int8 of these: -1 descending
     columns: np.ndarray  # int32: columns of the output
@@ -117,8 +117,8 @@ class OrderedRows:
             front=nothing,
             is_front=np.zeros(0, np.int8),
             output=np.zeros(0, np.int64),
-            left=nothing,
-            some=nothing,
+            departed=nothing,
+            buffer=nothing,
             ends=np.zeros(_PARTS, np.int64),
             places=np.array(places, np.int32),
             signs=np.array(signs, np.int8),
@@ -186,7 +186,7 @@ class OrderedRows:
         positions, room = self._positions, len(self._bags.bags.counts)
         more = room - len(positions.front)
         if more > 0:
-            names = ("front", "is_front", "output", "left", "some")
+            names = ("front", "is_front", "output", "departed", "buffer")
             self._positions = positions._replace(**{name: lengthen(getattr(positions, name), more) for name in names})
             self._view = view(self._positions)
 
@@ -197,7 +197,7 @@ class OrderedRows:
     @property
     def entries(self) -> int:
         """The number of distinct rows."""
-        return int(self._bags.bags.different[0])
+        return int(self._bags.bags.entry_count[0])
 
     @property
     def nbytes(self) -> int:
@@ -332,35 +332,36 @@ def _place_of(positions, bags, labels, numbers, entry):
 
 
 @njit(cache=True, nogil=True)
-def _sort_first(positions, bags, labels, numbers, count, wanted):
-    """Put the `wanted` smallest of the first `count` of `some` in front of the others, in order: quicksort (Hoare 1962)."""
-    some = positions.some
+def _sort_smallest(positions, bags, labels, numbers, count, wanted):
+    """Move the `wanted` smallest of the first `count` entries of the buffer to its beginning, in order: quicksort (Hoare
+    1962)."""
+    buffer = positions.buffer
     begin, end, parts = np.int64(0), np.int64(count), np.int64(0)
     while begin < wanted:
         while end - begin > _SHORT and parts < _PARTS:
-            pivot = np.int64(some[(begin + end - 1) // 2])
+            pivot = np.int64(buffer[(begin + end - 1) // 2])
             left, right = begin, end - 1
             while True:
-                while compare_entries(positions, bags, labels, numbers, np.int64(some[left]), pivot) < 0:
+                while compare_entries(positions, bags, labels, numbers, np.int64(buffer[left]), pivot) < 0:
                     left += 1
-                while compare_entries(positions, bags, labels, numbers, pivot, np.int64(some[right])) < 0:
+                while compare_entries(positions, bags, labels, numbers, pivot, np.int64(buffer[right])) < 0:
                     right -= 1
                 if left >= right:
                     break
-                entry = some[left]
-                some[left] = some[right]
-                some[right] = entry
+                entry = buffer[left]
+                buffer[left] = buffer[right]
+                buffer[right] = entry
                 left += 1
                 right -= 1
             positions.ends[parts] = end
             parts += 1
             end = right + 1
         for place in range(begin + 1, end):
-            entry, at = np.int64(some[place]), np.int64(place)
-            while at > begin and compare_entries(positions, bags, labels, numbers, entry, np.int64(some[at - 1])) < 0:
-                some[at] = some[at - 1]
+            entry, at = np.int64(buffer[place]), np.int64(place)
+            while at > begin and compare_entries(positions, bags, labels, numbers, entry, np.int64(buffer[at - 1])) < 0:
+                buffer[at] = buffer[at - 1]
                 at -= 1
-            some[at] = entry
+            buffer[at] = entry
         begin = end
         if parts == 0:
             return
@@ -372,16 +373,16 @@ def _sort_first(positions, bags, labels, numbers, count, wanted):
 def _fill_front(positions, bags, labels, numbers):
     """Move the first entries of the rest to the front, which is too short."""
     fields = positions.fields
-    count, entry = np.int64(0), np.int64(bags.first[0])
+    count, entry = np.int64(0), np.int64(bags.first_entry[0])
     while entry != NONE:
         if positions.is_front[entry] == 0:
-            positions.some[count] = entry
+            positions.buffer[count] = entry
             count += 1
         entry = np.int64(bags.next[entry])
     wanted = min(count, fields[NEEDED] - fields[FRONT_ROWS] + fields[SPARE])  # an entry has one row at least
-    _sort_first(positions, bags, labels, numbers, count, wanted)
+    _sort_smallest(positions, bags, labels, numbers, count, wanted)
     for i in range(wanted):
-        entry = np.int64(positions.some[i])
+        entry = np.int64(positions.buffer[i])
         positions.front[fields[FRONT]] = entry
         positions.is_front[entry] = 1
         fields[FRONT] += 1
@@ -391,7 +392,7 @@ def _fill_front(positions, bags, labels, numbers):
 
 @njit(cache=True, nogil=True)
 def _enter(positions, bags, labels, numbers, entry):
-    """Add an entry that now has rows; return its place in the front, or -1."""
+    """Add an entry that now has rows. Return its place in the front, or -1."""
     fields, front = positions.fields, positions.front
     size = fields[FRONT]
     if fields[REST] > 0 or fields[NEEDED] == 0:
@@ -414,7 +415,7 @@ def _enter(positions, bags, labels, numbers, entry):
 
 @njit(cache=True, nogil=True)
 def _leave(positions, bags, labels, numbers, entry):
-    """Remove an entry of the front that no longer has rows; return its place."""
+    """Remove an entry of the front that no longer has rows. Return its place."""
     fields, front = positions.fields, positions.front
     place = _place_of(positions, bags, labels, numbers, entry)
     while front[place] != entry and place + 1 < fields[FRONT]:  # among rows that compare equal
@@ -427,12 +428,12 @@ def _leave(positions, bags, labels, numbers, entry):
     for at in range(place, fields[FRONT]):
         front[at] = front[at + 1]
     positions.is_front[entry] = 0
-    fields[FRONT_ROWS] -= bags.before[entry]
+    fields[FRONT_ROWS] -= bags.prior_count[entry]
     return place
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _put_out(positions, bags, entry, wanted, event, at, rows, weights, events):
+def _write_change(positions, bags, entry, wanted, event, at, rows, weights, events):
     """Write the change of the number of output rows of an entry."""
     change = wanted - positions.output[entry]
     if change == 0:
@@ -451,10 +452,10 @@ def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
     """End an event: move the entries that it changed, and write the changes of the rows at the positions."""
     fields, front = positions.fields, positions.front
     touched = fields[NEEDED]  # the first place of the front that changed, of those that matter
-    changed, left = bags.fields[CHANGED], np.int64(0)
+    changed, departed = bags.fields[CHANGED], np.int64(0)
     for i in range(changed):
-        entry = np.int64(bags.changed[i])
-        had, count = bags.before[entry], bags.counts[entry]
+        entry = np.int64(bags.changed_entries[i])
+        had, count = bags.prior_count[entry], bags.counts[entry]
         if (had > 0) == (count > 0):
             if had != count and positions.is_front[entry] != 0:
                 fields[FRONT_ROWS] += count - had
@@ -477,8 +478,8 @@ def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
             fields[FRONT_ROWS] -= bags.counts[entry]
             positions.is_front[entry] = 0
             fields[REST] += 1
-            positions.left[left] = entry
-            left += 1
+            positions.departed[departed] = entry
+            departed += 1
     first, end = fields[FIRST], fields[END]
     walked = np.int64(0)
     if touched < fields[NEEDED]:
@@ -488,16 +489,16 @@ def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
             entry = np.int64(front[place])
             behind = position + bags.counts[entry]
             wanted = max(np.int64(0), min(behind, end) - max(position, first))
-            _put_out(positions, bags, entry, wanted, event, at, rows, weights, events)
+            _write_change(positions, bags, entry, wanted, event, at, rows, weights, events)
             positions.is_front[entry] = 2
             position = behind
-    for i in range(changed + left):
-        entry = np.int64(bags.changed[i] if i < changed else positions.left[i - changed])
-        if walked == 0 and i < changed and bags.before[entry] == bags.counts[entry]:
-            continue  # it left and came back in this event, which changes nothing at the positions
+    for i in range(changed + departed):
+        entry = np.int64(bags.changed_entries[i] if i < changed else positions.departed[i - changed])
+        if walked == 0 and i < changed and bags.prior_count[entry] == bags.counts[entry]:
+            continue  # its rows left and returned in this event, which changes nothing at the positions
         if positions.is_front[entry] != 2:
             wanted = bags.counts[entry] if end == NO_END else np.int64(0)
-            _put_out(positions, bags, entry, wanted, event, at, rows, weights, events)
+            _write_change(positions, bags, entry, wanted, event, at, rows, weights, events)
     for place in range(walked):
         positions.is_front[np.int64(front[place])] = 1
     settle(bags)
@@ -514,7 +515,7 @@ def change_positions(positions, bags, labels, numbers, changes, of_changes, of_e
         begin = end = at[0]
         while end < count and of_events[end] == of_events[begin]:
             end += 1
-        front = fields[FRONT] + min(fields[NEEDED] + fields[SPARE], bags.different[0] + end - begin)
+        front = fields[FRONT] + min(fields[NEEDED] + fields[SPARE], bags.entry_count[0] + end - begin)
         if at[1] + 2 * front + 2 * (end - begin) > room:
             return
         for i in range(begin, end):

@@ -32,7 +32,7 @@ _FEW = 16
 """The number of ids up to which reading their terms one by one is faster than an array."""
 _MOST_CACHED = 1 << 17
 _MOST_BYTES = (1 << 31) - 1
-"""The size of texts from which on they need wider offsets."""
+"""The size of texts from which they need wider offsets."""
 
 
 class TermIds:
@@ -40,7 +40,7 @@ class TermIds:
 
     - Terms to ids: `intern`; ids to terms: `text`, `texts`
     - Vertices: `add_vertices` for new ones, `replace_aliases` in rows of input, `pinned_vertices`
-    - `keep` removes terms and numbers that are no longer in use
+    - `retain` removes terms and numbers that are no longer in use
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class TermIds:
         self._numbers = NumberIds()
         self._ids: dict[str, int] = {}
         self._free: list[int] = []
-        self._pinned: set[int] = set()
+        self._pinned_ids: set[int] = set()
         self._aliases: dict[int, int] = {}  # of vertices: the terms of which they are aliases
         self._alias = np.zeros(0, np.int32)  # the same for every vertex, where there are some
         self._vertices: VertexDictionary | None = None
@@ -59,43 +59,43 @@ class TermIds:
 
     @property
     def nbytes(self) -> int:
-        """The approximate size in bytes."""
+        """The approximate number of bytes held."""
         return 200 * len(self._ids) + self._numbers.nbytes + self._alias.nbytes + 100 * len(self._cache)
 
     # --- vertices --------------------------------------------------------------------------------------------
 
     @property
     def vertices(self) -> VertexDictionary | None:
-        """The dictionary of vertices; None before the first vertex."""
+        """The dictionary of vertices, or None before the first vertex."""
         return self._vertices
 
-    def add_vertices(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
-        """Set the dictionary of vertices; `fresh` are the ids of new names. O(fresh), or O(terms) if these are fewer."""
+    def add_vertices(self, vertices: VertexDictionary, new_ids: np.ndarray) -> None:
+        """Set the dictionary of vertices. `new_ids` are those of new names. O(new ids), or O(terms) if these are fewer."""
         self._vertices = vertices
-        if not len(fresh):
+        if not len(new_ids):
             return
         if self._cache:
             reused: Iterable[int]
-            if len(fresh) <= len(self._cache):
-                reused = self._cache.keys() & fresh.tolist()
+            if len(new_ids) <= len(self._cache):
+                reused = self._cache.keys() & new_ids.tolist()
             else:
                 cached = np.fromiter(self._cache, np.int64, len(self._cache))
-                reused = cached[np.isin(cached, fresh)].tolist()
+                reused = cached[np.isin(cached, new_ids)].tolist()
             for vertex in reused:
                 del self._cache[vertex]
-        if self._aliases and (gone := self._aliases.keys() & set(fresh.tolist())):
+        if self._aliases and (gone := self._aliases.keys() & set(new_ids.tolist())):
             for vertex in gone:
                 del self._aliases[vertex]
                 self._alias[vertex] = vertex
-        if 0 < len(self._ids) < len(fresh):
+        if 0 < len(self._ids) < len(new_ids):
             for text, identity in self._ids.items():
                 vertex = vertices.id_of(as_vertex(text, vertices.kind))
                 if vertex >= 0:
                     self._set_text(vertex, identity)
         elif self._ids:
-            names = vertices.names_of(fresh)
+            names = vertices.names_of(new_ids)
             texts = names.to_pylist() if vertices.kind == "string" else names.cast(pa.string()).to_pylist()
-            vertex_of = dict(zip(texts, fresh.tolist(), strict=True))
+            vertex_of = dict(zip(texts, new_ids.tolist(), strict=True))
             for text in self._ids.keys() & vertex_of.keys():
                 self._set_text(vertex_of[text], self._ids[text])
 
@@ -115,7 +115,7 @@ class TermIds:
 
     def pinned_vertices(self) -> np.ndarray:
         """Return the vertices whose ids must not be reused."""
-        return np.fromiter(self._pinned, np.int32, len(self._pinned))
+        return np.fromiter(self._pinned_ids, np.int32, len(self._pinned_ids))
 
     # --- terms -----------------------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class TermIds:
         if self._vertices is not None and self._vertices.kind is not None:
             vertex = self._vertices.id_of(as_vertex(text, self._vertices.kind))
             if vertex >= 0:
-                self._pinned.add(vertex)
+                self._pinned_ids.add(vertex)
                 return vertex
         identity = self._ids[text] = self._new(text)
         return identity
@@ -150,7 +150,7 @@ class TermIds:
         return FIRST_NUMBER + self._numbers.ids_of_quotients(dividends, divisors)
 
     def numbers(self, kinds: np.ndarray, high: np.ndarray, low: np.ndarray, *, as_terms: bool) -> np.ndarray:
-        """Return ids (int32) of numbers of these kinds (`number_ids.INTEGER`, …); equal numbers have equal ids.
+        """Return ids (int32) of numbers of these kinds (`number_ids.INTEGER`, …). Equal numbers have equal ids.
 
         Unless they are the ids of terms, use them for output and compare them only with one another.
         """
@@ -227,14 +227,14 @@ class TermIds:
         return self._vertices.names_of(vertices)
 
     def retain(self, used: np.ndarray) -> np.ndarray:
-        """Remove terms and unpin vertices whose ids are not in `used`; return the ids that became free. O(terms)."""
+        """Remove terms and unpin vertices whose ids are not in `used`. Return the ids that became free. O(terms)."""
         numbers = used[used >= FIRST_NUMBER] - FIRST_NUMBER
         gone = self._numbers.retain(numbers) + FIRST_NUMBER
-        if not (self._ids or self._pinned or self._aliases):
+        if not (self._ids or self._pinned_ids or self._aliases):
             return gone
         used_ids = set(np.unique(used[(used >= FIRST) & (used < FIRST_NUMBER)]).tolist())
-        pinned = np.fromiter(self._pinned, np.int64)
-        self._pinned = set(pinned[np.isin(pinned, used[(used >= 0) & (used < FIRST)])].tolist())
+        pinned = np.fromiter(self._pinned_ids, np.int64)
+        self._pinned_ids = set(pinned[np.isin(pinned, used[(used >= 0) & (used < FIRST)])].tolist())
         before = len(self._free)
         for text, identity in [*self._ids.items()]:
             if identity not in used_ids:
@@ -251,7 +251,7 @@ class TermIds:
 
 
 class SharedTermIds(TermIds):
-    """The terms of queries that several threads evaluate: one thread at a time assigns ids."""
+    """The terms of queries that several threads evaluate. One thread at a time assigns ids."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -284,7 +284,8 @@ class SharedTermIds(TermIds):
 
 @dataclass(frozen=True, eq=False)
 class QueryTerms:
-    """The terms of ids in the rows of one query, which are not put together with those of others that share the ids."""
+    """The terms of ids in the rows of one query, which are not combined with the rows of other queries that share the
+    ids."""
 
     ids: TermIds
 

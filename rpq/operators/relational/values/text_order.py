@@ -119,7 +119,7 @@ class _Texts(NamedTuple):
 class TextOrder:
     """Terms with their keys and ranks, in order.
 
-    `insert` adds terms and `remove` removes them; both return which ranks changed.
+    `insert` adds terms and returns which ranks changed; `remove` removes terms.
     """
 
     def __init__(self, first_moment: int) -> None:
@@ -148,7 +148,8 @@ class TextOrder:
         return sum(array.nbytes for array in self._texts)
 
     def insert(self, ids: np.ndarray, highs: np.ndarray, keys: Keys, gap: int) -> tuple[np.ndarray, ...]:
-        """Insert different terms; return the ids whose ranks are new or have changed, these ranks, and the values' numbers.
+        """Insert different terms. Return the ids whose ranks are new or have changed, these ranks, and the numbers of
+        values.
 
         O(terms · log terms), plus a move of the slots behind the first new one.
         """
@@ -225,7 +226,7 @@ def _read_keys(offsets, data, end_of_moment, first_text, first_moment, kinds, hi
 
 @njit(cache=True, nogil=True)
 def _read_text(data, begin, end, first_text, i, kinds, highs, keys, at):
-    """Read a name that is neither a literal, a blank node, nor a number in short form; return where its key ends."""
+    """Read a name that is neither a literal, a blank node, nor a number in short form. Return the end of its key."""
     first = data[begin]
     if first in (_MINUS, _PLUS, _POINT) or _ZERO <= first <= _NINE:
         return at
@@ -365,7 +366,7 @@ def _sort(texts, slots, spare):
 
 @njit(cache=True, nogil=True)
 def insert_terms(texts, ids, highs, starts, lengths, keys, slots, places, gap, first_moment):
-    """Insert different terms, and write their slots in order; return whether ranks of others changed too."""
+    """Insert different terms, and write their slots in order. Return whether ranks of other terms changed too."""
     count, new = np.int64(texts.fields[_COUNT]), len(ids)
     for i in range(new):
         used = np.int64(texts.fields[_SLOTS])
@@ -405,7 +406,7 @@ def insert_terms(texts, ids, highs, starts, lengths, keys, slots, places, gap, f
     texts.fields[_COUNT] = count + new
     for i in range(new):
         _number_value(texts, slots, places, i, first_moment)
-    return _rank_new(texts, slots, places, gap)
+    return _rank_new_terms(texts, slots, places, gap)
 
 
 @njit(cache=True, nogil=True)
@@ -447,8 +448,8 @@ def _has_value_of(texts, one, other, first_moment):
 
 
 @njit(cache=True, nogil=True)
-def _rank_new(texts, slots, places, gap):
-    """Assign ranks to new terms; return whether ranks of others changed."""
+def _rank_new_terms(texts, slots, places, gap):
+    """Assign ranks to new terms. Return whether ranks of other terms changed."""
     count, new, changes = np.int64(texts.fields[_COUNT]), len(slots), False
     most = np.int64(2**62)
     first = 0
@@ -471,7 +472,7 @@ def _rank_new(texts, slots, places, gap):
             below = -(end - begin) // 2 * gap
         if step == 0 or below < -most or below + (end - begin) * step > most:
             changes = True
-            _rank_again(texts, begin, high, gap)
+            _renumber_ranks(texts, begin, high, gap)
         else:
             for i in range(begin, end):
                 texts.rank[np.int64(texts.order[i])] = below + (i - begin + 1) * step
@@ -480,7 +481,7 @@ def _rank_new(texts, slots, places, gap):
 
 
 @njit(cache=True, nogil=True)
-def _rank_again(texts, place, high, gap):
+def _renumber_ranks(texts, place, high, gap):
     """Assign ranks with gaps to all terms with this `high`, one of which is at a place."""
     count = np.int64(texts.fields[_COUNT])
     begin, end = place, place + 1

@@ -118,9 +118,9 @@ class ValueOrder:
         if not len(ids):
             return
         missing = np.empty(len(ids), np.int32)
-        if (count := find_unlabelled(self.view, ids, missing)) == _NO_ROOM:
+        if (count := find_unlabelled_ids(self.view, ids, missing)) == _NO_ROOM:
             self._make_room(ids)
-            count = find_unlabelled(self.view, ids, missing)
+            count = find_unlabelled_ids(self.view, ids, missing)
         if not count:
             return
         missing = missing[:count].astype(np.int64)
@@ -193,7 +193,7 @@ class ValueOrder:
     def _set(
         self, ids: np.ndarray, highs: np.ndarray | None, ranks: np.ndarray | int, values: np.ndarray | None = None
     ) -> None:
-        """Write labels; without `highs` or `values`, these parts are not changed."""
+        """Write labels. Without `highs` or `values`, these parts do not change."""
         labels = self._labels
         is_term = ids >= FIRST
         ranks = np.broadcast_to(ranks, len(ids))
@@ -211,12 +211,12 @@ class ValueOrder:
     # --- ties ------------------------------------------------------------------------------------------------
 
     def _rank(self, ids: list[int], highs: list[int], known: dict[int, Any]) -> None:
-        """Assign ranks to the new terms that are tied; the order keys of some are `known`."""
-        fresh: dict[int, list[int]] = {}
+        """Assign ranks to the new terms that are tied. `known` has the order keys of some terms."""
+        tied_ids: dict[int, list[int]] = {}
         for identity, high in zip(ids, highs, strict=True):
             if self._ids_by_high.setdefault(high, identity) != identity:
-                fresh.setdefault(high, []).append(identity)
-        for high, some in fresh.items():
+                tied_ids.setdefault(high, []).append(identity)
+        for high, some in tied_ids.items():
             tied = self._ties.get(high)
             if tied is None:
                 tied = self._ties[high] = []
@@ -264,19 +264,19 @@ class ValueOrder:
 
     # --- ids that denote other terms -------------------------------------------------------------------------
 
-    def forget(self, fresh: np.ndarray) -> None:
+    def forget(self, new_ids: np.ndarray) -> None:
         """Discard the labels of ids, which now denote other terms."""
         if not self._ids_by_high and not len(self._texts):
             return
-        if len(fresh) <= _SINGLE:
-            for identity in fresh.tolist():
+        if len(new_ids) <= _SINGLE:
+            for identity in new_ids.tolist():
                 high, rank, place = self._place(identity)
                 if place < len(rank) and rank[place] != _UNKNOWN:
                     if _is_text(of_place := high.item(place)):
                         one = slice(place, place + 1)
                         self._texts.remove(np.array([identity], np.int64), high[one], rank[one])
                     else:
-                        self._leave_others(identity, of_place)
+                        self._drop_tied_term(identity, of_place)
                     rank[place] = _UNKNOWN
             return
         labels = self._labels
@@ -284,7 +284,7 @@ class ValueOrder:
             (0, FIRST, labels.high, labels.rank),
             (FIRST, _LARGEST, labels.term_high, labels.term_rank),
         ):
-            places = fresh[(fresh >= first) & (fresh < end)] - first
+            places = new_ids[(new_ids >= first) & (new_ids < end)] - first
             places = places[places < len(rank)]
             places = np.unique(places[rank[places] != _UNKNOWN])
             self._leave(first + places, high[places], rank[places])
@@ -296,9 +296,9 @@ class ValueOrder:
             self._texts.remove(ids[are_texts], highs[are_texts], ranks[are_texts])
             ids, highs = ids[~are_texts], highs[~are_texts]
         for identity, high in zip(ids.tolist(), highs.tolist(), strict=True):
-            self._leave_others(identity, high)
+            self._drop_tied_term(identity, high)
 
-    def _leave_others(self, identity: int, high: int) -> None:
+    def _drop_tied_term(self, identity: int, high: int) -> None:
         """Discard a term that Python ranked."""
         key = self._keys.pop(identity, None)
         if key is None:
@@ -381,8 +381,8 @@ def _high_of_real(real: float) -> int:
 
 
 @njit(cache=True, nogil=True)
-def find_unlabelled(labels, ids, missing):
-    """Write each id without a label once to `missing`; return their number, or `_NO_ROOM` without any effect."""
+def find_unlabelled_ids(labels, ids, missing):
+    """Write each id without a label once to `missing`. Return their number, or `_NO_ROOM` without any effect."""
     found = 0
     for i in range(len(ids)):
         identity = np.int64(ids[i])

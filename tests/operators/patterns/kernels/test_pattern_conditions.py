@@ -68,7 +68,7 @@ def follow_the_edges(data: st.DataObject) -> None:
         length = data.draw(st.integers(1, 12))
         runner.apply(tuples[:length])
         runner.tables.graph._check()
-        event(f"left out: {bool(runner.tables.graph.left_out_branches())}")
+        event(f"left out: {bool(runner.tables.graph.excluded_branches())}")
         tuples = tuples[length:]
     runner.tables.sharing = "always"
     for query in [*runner.queries]:
