@@ -392,9 +392,9 @@ def _with_ends(table: pa.Table) -> pa.Table:
 def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
     """Raise `InputError` for the first tuple that lacks a value, or has an unknown op or text that is not UTF-8."""
     for name in table.column_names:
-        if name not in _PLACES and _is_text(table[name].type) and (row := _find_other_bytes(table[name])) is not None:
+        if name not in _PLACES and _is_text(table[name].type) and (other := _find_other_bytes(table[name])) is not None:
             shown = name.removeprefix(PROPERTY)
-            raise _input_error(table, row, shown, f"{_shown(table[name][row])} is not UTF-8 text", place)
+            raise _input_error(table, other, shown, f"{_shown(table[name][other])} is not UTF-8 text", place)
         if name not in _PLACES and not name.startswith(PROPERTY) and table[name].null_count:
             row = pc.index(pc.is_null(table[name]), True).as_py()
             lacks = "op, or no delete" if name == "op" else name

@@ -91,8 +91,8 @@ class PathDelta(Delta):
             return [(pair & _END, pair >> 32) for pair in self.pairs.tolist()]
         return [(pair >> 32, pair & _END) for pair in self.pairs.tolist()]
 
-    def _first(self, events: int, rows: int) -> Self:
-        first = super()._first(events, rows)
+    def _first_events(self, events: int, rows: int) -> Self:
+        first = super()._first_events(events, rows)
         first.pairs, first.path_ends = self.pairs[:rows], self.path_ends[:rows]
         if self.walk_lengths is not None:
             first.walk_lengths = self.walk_lengths[:rows]
