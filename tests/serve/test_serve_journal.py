@@ -104,7 +104,7 @@ def test_positions_are_continuous(tmp_path):
         journal.synchronise()
     journal.close()
     content = read_tuple_journal(path)
-    assert content.position == 2 and "position 4, and not 3" in str(content.damage)
+    assert content.position == 2 and "position 4; expected 3" in str(content.damage)
 
 
 # --- a journal that is damaged ---------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from pyspark import SparkFiles, cloudpickle
 
 import rpq
 from rpq.compiled import kernel_cache
+from rpq.engine import warmup
 from rpq.readers import open_reader
 from rpq.spark import check_workers
 from rpq.spark.batch.replay import FilePacker, RowBatches, Share, refuse_queries
@@ -185,7 +186,7 @@ def test_workers_that_run_as_this_process_are_not_asked(monkeypatch: pytest.Monk
         calls.append(task)
         return task(values)
 
-    monkeypatch.setattr(rpq, "warm_up", lambda query, **options: 0.5)
+    monkeypatch.setattr(warmup, "warm_up", lambda query, **options: 0.5)
     session, query = played(executor), rpq.Query("a/b*", window=rpq.Window(size=20, slide=5))
     session.sparkContext.master = "local[2]"
     assert str(check_workers(session)) == "2 workers on 1 machine ready" and not calls
