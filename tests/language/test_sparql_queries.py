@@ -69,7 +69,7 @@ def test_a_query_is_read_as_it_stands(name):
     assert (" ".join(question.columns) or question.form) == shape
     assert ", ".join(str(one.extent) for one in question.windows) == windows
     assert not question.warnings
-    assert named.stream in RDF_KINDS and named.source and all(named.changed)
+    assert named.stream in RDF_KINDS and named.source and all(named.differences)
     # A query without windows of its own needs a default one, and no other does.
     assert bool(named.window) == (not question.windows)
     assert (named_query.window is None) == bool(question.windows)

@@ -207,7 +207,7 @@ def test_the_pointer_stands_below_the_column(rpq, edges):
     [
         ((CHAIN, "--source", "s"), "--source is an option of path queries; in a pattern, write a name"),
         ((CHAIN, "--target", "s"), "--target is an option of path queries"),
-        ((CHAIN, "--on-budget", "set_aside"), "--on-budget set_aside is an option of path queries"),
+        ((CHAIN, "--on-budget", "set_aside"), "--on-budget set_aside applies to path queries"),
         ((CHAIN, "--select", "x,q"), "--select: the pattern has no variable 'q'; its variables are 'x', 'y', 'z'"),
         ((CHAIN, "--select", "x,x"), "select names a variable twice"),
         (("a/b", "--select", "x"), "--select: 'x' is no column of a path query, which has source, target and"),

@@ -187,7 +187,7 @@ def by_pyoxigraph(text: str, question: SparqlQuestion, graphs: Mapping[str | Non
     for window, edges in graphs.items():
         graph = pyoxigraph.DefaultGraph() if window is None else pyoxigraph.NamedNode(window)
         store.extend(pyoxigraph.Quad(node(s), pyoxigraph.NamedNode(p), node(o), graph) for s, p, o in edges)
-    found = store.query(extract_clauses(SourceText.read(text)).rest)
+    found = store.query(extract_clauses(SourceText.read(text)).standard_text)
     if question.form == "ask":
         return Counter([()] if bool(found) else [])
     if question.form == "construct":
