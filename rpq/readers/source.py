@@ -194,7 +194,7 @@ COMPRESSIONS = (
 STANDARD_INPUT = "-"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-FLUSH_SECONDS = 0.2
+FLUSH_SECONDS = 0.02
 """The longest time for which a line from a pipe waits for its block to fill."""
 
 LONGEST_LINE = 1 << 26
