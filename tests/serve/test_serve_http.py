@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import shutil
@@ -630,7 +631,10 @@ def test_a_body_in_arrow_does_not_stand_for_many_times_its_size(monkeypatch):
     assert read_rows(columns(1000, pa.array(["x", None] * 500, pa.string_view()))) == 1000
     views = np.zeros((1000, 4), np.int32)  # length, prefix, buffer, offset
     views[:, 0], views[:, 1] = 20_000, int.from_bytes(b"xxxx", "little")
-    buffers = [None, pa.py_buffer(views), pa.py_buffer(20_000 * b"x")]
+    repeated_views = []
+    with contextlib.suppress(ValueError):  # older releases of pyarrow cannot make such an array
+        buffers = [None, pa.py_buffer(views), pa.py_buffer(20_000 * b"x")]
+        repeated_views.append(pa.Array.from_buffers(pa.string_view(), 1000, buffers))
     end = pa.array([2**31 - 1], pa.int32())
     endless = {name: pa.RunEndEncodedArray.from_arrays(end, ["x"]) for name in ("source", "target", "label")}
     endless["timestamp"] = pa.RunEndEncodedArray.from_arrays(end, [1])
@@ -638,7 +642,7 @@ def test_a_body_in_arrow_does_not_stand_for_many_times_its_size(monkeypatch):
         (columns(1000, pa.array(1000 * [20_000 * "x"])), "once it is unpacked", {"compression": "zstd"}),
         (columns(1000, pa.DictionaryArray.from_arrays(few, long)), "once its values are written out", {}),
         (columns(1000, pa.RunEndEncodedArray.from_arrays([1000], long)), "once its values are written out", {}),
-        (columns(1000, pa.Array.from_buffers(pa.string_view(), 1000, buffers)), "once its values are written out", {}),
+        *((columns(1000, one), "once its values are written out", {}) for one in repeated_views),
         (pa.table(endless), "rows, more than bytes", {}),
     ):
         with pytest.raises(rpq.InputError, match=message):
