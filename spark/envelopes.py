@@ -28,6 +28,7 @@ from rpq.errors import InputError
 from rpq.spark.jvm.hadoop_files import file_key
 from rpq.spark.shipping import ShippedObject
 from rpq.stream.arrays.fields import EDGE
+from rpq.stream.arrays.plain_columns import is_text
 from rpq.stream.arrays.values import EMPTY
 from rpq.stream.stream_time import EARLIEST
 from rpq.stream.window import INT64_MAX
@@ -392,7 +393,7 @@ def _with_ends(table: pa.Table) -> pa.Table:
 def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
     """Raise `InputError` for the first tuple that lacks a value, or has an unknown op or text that is not UTF-8."""
     for name in table.column_names:
-        if name not in _PLACES and _is_text(table[name].type) and (other := _find_other_bytes(table[name])) is not None:
+        if name not in _PLACES and is_text(table[name].type) and (other := _find_other_bytes(table[name])) is not None:
             shown = name.removeprefix(PROPERTY)
             raise _input_error(table, other, shown, f"{_shown(table[name][other])} is not UTF-8 text", place)
         if name not in _PLACES and not name.startswith(PROPERTY) and table[name].null_count:
@@ -400,17 +401,13 @@ def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
             lacks = "op, or no delete" if name == "op" else name
             raise _input_error(table, row, name, f"a tuple has no {lacks}; expected a value in every row", place)
     for name in ("source", "target", "label"):
-        if _is_text(table[name].type) and (row := pc.index(pc.equal(table[name], ""), True).as_py()) >= 0:
+        if is_text(table[name].type) and (row := pc.index(pc.equal(table[name], ""), True).as_py()) >= 0:
             raise _input_error(table, row, name, EMPTY, place)
     wrong = pc.invert(pc.is_in(table["op"], pa.array(["+", "-"])))
     row = pc.index(wrong, True).as_py()
     if row >= 0:
         problem = f"{table['op'][row].as_py()!r} is not an operation; '+' inserts, '-' deletes, or delete is true or false"
         raise _input_error(table, row, "op", problem, place)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _find_other_bytes(texts: pa.ChunkedArray) -> int | None:
