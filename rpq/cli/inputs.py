@@ -620,9 +620,9 @@ class FileSource(SliceSource):
             )
         self.tuples, self._last = count, last
 
-    def _split(self, batch: Batch, most: int) -> pa.RecordBatch:
+    def _split(self, batch: Batch, row_limit: int) -> pa.RecordBatch:
         """Return the first tuples of a batch; its others are read next."""
-        columns = batch.columns.slice(0, most)
+        columns = batch.columns.slice(0, row_limit)
         if columns.num_rows < batch.columns.num_rows:
             rest = replace(batch, columns=batch.columns.slice(columns.num_rows))
             self._batches = chain([rest], self._batches)
@@ -638,8 +638,8 @@ class FileSource(SliceSource):
         self.integers = pa.types.is_integer(read.schema.field("source").type)
         return FileSlice(read=read, columns=self._deletions.extend(read) if self._deletions else read)
 
-    def slices(self, most: Callable[[], int]) -> Iterator[FileSlice]:
-        """Yield slices of at most `most()` tuples, or of one event, to the end of the input."""
+    def slices(self, slice_limit: Callable[[], int]) -> Iterator[FileSlice]:
+        """Yield slices of at most `slice_limit()` tuples, or of one event, to the end of the input."""
         for batch in self._batches:
             columns = batch.columns
             self.bytes_read = batch.bytes_read
@@ -647,7 +647,7 @@ class FileSource(SliceSource):
             first = first_of_events(columns.column("event")) if has_events else None
             start = 0
             while start < columns.num_rows:
-                end = min(start + most(), columns.num_rows)
+                end = min(start + slice_limit(), columns.num_rows)
                 if first is not None:
                     end = end_of_event(first, end - 1)
                 yield self._slice(columns.slice(start, end - start))

@@ -63,9 +63,9 @@ class QueryOutputs:
         number = np.array([self._numbers.get(name, -1) for name in queries.dictionary.to_pylist()])
         output = number[queries.indices.to_numpy(zero_copy_only=False)]
         order = np.argsort(output, kind="stable")
-        wanted, first = np.unique(output[order], return_index=True)
+        numbers, first = np.unique(output[order], return_index=True)
         sinks = self.sinks
-        for number, start, end in zip(wanted.tolist(), first.tolist(), [*first[1:].tolist(), len(order)], strict=True):
+        for number, start, end in zip(numbers.tolist(), first.tolist(), [*first[1:].tolist(), len(order)], strict=True):
             if number >= 0:
                 own = rows if end - start == len(order) else rows.take(pa.array(order[start:end]))
                 sinks[number].write(own if sinks[number].wants_terms else without_terms(own))

@@ -589,7 +589,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             copy_state(evaluation, self._about({})),
             threads=self._threads,
             memory_limit=evaluation.guard.limit,
-            max_rows=evaluation.row_guard.most,
+            max_rows=evaluation.row_guard.effective_limit,
             witness=evaluation.witness,
             report_empty=evaluation.report_empty,
             _keeps_values=evaluation.keeps_values,

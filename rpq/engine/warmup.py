@@ -333,7 +333,7 @@ def _share(name: Callable[[int], int | str]) -> None:
         engine.register(Query(text, window=window, name=f"{number}"))
     (host,) = engine._evaluation.running.hosts
     host.tables.graph.rebuild_table()
-    host.tables.graph.count_edges(host.tables.graph.branches(fewest=0)[0][0], most=0)
+    host.tables.graph.count_edges(host.tables.graph.branches(fewest=0)[0][0], limit=0)
     engine.push_rows([(*edge, "-") for edge in edges[:9]])
     engine.push_rows([(name(number), name(1), "a", 1) for number in range(40)])
     engine.unregister([query.name for query in engine.queries])
@@ -367,8 +367,8 @@ def _fill_columns() -> None:
 def _push_few(vertices: str) -> None:
     """Give ids to the names of two tuples as a push of few does."""
     dictionary = VertexDictionary(capacity=1)
-    column, wanted = text_array(["x", "y"]), np.ones(2, np.uint8)
-    dictionary.intern(column if vertices == "string" else integer_array([1, 2]), wanted)
+    column, is_selected = text_array(["x", "y"]), np.ones(2, np.uint8)
+    dictionary.intern(column if vertices == "string" else integer_array([1, 2]), is_selected)
     FixedNames(["x", "1"], vertices).ids(dictionary)
     texts = view_of_texts([column] * 3)
     if vertices != "string" or texts is None:
@@ -377,10 +377,10 @@ def _push_few(vertices: str) -> None:
     ids, _ = labels.intern(column)
     labels.intern_in_streams(column, ids)
     labels.read_labels(texts, 2, has_streams=True, is_read=np.ones(6, np.uint8))
-    dictionary.intern_ends(texts, wanted)
+    dictionary.intern_ends(texts, is_selected)
     edges = EdgeFilter()
     edges.accept(0, [Ends(None, "x")], passed_by=0)
-    edges.leave_out(texts, ids, wanted)
+    edges.leave_out(texts, ids, is_selected)
 
 
 def _read_and_write() -> None:

@@ -560,12 +560,12 @@ class MessageReader:
         batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         if self._predicate is None:
             return batch, numbers, 0, 0
-        wanted, undecided = self._predicate.mask(columns, count)
-        if wanted.all():
+        is_selected, undecided = self._predicate.mask(columns, count)
+        if is_selected.all():
             return batch, numbers, 0, undecided
-        left = left_after_condition(batch.append_column(_PLACE, pa.array(np.arange(count))), wanted)
+        left = left_after_condition(batch.append_column(_PLACE, pa.array(np.arange(count))), is_selected)
         places = left.column(_PLACE).to_numpy()
-        return left.drop_columns([_PLACE]), numbers[places], int(np.count_nonzero(~wanted)), undecided
+        return left.drop_columns([_PLACE]), numbers[places], int(np.count_nonzero(~is_selected)), undecided
 
     @property
     def _columns_of_properties(self) -> dict[str, str]:

@@ -318,8 +318,8 @@ class PartitionMerge:
                 return True
         return False
 
-    def ready(self, most: int, *, stop_at_bad: bool = False) -> MergedTuples | None:
-        """Release at most `most` tuples; return None if there are none.  With `stop_at_bad`, stop after a bad message."""
+    def ready(self, tuple_limit: int, *, stop_at_bad: bool = False) -> MergedTuples | None:
+        """Release at most `tuple_limit` tuples, or return None. With `stop_at_bad`, stop after a bad message."""
         self._mark_idle()
         bound = self._bound()
         if not self._releasable(bound):
@@ -336,7 +336,7 @@ class PartitionMerge:
             if stop is not None:
                 count = min(count, sum(_count_before_bad(piece, stop, number) for piece in line.pieces))
             counts.append(count)
-        released = self._release(counts, most=most, limit=limit, stop=stop)
+        released = self._release(counts, tuple_limit=tuple_limit, limit=limit, stop=stop)
         self._waiting_since = self._clock() if self.waits else None
         return released
 
@@ -354,7 +354,7 @@ class PartitionMerge:
         for line in self._partitions.values():
             end = ends.get(line.place)
             counts.append(0 if end is None else line.count_before(end, within.get(line.place, 0)))
-        released = self._release(counts, most=None, limit=None, stop=None, ends=ends)
+        released = self._release(counts, tuple_limit=None, limit=None, stop=None, ends=ends)
         for place, count in within.items():
             self._partitions[place].progress = ends[place], count
         return replace(released, inside=within)
@@ -363,15 +363,15 @@ class PartitionMerge:
         self,
         counts: Sequence[int],
         *,
-        most: int | None,
+        tuple_limit: int | None,
         limit: tuple[int, int] | None,
         stop: tuple[int, int, int] | None,
         ends: Mapping[Place, int] | None = None,
     ) -> MergedTuples:
         lines = list(self._partitions.values())
         before = [line.end() for line in lines]
-        if most is not None and sum(counts) > most:
-            counts, last = _count_of_first(lines, counts, most)
+        if tuple_limit is not None and sum(counts) > tuple_limit:
+            counts, last = _count_of_first(lines, counts, tuple_limit)
             counts = [line.whole_messages(count) for line, count in zip(lines, counts, strict=True)]
             limit = last if limit is None else min(limit, last)
         numbers, pieces = [], []
@@ -417,15 +417,17 @@ def _count_before_bad(piece: _Piece, stop: tuple[int, int, int], number: int) ->
     return int(np.searchsorted(piece.keys, key, side="right" if number < line else "left"))
 
 
-def _count_of_first(lines: Sequence[_Partition], counts: Sequence[int], most: int) -> tuple[list[int], tuple[int, int]]:
-    """Return the number of tuples of each partition among the first `most`, and the position of the last of these."""
+def _count_of_first(
+    lines: Sequence[_Partition], counts: Sequence[int], tuple_limit: int
+) -> tuple[list[int], tuple[int, int]]:
+    """Return how many of the first `tuple_limit` tuples are of each partition, and the position of the last of these."""
     keys, owners = [], []
     for number, (line, count) in enumerate(zip(lines, counts, strict=True)):
         of_line = np.concatenate([piece.keys for piece in line.pieces])[:count] if count else np.empty(0, np.int64)
         keys.append(of_line)
         owners.append(np.full(len(of_line), number))
     all_keys, all_owners = np.concatenate(keys), np.concatenate(owners)
-    first = np.argsort(all_keys, kind="stable")[:most]
+    first = np.argsort(all_keys, kind="stable")[:tuple_limit]
     last = int(first[-1])
     return np.bincount(all_owners[first], minlength=len(lines)).tolist(), (int(all_keys[last]), int(all_owners[last]))
 

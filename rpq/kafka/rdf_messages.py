@@ -86,10 +86,10 @@ class RdfMessages:
                 continue
             if self._predicate is not None:
                 columns = {name: found.column(name) for name in found.schema.names}
-                wanted, doubtful = self._predicate.mask(columns, len(found))
+                is_selected, doubtful = self._predicate.mask(columns, len(found))
                 undecided += doubtful
-                filtered += int(np.count_nonzero(~wanted))
-                found = found.filter(pa.array(wanted))
+                filtered += int(np.count_nonzero(~is_selected))
+                found = found.filter(pa.array(is_selected))
             if len(found):
                 batches.append(found)
                 numbers.append(np.full(len(found), number))

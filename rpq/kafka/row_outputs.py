@@ -90,17 +90,17 @@ class RowMessages:
         if self.message is not None:
             rows = self.message.with_messages(rows)
         names = pc.unique(rows.column(QUERY)).to_pylist()
-        wanted = {name: self.destinations[name] for name in names if name in self.destinations}
-        if not wanted:
+        destinations = {name: self.destinations[name] for name in names if name in self.destinations}
+        if not destinations:
             return []
-        kinds = set(wanted.values())
-        if len(wanted) == len(names) and len(kinds) == 1:
+        kinds = set(destinations.values())
+        if len(destinations) == len(names) and len(kinds) == 1:
             (only,) = kinds
             return [(only.topic, self._messages(rows, only.columns))]
         # Rows of several queries that share a topic keep their order there.
         found = []
-        for kind in dict.fromkeys(wanted.values()):
-            theirs = pa.array([name for name, one in wanted.items() if one == kind])
+        for kind in dict.fromkeys(destinations.values()):
+            theirs = pa.array([name for name, one in destinations.items() if one == kind])
             part = rows.filter(pc.is_in(rows.column(QUERY), value_set=theirs))
             found.append((kind.topic, self._messages(part, kind.columns)))
         return found

@@ -305,23 +305,23 @@ class TopicReader:
 
     # --- reading ---------------------------------------------------------------------------------------------
 
-    def fetch(self, merge: PartitionMerge, most: int, seconds: float) -> int:
+    def fetch(self, merge: PartitionMerge, message_limit: int, seconds: float) -> int:
         """Add new messages to the merge. Wait at most `seconds` for the first one. Return their number."""
         self._pause_partitions(merge)
         with gc_paused():
-            return self._fetch(merge, most, seconds)
+            return self._fetch(merge, message_limit, seconds)
 
-    def _fetch(self, merge: PartitionMerge, most: int, seconds: float) -> int:
+    def _fetch(self, merge: PartitionMerge, message_limit: int, seconds: float) -> int:
         consumer = self._consumer
         if self._polled and self._registry is not None and (wait := self._registry.wait()):
             time.sleep(min(wait, seconds))
             return 0
-        messages = [*self._polled, *consumer.consume(most, 0)]
+        messages = [*self._polled, *consumer.consume(message_limit, 0)]
         self._polled = []
         if not messages and seconds:
             first = consumer.poll(seconds)
             if first is not None:
-                messages = [first, *consumer.consume(most, 0)]
+                messages = [first, *consumer.consume(message_limit, 0)]
         if messages:
             self._mark_reachable()
             self._dispatch(messages, merge)

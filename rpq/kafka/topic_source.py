@@ -154,8 +154,8 @@ class TopicSource(SliceSource):
 
     # --- slices ----------------------------------------------------------------------------------------------
 
-    def slices(self, most: Callable[[], int]) -> Iterator[MergedTuples | None]:
-        """Yield slices of at most `most()` tuples, and None after each fetch; end with the topics if `until_end`."""
+    def slices(self, slice_limit: Callable[[], int]) -> Iterator[MergedTuples | None]:
+        """Yield slices of at most `slice_limit()` tuples, and None after each fetch; end with the topics if `until_end`."""
         reader, merge = self.reader, self.merge
         next_look = time.monotonic() + PARTITIONS_SECONDS
         self._check()
@@ -163,7 +163,7 @@ class TopicSource(SliceSource):
         while True:
             wait = 0.1 if not merge.waits else min(0.1, max(0.001, self.topics.max_delay / 10))
             came = reader.fetch(merge, FETCH, 0 if came else wait)
-            yield from self._ready(most)
+            yield from self._ready(slice_limit)
             if time.monotonic() > next_look:
                 self._look_for_partitions()
                 next_look = time.monotonic() + PARTITIONS_SECONDS
@@ -172,12 +172,12 @@ class TopicSource(SliceSource):
             self.is_quiet = False
             if self.topics.until_end and reader.finished_partitions >= {*merge.places}:
                 merge.release_all()
-                yield from self._ready(most)
+                yield from self._ready(slice_limit)
                 return
 
-    def _ready(self, most: Callable[[], int]) -> Iterator[MergedTuples]:
+    def _ready(self, slice_limit: Callable[[], int]) -> Iterator[MergedTuples]:
         """Yield the slices that can be released."""
-        while (count := most()) > 0 and (released := self.merge.ready(count, stop_at_bad=self.stops)) is not None:
+        while (count := slice_limit()) > 0 and (released := self.merge.ready(count, stop_at_bad=self.stops)) is not None:
             if released.columns is not None:
                 self._watch(released.columns)
             yield released

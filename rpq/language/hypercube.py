@@ -312,13 +312,13 @@ def _best_counts(dimensions: int, weights: _Weights, shares: int) -> tuple[int, 
 
 
 @lru_cache(maxsize=64)
-def _products(factors: int, most: int) -> np.ndarray:
-    """Return all tuples of factors with a product of at most `most`."""
+def _products(factors: int, limit: int) -> np.ndarray:
+    """Return all tuples of factors with a product of at most `limit`."""
     import numpy as np
 
-    found: np.ndarray = np.arange(1, most + 1)[:, None]
+    found: np.ndarray = np.arange(1, limit + 1)[:, None]
     for _ in range(factors - 1):
-        room = most // found.prod(axis=1)
+        room = limit // found.prod(axis=1)
         place = np.repeat(np.arange(len(found)), room)
         last = np.arange(len(place)) - np.repeat(np.cumsum(room) - room, room) + 1
         found = np.column_stack([found[place], last])

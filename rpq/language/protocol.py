@@ -74,7 +74,7 @@ class RowGuard:
 
     def __init__(self, limit: int | None) -> None:
         self.limit = limit
-        self.most = sys.maxsize if limit is None else limit
+        self.effective_limit = sys.maxsize if limit is None else limit
         self.row: int | None = 0
         """The row of the push at which the chunk begins; None while time alone moves."""
         self.places: np.ndarray | None = None

@@ -424,8 +424,8 @@ class Changes:
             if not is_text:
                 made.insert(place + 1, _integers_of(values[place]))
         stamps = self._times.column(np.array(times, np.int64))
-        wanted = self._times.column_type
-        made.insert(len(made) - 1, stamps if stamps.type == wanted else stamps.cast(wanted))
+        time_type = self._times.column_type
+        made.insert(len(made) - 1, stamps if stamps.type == time_type else stamps.cast(time_type))
         return pa.RecordBatch.from_arrays(made, schema=schema)
 
     def _batches(self, block: Block, schema: pa.Schema, witness: bool) -> Iterator[pa.RecordBatch]:

@@ -57,7 +57,7 @@ class SliceSize:
 
     rows: int
     seconds: float
-    most: int | None = None
+    limit: int | None = None
     tuples: int = field(default_factory=lambda: FIRST_SLICE)
 
     def update(self, tuples: int, *, rows: int, seconds: float) -> None:
@@ -65,7 +65,7 @@ class SliceSize:
         growth = min(self.rows / max(rows, 1), self.seconds / max(seconds, 1e-9), 4.0)
         if tuples and (growth < 1 or tuples >= self.tuples):
             size = max(LEAST_SLICE, int(tuples * growth))
-            self.tuples = size if self.most is None else min(self.most, size)
+            self.tuples = size if self.limit is None else min(self.limit, size)
 
 
 class PushOutcome(NamedTuple):
@@ -216,8 +216,8 @@ class SliceSource(Protocol):
     def begin(self, position: Any) -> None:
         """Open the source at the position of a checkpoint, or at its beginning if that is None."""
 
-    def slices(self, most: Callable[[], int]) -> Iterator[Slice | None]:
-        """Yield slices of about `most()` tuples until the source ends, and None from time to time while nothing arrives."""
+    def slices(self, slice_limit: Callable[[], int]) -> Iterator[Slice | None]:
+        """Yield slices of about `slice_limit()` tuples until the source ends, and sometimes None while nothing arrives."""
 
     def advance(self, part: Any, until: int | None) -> bool:
         """Move the position behind a slice, or to its row `until`; return False if there is no position within a slice."""
@@ -338,7 +338,7 @@ class Run:
         """The time from the first slice to the last commit; 0 if the run failed."""
         self._started = time.monotonic() if started is None else started
         self._make_engine = make_engine
-        self._size = SliceSize(rows=self.slice_rows, seconds=self.slice_seconds, most=self.most_tuples)
+        self._size = SliceSize(rows=self.slice_rows, seconds=self.slice_seconds, limit=self.most_tuples)
         self._names_queries = names_queries
         self._limit = limit
         self._checkpoint_seconds = checkpoint_seconds

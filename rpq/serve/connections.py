@@ -297,22 +297,22 @@ class Repetitions(logging.Filter):
     The next message that passes states how many were left out.
     """
 
-    def __init__(self, most: int = 10, seconds: float = LOG_SECONDS) -> None:
+    def __init__(self, limit: int = 10, seconds: float = LOG_SECONDS) -> None:
         super().__init__()
-        self._most, self._seconds = most, seconds
+        self._limit, self._seconds = limit, seconds
         self._began = 0.0
         self._counts: dict[tuple[str, str], int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         now = time.monotonic()
         if now - self._began > self._seconds:
-            left_out = sum(max(0, count - self._most) for count in self._counts.values())
+            left_out = sum(max(0, count - self._limit) for count in self._counts.values())
             self._began, self._counts = now, {}
             if left_out:
                 record.msg, record.args = f"{record.getMessage()} ({left_out:,} repeated messages were left out)", ()
         key = (record.name, str(record.msg).partition("\n")[0])  # messages of asyncio continue with details that differ
         self._counts[key] = self._counts.get(key, 0) + 1
-        return self._counts[key] <= self._most
+        return self._counts[key] <= self._limit
 
 
 def raise_file_limit(connections: int) -> int:
@@ -330,10 +330,10 @@ def raise_file_limit(connections: int) -> int:
         others = len(os.listdir("/dev/fd"))
     except OSError:
         others = 32
-    wanted = connections + others + SPARE_DESCRIPTORS
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    needed = connections + others + SPARE_DESCRIPTORS
+    if soft != resource.RLIM_INFINITY and soft < needed:
         with contextlib.suppress(OSError, ValueError):
-            raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
             resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
             soft = raised
     if soft == resource.RLIM_INFINITY:

@@ -289,13 +289,13 @@ class Admission:
             return name == "localhost" or name in {one.lower() for one in self.hosts}
         return True
 
-    def _is_token(self, given: bytes) -> bool:
+    def _is_token(self, value: bytes) -> bool:
         """Return whether the bytes of a header are the token, in UTF-8 (from programs) or in Latin-1 (from browsers)."""
         assert self.token is not None
-        wanted = [self.token.encode(errors="surrogateescape")]
+        encodings = [self.token.encode(errors="surrogateescape")]
         with contextlib.suppress(UnicodeEncodeError):
-            wanted.append(self.token.encode("latin-1"))
-        return any(hmac.compare_digest(given.strip(BLANKS), one.strip(BLANKS)) for one in wanted)
+            encodings.append(self.token.encode("latin-1"))
+        return any(hmac.compare_digest(value.strip(BLANKS), one.strip(BLANKS)) for one in encodings)
 
     def _is_origin(self, origin: str, host: str) -> bool:
         if origin in self.origins:

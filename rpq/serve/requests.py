@@ -453,7 +453,7 @@ def _read_arrow(body: bytes, further: Sequence[str]) -> PostedTuples:
         return PostedTuples(None, warnings)
     there = [name for name in further if table.schema.names.count(name) == 1]
     for name, column in (given | {name: table.column(name) for name in there}).items():
-        _refuse_repetitions(name, column, most=max(MOST_WRITTEN, MOST_TIMES * len(body)))
+        _refuse_repetitions(name, column, byte_limit=max(MOST_WRITTEN, MOST_TIMES * len(body)))
     # Plain types from here on: the engine gets it together with what others post.
     columns = {name: plain_column(name, given[name]) for name in _NAMES if name in given}
     columns |= {name: _plain_property(name, table.column(name)) for name in there}
@@ -497,12 +497,12 @@ def _unpacked_bytes(message: Any) -> int:
     return sum(max(0, int(struct.unpack_from("<q", body, place)[0])) for place, length in places if length >= 8)
 
 
-def _refuse_repetitions(name: str, column: pa.ChunkedArray, *, most: int) -> None:
-    """Raise `InputError` for a column whose layout repeats values so often that they would take over `most` bytes."""
+def _refuse_repetitions(name: str, column: pa.ChunkedArray, *, byte_limit: int) -> None:
+    """Raise `InputError` for a column whose layout repeats values so often that they would take over `byte_limit` bytes."""
     if pa.types.is_primitive(column.type) or column.type in (pa.string(), pa.large_string()):
         return
     size = sum(pc.sum(_sizes_of_values(chunk)).as_py() or 0 for chunk in column.chunks)
-    if size > most:
+    if size > byte_limit:
         raise InputError(f"{NAME}: column {name!r} has {size:,} bytes once its values are written out", column=name)
 
 

@@ -158,7 +158,7 @@ class Service(EngineThread):
         self.input_columns: Sequence[str] | None = None
         """The properties that the input beside posts is read with; None if there is no such input."""
         self._checkpoint_seconds = checkpoint_seconds
-        self._slice = SliceSize(rows=SLICE_ROWS, seconds=SLICE_SECONDS, most=MOST_SLICE)
+        self._slice = SliceSize(rows=SLICE_ROWS, seconds=SLICE_SECONDS, limit=MOST_SLICE)
         self._is_engine_ahead = False
         self._deferred: list[Push] = []
         self._published: list[PublishedChanges | QueryEnd] = []

@@ -271,10 +271,10 @@ def _columns_of_few(data: pa.RecordBatch, times: StreamTime, latest: int) -> Col
 @lru_cache(maxsize=16)
 def _plain_places(names: tuple[str, ...]) -> tuple[int, ...] | None:
     """Return the places of source, target, label, maybe stream, and timestamp; None where there is more that is meant."""
-    wanted = ("source", "target", "label", "stream", "timestamp") if "stream" in names else _NAMES
+    expected_names = ("source", "target", "label", "stream", "timestamp") if "stream" in names else _NAMES
     found = {name: place for place, name in enumerate(names) if name in EXPECTATIONS and name not in ("event", "edge")}
-    is_fit = len(found) == len(wanted) and found.keys() == {*wanted} and len({*names}) == len(names)
-    return tuple(found[name] for name in wanted) if is_fit else None
+    is_fit = len(found) == len(expected_names) and found.keys() == {*expected_names} and len({*names}) == len(names)
+    return tuple(found[name] for name in expected_names) if is_fit else None
 
 
 def check_stream(stream: Any) -> None:

@@ -480,12 +480,12 @@ class AheadLimit(NamedTuple):
     def reason(self, timestamp: int, before: int, times: StreamTime) -> str:
         """Return the message about a timestamp that is too far ahead of this stream time."""
         of_time = times.unit is not None or (times.type is not None and not times.is_of_numbers)
-        most = duration_text(self.longest * NANOSECONDS[times.inner_unit]) if of_time else str(self.longest)
+        limit_text = duration_text(self.longest * NANOSECONDS[times.inner_unit]) if of_time else str(self.longest)
         times_longest = f", {self.max_ahead.times:,} times the longest window" if self.max_ahead.times is not None else ""
         time, now = (_format_time(times, number) for number in (timestamp, before))
         return (
-            f"{time} is further ahead of the stream time, {now}, than max_ahead allows ({most}{times_longest}): expected a "
-            "timestamp in the unit of those before"
+            f"{time} is further ahead of the stream time, {now}, than max_ahead allows ({limit_text}{times_longest}): "
+            "expected a timestamp in the unit of those before"
         )
 
 

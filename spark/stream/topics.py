@@ -207,8 +207,8 @@ def message_sequences(rank: int, rows: pa.RecordBatch, numbers: Sequence[int] | 
     """
     partitions = rows.column("partition").to_numpy().astype(np.int64)[numbers]
     offsets = rows.column("offset").to_numpy().astype(np.int64)[numbers]
-    most = ((rank, TOPIC_BITS), (partitions.max(initial=0), PARTITION_BITS), (offsets.max(initial=0), OFFSET_BITS))
-    for what, (largest, bits) in zip(("topics", "partitions", "offsets"), most, strict=True):
+    largest_values = ((rank, TOPIC_BITS), (partitions.max(initial=0), PARTITION_BITS), (offsets.max(initial=0), OFFSET_BITS))
+    for what, (largest, bits) in zip(("topics", "partitions", "offsets"), largest_values, strict=True):
         if largest >> bits:
             raise InputError(f"too many {what}: a stream on Spark orders tuples by fewer than 2^{bits} of them")
     sequences: np.ndarray = (np.int64(rank) << (PARTITION_BITS + OFFSET_BITS)) | (partitions << OFFSET_BITS) | offsets

@@ -186,7 +186,7 @@ def test_a_message_that_comes_again_and_again_is_logged_a_few_times():
     def record(message: str) -> logging.LogRecord:
         return logging.LogRecord("uvicorn.error", logging.WARNING, "", 0, message, (), None)
 
-    now = Repetitions(most=3, seconds=1000)
+    now = Repetitions(limit=3, seconds=1000)
     assert sum(now.filter(record("Invalid HTTP request received.")) for _ in range(100)) == 3
     assert now.filter(record("another"))
     now._began -= 2000

@@ -32,7 +32,7 @@ def stream(kind: str, edges: int) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize("kind", ["ldbc", "taxi", "biogrid"])
 def test_baselines_and_the_engine_agree_on_every_solution(kind: str) -> None:
     edges = stream(kind, 600)
-    drawn = list(query_set(edges, 60, seed=3, length=3, most=50))
+    drawn = list(query_set(edges, 60, seed=3, length=3, solution_limit=50))
     assert {one.kind for one in drawn} == {"chain", "star", "cycle"}
     queries = [rpq.Query(one.text, name=f"q{i}", window=rpq.UnboundedWindow()) for i, one in enumerate(drawn)]
     engine = rpq.Engine(*queries)
@@ -65,7 +65,7 @@ def table_of(edges: list[tuple[str, str, str]]) -> pa.Table:
 def test_the_files_of_a_set_mean_what_the_engine_is_asked(kind: str, tmp_path: Path) -> None:
     """A baseline that knows only the files has the engine's solutions."""
     edges = stream(kind, 300)
-    drawn = list(query_set(edges, 30, seed=3, length=3, most=50))
+    drawn = list(query_set(edges, 30, seed=3, length=3, solution_limit=50))
     queries = [rpq.Query(one.text, name=f"{one.kind} {i}", window=rpq.UnboundedWindow()) for i, one in enumerate(drawn)]
     known = PatternSet(drawn, table_of(edges))
     ours = known.reading(rpq.Engine(*queries).push(table_of(edges)), updates=len(edges))
@@ -92,7 +92,7 @@ def test_neo4j_and_the_engine_agree_on_sets_of_patterns(tmp_path: Path) -> None:
     """Needs a JDK 17 and Maven."""
     for kind in ("ldbc", "taxi", "biogrid"):
         edges = stream(kind, 400)
-        drawn = list(query_set(edges, 60, seed=3, length=4, most=50))
+        drawn = list(query_set(edges, 60, seed=3, length=4, solution_limit=50))
         queries = [rpq.Query(one.text, name=f"{one.kind} {i}", window=rpq.UnboundedWindow()) for i, one in enumerate(drawn)]
         known = PatternSet(drawn, table_of(edges))
         edges_file, patterns_file = known.write(tmp_path)

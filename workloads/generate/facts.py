@@ -241,14 +241,14 @@ def like_yago(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
 
         source = shuffle(subject, sizes[subjects[signature]], seed, _SUBJECT + signature)
         kind = objects[signature]
-        most = sizes[kind]
-        target = most + object_
+        subject_count = sizes[kind]
+        target = subject_count + object_
         # Objects of all labels are the first ones of their type; some of them are subjects as well.
         is_subject = uniform(seed, _IS_SUBJECT, object_ * len(_KINDS) + kind) < continues[signature]
         is_subject &= ~both
-        places = object_[is_subject] % most[is_subject]
-        target[is_subject] = shuffle(places, most[is_subject], seed, _WHICH_SUBJECT + kind[is_subject])
-        target[both] = shuffle(object_[both], most[both], seed, _SUBJECT + signature[both])
+        places = object_[is_subject] % subject_count[is_subject]
+        target[is_subject] = shuffle(places, subject_count[is_subject], seed, _WHICH_SUBJECT + kind[is_subject])
+        target[both] = shuffle(object_[both], subject_count[both], seed, _SUBJECT + signature[both])
         yield pa.RecordBatch.from_pydict(
             {
                 "source": vertex_names(kinds.take(pa.array(subjects[signature])), source),

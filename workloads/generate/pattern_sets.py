@@ -59,7 +59,7 @@ def query_set(
     length: int = 5,
     overlap: float = 0.35,
     selectivity: float = 0.25,
-    most: int = 1000,
+    solution_limit: int = 1000,
     kinds: Sequence[Literal["chain", "star", "cycle"]] = KINDS,
 ) -> Iterator[PatternQuery]:
     """Draw `count` patterns over a non-empty list of edges; equal seeds give equal patterns. About a millisecond each.
@@ -81,7 +81,7 @@ def query_set(
         drawn = _draw(graph, chance, kind, size, base)
         if drawn is None:
             continue
-        drawn = _narrow(graph, chance, drawn, most)
+        drawn = _narrow(graph, chance, drawn, solution_limit)
         satisfiable = drawn
         if drawn is not None and not is_satisfied:
             drawn = _unsatisfiable(graph, chance, drawn)
@@ -119,8 +119,8 @@ class _Graph:
         _, label, out = self.neighbours[vertex][0]
         return self.alike[label, out]
 
-    def count(self, drawn: PatternQuery, most: int) -> int:
-        """Return the number of solutions of a pattern, or some number larger than `most`."""
+    def count(self, drawn: PatternQuery, solution_limit: int) -> int:
+        """Return the number of solutions of a pattern, or some number larger than `solution_limit`."""
         bound = {i: name for i, name in enumerate(drawn.vertices) if drawn.is_constant[i]}
         steps = [0]
 
@@ -144,17 +144,17 @@ class _Graph:
                 _, label, _ = waiting[0]
                 reached = [(0, self.alike.get((label, True), [*self.neighbours]), waiting[0][0])]
             elif len(waiting) == 1:  # each of these vertices completes a solution
-                total = min(len(reached[0][1]), max(1, min(most, _STEPS - steps[0]) + 1))
+                total = min(len(reached[0][1]), max(1, min(solution_limit, _STEPS - steps[0]) + 1))
                 steps[0] += total
-                return most + 1 if steps[0] > _STEPS else total
+                return solution_limit + 1 if steps[0] > _STEPS else total
             _, found, place = min(reached)
             total = 0
             for vertex in found:
                 steps[0] += 1
                 bound[place] = vertex
                 total += solutions(waiting)
-                if total > most or steps[0] > _STEPS:
-                    total = max(total, most + 1)
+                if total > solution_limit or steps[0] > _STEPS:
+                    total = max(total, solution_limit + 1)
                     break
             bound.pop(place, None)
             return total
@@ -230,17 +230,17 @@ def _close(chance: random.Random, vertices: list[str], atoms: list[tuple[int, st
     return PatternQuery("cycle", tuple(vertices), constants, tuple(atoms), True)
 
 
-def _narrow(graph: _Graph, chance: random.Random, drawn: PatternQuery, most: int) -> PatternQuery | None:
+def _narrow(graph: _Graph, chance: random.Random, drawn: PatternQuery, solution_limit: int) -> PatternQuery | None:
     """Replace variables by constants until there are few solutions, with at least one variable; None if that fails."""
     variables = [place for place, constant in enumerate(drawn.is_constant) if not constant]
     if not variables:
         constants = list(drawn.is_constant)
         constants[chance.randrange(len(constants))] = False
-        return _narrow(graph, chance, drawn._replace(is_constant=tuple(constants)), most)
+        return _narrow(graph, chance, drawn._replace(is_constant=tuple(constants)), solution_limit)
     chance.shuffle(variables)
     if len(variables) == len(drawn.is_constant):
         drawn = _with_constant(drawn, variables.pop(), None)
-    while graph.count(drawn, most) > most:
+    while graph.count(drawn, solution_limit) > solution_limit:
         if len(variables) < 2:
             return None
         drawn = _with_constant(drawn, variables.pop(), None)

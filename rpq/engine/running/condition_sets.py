@@ -173,12 +173,12 @@ class ConditionSets:
 
         Raises `WhereError` for one that does not fit the types of the properties.
         """
-        wanted = frozenset(texts)
-        predicates = {text: self._predicates.get(text) or self._bound(text, self.types) for text in wanted}
+        distinct_texts = frozenset(texts)
+        predicates = {text: self._predicates.get(text) or self._bound(text, self.types) for text in distinct_texts}
         _check_filters(filters.values(), self.kind_of, self.types)
         self._filters = [*filters.values()]
-        self._texts, self._predicates = wanted, predicates
-        self.properties = frozenset(values).union(*(condition_of(text).properties for text in wanted))
+        self._texts, self._predicates = distinct_texts, predicates
+        self.properties = frozenset(values).union(*(condition_of(text).properties for text in distinct_texts))
         self._conditions_on = conditions_on
         self._of_label.clear()
 

@@ -151,7 +151,7 @@ class Evaluation:
         self.guard = MemoryGuard(memory_limit, others=lambda: self.vertices.nbytes + self.edge_bytes)
         self.row_guard = RowGuard(max_rows)
         self.output = Output(
-            self.running, self.graph, self.vertices, self.labels, most_rows=self.row_guard.most, witness=witness
+            self.running, self.graph, self.vertices, self.labels, most_rows=self.row_guard.effective_limit, witness=witness
         )
         self._crew = Crew(threads)
         self._next_chunk: _NextChunk | None = None
@@ -536,7 +536,8 @@ class Evaluation:
         rows: ChunkRows = []
         if deltas:
             total = len(deltas[0][1]) if len(deltas) == 1 else sum([len(delta) for _, delta in deltas])
-            if total > self.row_guard.most and failure is None and (overflow := self.output.overflow(deltas)) is not None:
+            is_over = total > self.row_guard.effective_limit and failure is None
+            if is_over and (overflow := self.output.overflow(deltas)) is not None:
                 failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             if failure is None:
                 if collect and total <= FEW and self._has_lists:

@@ -251,8 +251,8 @@ class Reports:
 
     def _read_rows(self, saved: JsonValue, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return rows of ids, and their weights. Raises `Damage`."""
-        most = len(ids) - 1
-        rows = [[place.integer(0, most) for place in row.tuple_of(self._columns)] for row in saved["rows"]]
+        last = len(ids) - 1
+        rows = [[place.integer(0, last) for place in row.tuple_of(self._columns)] for row in saved["rows"]]
         weights = [weight.integer(-_LARGEST_COUNT, _LARGEST_COUNT) for weight in saved["weights"].tuple_of(len(rows))]
         if len({*map(tuple, rows)}) < len(rows) or 0 in weights:
             raise Damage("a row waits for a report twice, or not at all")

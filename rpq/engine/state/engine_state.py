@@ -594,8 +594,8 @@ class SavedState:
             if isinstance(tracker.window, CountWindow):
                 tracker.number = evaluation.graph.counted.number_of(key)
                 last = -(-(tracker.number + tracker.window.size) // tracker.window.step)
-                most = _most_of_one_slide(in_window)
-                is_possible = in_window.max(initial=NOT_HELD) <= last and most <= tracker.window.step
+                largest_slide = _most_of_one_slide(in_window)
+                is_possible = in_window.max(initial=NOT_HELD) <= last and largest_slide <= tracker.window.step
             elif isinstance(tracker.window, Window):
                 is_possible = (slides <= -(-(saved.parallel_timestamp + tracker.window.size) // tracker.window.slide)).all()
             else:
@@ -619,7 +619,7 @@ class SavedState:
             )
         count = len(identity)
         bounds = (source, 0, count), (target, 0, count), (vertex, -1, count), (twin, -1, count), (label, 0, len(names))
-        if any(((column < low) | (column >= most)).any() for column, low, most in bounds):
+        if any(((column < low) | (column >= bound)).any() for column, low, bound in bounds):
             raise Damage("a static edge has a vertex or a label that does not exist")
         prefix = "value."
         values = {

@@ -412,9 +412,9 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
             raise Damage(f"an edge has a vertex with a number outside 0 to {vertices - 1}")
         named[end] = True
     twins = made.twin[made.twin != -1]
-    for end, first, most in ((made.source, 0, with_names), (made.target, 0, with_names), (twins, with_names, vertices)):
-        if ((end < first) | (end >= most)).any():
-            raise Damage(f"an edge that is a vertex has one with a number outside {first} to {most - 1}")
+    for end, first, bound in ((made.source, 0, with_names), (made.target, 0, with_names), (twins, with_names, vertices)):
+        if ((end < first) | (end >= bound)).any():
+            raise Damage(f"an edge that is a vertex has one with a number outside {first} to {bound - 1}")
         named[end] = True
     if len(edges.statics):  # those that edges of the window hide have no others
         table = edges.static_table()

@@ -123,11 +123,11 @@ class Product:
 
     # --- meanings --------------------------------------------------------------------------------------------
 
-    def load(self, meaning: int, rows: Sequence[np.ndarray], *, most: int | None = None) -> None:
+    def load(self, meaning: int, rows: Sequence[np.ndarray], *, row_limit: int | None = None) -> None:
         """Set the rows of the parts of a meaning that is absent: for each part an int32 array (row, column).
 
-        Where these make more than `most` rows, under DISTINCT only somewhat more than `most` are counted; after that only
-        `rows`, which shows that there are so many, and `clear` may be called.
+        Where these make more than `row_limit` rows, under DISTINCT only somewhat more than `row_limit` are counted; after
+        that only `rows`, which shows that there are so many, and `clear` may be called.
         """
         self._parts.parts[meaning] = len(rows)
         for part, some in enumerate(rows[:-1]):
@@ -135,7 +135,7 @@ class Product:
             values = np.ascontiguousarray(some).reshape(-1)
             while not self._call(add_all, self._bag(meaning, part), values, at, len(some)):
                 self.bags.make_room(1)
-        self._change([((meaning, len(rows) - 1), WeightedRows.insertion_of(rows[-1]))], None, most, reports=False)
+        self._change([((meaning, len(rows) - 1), WeightedRows.insertion_of(rows[-1]))], None, row_limit, reports=False)
 
     @property
     def meanings(self) -> list[int]:
@@ -161,16 +161,16 @@ class Product:
         changes: Iterable[tuple[tuple[int, int], WeightedRows]],
         *,
         silent: np.ndarray | None = None,
-        most: int | None = None,
+        row_limit: int | None = None,
     ) -> WeightedRows:
         """Apply changes of parts, each after its meaning and part; return the changes of the output.
 
-        With `silent` (a boolean for each event) deletions in these events are applied but not returned. With `most` all
-        changes of an event must be of one sign: of an event with more rows only somewhat more than `most` are returned, and
-        nothing after it; then the state is of no further use. Under DISTINCT the output is net of each event, deletions
-        first. O(changes + output).
+        With `silent` (a boolean for each event) deletions in these events are applied but not returned. With `row_limit`
+        all changes of an event must be of one sign: of an event with more rows only somewhat more than `row_limit` are
+        returned, and nothing after it; then the state is of no further use. Under DISTINCT the output is net of each event,
+        deletions first. O(changes + output).
         """
-        output = self._change(changes, silent, most, reports=True)
+        output = self._change(changes, silent, row_limit, reports=True)
         count = int(self._parts.state[WRITTEN])
         rows = output.rows[: count * self.width].reshape(count, self.width)
         return WeightedRows(rows, output.weights[:count], output.events[:count])
@@ -179,13 +179,13 @@ class Product:
         self,
         changes: Iterable[tuple[tuple[int, int], WeightedRows]],
         silent: np.ndarray | None,
-        most: int | None,
+        row_limit: int | None,
         *,
         reports: bool,
     ) -> Output:
         state = self._parts.state
         state[[AT, IS_APPLIED, WRITTEN, WEIGHT, HAS_STOPPED]] = 0
-        state[REPORTS], state[MOST] = reports, -1 if most is None else most
+        state[REPORTS], state[MOST] = reports, -1 if row_limit is None else row_limit
         some = [(self._bag(*place), rows) for place, rows in changes if len(rows)]
         output = self._room(sum([len(rows) for _, rows in some]) if reports else 0)
         if not some:
@@ -216,18 +216,18 @@ class Product:
                     new[: len(old)] = old
                 output = more
 
-    def rows(self, *, most: int | None = None) -> np.ndarray:
+    def rows(self, *, row_limit: int | None = None) -> np.ndarray:
         """Return the output, (row, column), each row as often as it occurs. O(output).
 
-        Where it has more than `most` rows, only somewhat more than `most` are returned.
+        Where it has more than `row_limit` rows, only somewhat more than `row_limit` are returned.
         """
         if self._distinct:
             return self.bags.rows(0)[0]
         state = self._parts.state
         room = sum(int(self._call(count_all, meaning)) for meaning in self.meanings)
-        output = self._room(room if most is None else min(room, most + 1))
+        output = self._room(room if row_limit is None else min(room, row_limit + 1))
         state[WRITTEN] = state[WEIGHT] = 0
-        state[ENOUGH_WEIGHT] = INT64_MAX if most is None else most + 1
+        state[ENOUGH_WEIGHT] = INT64_MAX if row_limit is None else row_limit + 1
         for meaning in self.meanings:
             self._call(write_all, output, meaning)
         count = int(state[WRITTEN])

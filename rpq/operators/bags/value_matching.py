@@ -122,8 +122,8 @@ class ValueMatches:
         room = int(self._bags.bags.fields[ROOM])
         matching = lengthen_fields(matching, room - len(matching.node_of), **_OF_ENTRIES)
         matching = lengthen_fields(matching, nodes - len(matching.kind), **_OF_NODES)
-        most = 4 * len(matching.kind) + room  # a change of the right touches two nodes of each of three kinds
-        self._matching = lengthen_fields(matching, most - len(matching.touched_nodes), touched_nodes=NONE)
+        node_count = 4 * len(matching.kind) + room  # a change of the right touches two nodes of each of three kinds
+        self._matching = lengthen_fields(matching, node_count - len(matching.touched_nodes), touched_nodes=NONE)
         self._view = view(self._matching)
         self.nbytes = self._bags.nbytes + sum(array.nbytes for array in self._matching)
         """The number of bytes held."""

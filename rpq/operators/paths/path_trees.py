@@ -539,8 +539,8 @@ def find_named(vertices: VertexDictionary, ids: np.ndarray, names: Collection[Ve
     """Return which ids have one of these names. O(the fewer of the two)."""
     if len(ids) < len(names):
         return np.array([name in names for name in vertices.names_of(ids).to_pylist()], bool)
-    wanted = {identity for identity in map(vertices.id_of, names) if identity >= 0}
-    return np.isin(ids, np.fromiter(wanted, np.int64, len(wanted)))
+    named_ids = {identity for identity in map(vertices.id_of, names) if identity >= 0}
+    return np.isin(ids, np.fromiter(named_ids, np.int64, len(named_ids)))
 
 
 def _of_root(pairs: np.ndarray, root: int) -> np.ndarray:

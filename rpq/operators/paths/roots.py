@@ -113,11 +113,11 @@ class RootReaders:
             counts[readers, 0 if kinds[0] > 0 else 1] += 1
             count = len(readers)
             return DealtRows(pairs.repeat(count), np.arange(1, count + 1), np.zeros(count, np.int64), readers)
-        total, most = count_dealt(pairs, ends, self._count)
+        total, largest = count_dealt(pairs, ends, self._count)
         dealt = DealtRows(
             np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int32)
         )
-        chain = np.empty((most, 2), np.int64)
+        chain = np.empty((largest, 2), np.int64)
         read = self._first, self._count, self._flat
         parts = deal_rows(pairs, ends, kinds, *read, self._scratch, chain, dealt, counts)
         return DealtRows(dealt.pairs, dealt.end[:parts], dealt.event[:parts], dealt.reader[:parts])
@@ -132,14 +132,14 @@ class RootReaders:
 @njit(cache=True, nogil=True)
 def count_dealt(pairs, ends, count):
     """Return (rows for all readers together, those of the event that has most)."""
-    total, most, row = np.int64(0), np.int64(0), np.int64(0)
+    total, largest, row = np.int64(0), np.int64(0), np.int64(0)
     for event in range(len(ends)):
         before = total
         while row < ends[event]:
             total += np.int64(count[pairs[row] >> 32])
             row += 1
-        most = max(most, total - before)
-    return total, most
+        largest = max(largest, total - before)
+    return total, largest
 
 
 @njit(cache=True, nogil=True)
@@ -269,11 +269,11 @@ class NamedRoots:
         del self._id_of[self._name_of.pop(root)]
         self.readers.forget(root)
 
-    def _check(self, wanted: Mapping[int, Collection[Vertex]]) -> None:
-        """Assert the invariants; `wanted` are the names by their readers."""
+    def _check(self, names_of_readers: Mapping[int, Collection[Vertex]]) -> None:
+        """Assert the invariants; `names_of_readers` maps each reader to its names."""
         self.readers._check()
         assert {root: name for name, root in self._id_of.items()} == self._name_of, "a root has another name"
         for name, root in self._id_of.items():
             assert sorted(self.readers.of(root).tolist()) == sorted(self._of_name[name]), "a root is read by others"
-        pairs = {(name, reader) for reader, names in wanted.items() for name in names}
+        pairs = {(name, reader) for reader, names in names_of_readers.items() for name in names}
         assert pairs == {(name, reader) for name, readers in self._of_name.items() for reader in readers}

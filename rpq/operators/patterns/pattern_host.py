@@ -358,20 +358,21 @@ class PatternHost:
         self._result_parts.discard(number)
         self._other_parts.discard(number)
 
-    def rows_of_part(self, number: int, columns: int, *, most: int | None = None) -> np.ndarray:
+    def rows_of_part(self, number: int, columns: int, *, row_limit: int | None = None) -> np.ndarray:
         """Return all current rows of a part with `columns` columns, int32 (row, column).
 
-        Where they are more than `most`, only somewhat more than `most` are returned. O(edges, and the cost of joining them).
+        If there are more than `row_limit`, only somewhat more than `row_limit` are returned. O(edges, and the cost of
+        joining them).
         """
         rows = None
         if not self.tables.has_no_solution(number):
-            rows = self._collect_separately(lambda: self._live.answers(number), most=most).by_part().get(number)
+            rows = self._collect_separately(lambda: self._live.answers(number), row_limit=row_limit).by_part().get(number)
         return np.zeros((0, columns), np.int32) if rows is None else rows.ids.values
 
-    def _collect_separately(self, call: Callable[[], None], *, most: int | None = None) -> DeliveredRows:
+    def _collect_separately(self, call: Callable[[], None], *, row_limit: int | None = None) -> DeliveredRows:
         """Collect the rows of a call separately from those of the stream, and without calling the guard."""
         sink, self._sink, self._live.guard = self._sink, DeliveredRows(), None
-        self._most_answers = most
+        self._most_answers = row_limit
         try:
             with suppress(_EnoughError):
                 call()
@@ -393,7 +394,7 @@ class PatternHost:
         try:
             if first:
                 state.value_room = len(part.columns)
-            return list(map(tuple, self.rows_of_part(number, len(part.columns), most=0 if first else None).tolist()))
+            return list(map(tuple, self.rows_of_part(number, len(part.columns), row_limit=0 if first else None).tolist()))
         finally:
             state.value_room = room
             self.tables.remove(number)
@@ -401,7 +402,8 @@ class PatternHost:
     @property
     def _unread_values(self) -> int:
         """The number of values in a piece of rows that are only counted; 0 if rows are read."""
-        return min(_UNREAD, self._rows.most) if self._counts_only and self.is_whole and not self._other_parts else 0
+        is_countable = self._counts_only and self.is_whole and not self._other_parts
+        return min(_UNREAD, self._rows.effective_limit) if is_countable else 0
 
     def _take(self, live: LivePatterns) -> None:
         """Store the delivered rows. Raises `RowLimitError` where one event has brought too many rows already."""
@@ -520,14 +522,15 @@ class PatternHost:
             return  # its time moves when a query is added
         # The relations of a label, which know edges by their ends, read it in the merged stream and in that of the tuple.
         both = tuples if details.named is None else details.named_view
-        most = self._unread_values
+        overwrite_limit = self._unread_values
         if self.paths:
             changes, failure, place = self.paths.apply(chunk, tuples, edges, details)
-            self._live.apply_view(both, place, changes._replace(ticks=self.paths.ticks[:place]), overwrite_limit=most)
+            changes = changes._replace(ticks=self.paths.ticks[:place])
+            self._live.apply_view(both, place, changes, overwrite_limit=overwrite_limit)
             if failure is not None:
                 raise failure
         else:
-            self._live.apply_view(both, count, overwrite_limit=most)
+            self._live.apply_view(both, count, overwrite_limit=overwrite_limit)
         if details.has_edge_ids and self.thread == 0:
             self.judge(tuples, details, count)
         self.tuples += count

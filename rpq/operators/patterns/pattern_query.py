@@ -152,7 +152,7 @@ class RunningPattern(HostedQuery):
             for number in range(len(self._meanings)):
                 self._prepare(number)
         self._begin_latency()
-        self.resolve(most=0)  # its windows are loaded next, and solutions are counted then
+        self.resolve(row_limit=0)  # its windows are loaded next, and solutions are counted then
 
     def _withdraw(self) -> None:
         self._solutions.clear()
@@ -172,12 +172,12 @@ class RunningPattern(HostedQuery):
             if any(self._host.constants.id_of(name) != identity for name, identity in self._ids[number].items()):
                 self._leave_parts(number)
 
-    def resolve(self, *, most: int | None = None, new_names: Container[str] = ()) -> None:
+    def resolve(self, *, row_limit: int | None = None, new_names: Container[str] = ()) -> None:
         """Link the plans of meanings all of whose constants are vertices now; unlink those of others.
 
         A meaning in which a constant has lost its id or has another one has no solutions: the former vertex had no edge
-        left. If there are more than `most` solutions, not all are counted. They must be counted before anything changes.
-        Constants with `new_names` have no edges yet.
+        left. If there are more than `row_limit` solutions, not all are counted. They must be counted before anything
+        changes. Constants with `new_names` have no edges yet.
         """
         for number, names in enumerate(self._names_of):
             ids = {name: self._host.constants.id_of(name) for name in names}
@@ -185,7 +185,7 @@ class RunningPattern(HostedQuery):
                 self._leave_parts(number)
                 self._ids[number] = ids
                 if None not in ids.values():
-                    self._join_parts(number, most, new_names)
+                    self._join_parts(number, row_limit, new_names)
 
     def divide(self) -> None:
         """Find the solutions of this thread alone from now on, by the values of a pair of variables."""
@@ -229,13 +229,13 @@ class RunningPattern(HostedQuery):
         for part in self._parts.pop(number, []):
             self._host.release_part(part.number)
 
-    def _join_parts(self, number: int, most: int | None, new_names: Container[str]) -> None:
+    def _join_parts(self, number: int, row_limit: int | None, new_names: Container[str]) -> None:
         if number not in self._parts:
             self._prepare(number)
         for place, part in enumerate(self._parts[number]):
             self._host.join_part(part.number, self.question.name, Place(number, place))
         self._joined_meanings.add(number)
-        self._count_solutions(number, most=most, new_names=new_names)
+        self._count_solutions(number, row_limit=row_limit, new_names=new_names)
 
     def _parts_as_written(self, number: int) -> list[tuple[int, Part]]:
         """Return the parts of a meaning with the pattern's own names of variables, and the ids of its constants."""
@@ -263,11 +263,12 @@ class RunningPattern(HostedQuery):
             self._release(number)
         self._solutions.drop(number)
 
-    def _count_solutions(self, number: int, *, most: int | None, new_names: Container[str] = ()) -> None:
-        """Count the current solutions of a meaning; where they are more than `most`, not all of them."""
+    def _count_solutions(self, number: int, *, row_limit: int | None, new_names: Container[str] = ()) -> None:
+        """Count the current solutions of a meaning, or somewhat more than `row_limit` of them."""
         if self._is_direct:
             return
-        self._solutions.put(number, self._columns_of_parts(number), self._rows_of_parts(number, new_names), most=most)
+        rows = self._rows_of_parts(number, new_names)
+        self._solutions.put(number, self._columns_of_parts(number), rows, row_limit=row_limit)
 
     def _columns_of_parts(self, meaning: int) -> list[tuple[str, ...]]:
         return [part.columns for part in self._parts[meaning]]
@@ -295,7 +296,7 @@ class RunningPattern(HostedQuery):
         self.vertex_room = self._host.vertex_room
         if len(new_ids):
             self._host.look_up(vertices, self._names)
-            self.resolve(most=0)
+            self.resolve(row_limit=0)
 
     def count_from(self, numbers: Sequence[int]) -> None:
         self._relations.count_from(numbers[0])
@@ -308,10 +309,10 @@ class RunningPattern(HostedQuery):
         return self._relations.has_content
 
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
-        most = self._fill(time, chunk, *slides, quiet=quiet)
+        row_limit = self._fill(time, chunk, *slides, quiet=quiet)
         if quiet or chunk is None:
             return []
-        answers = WeightedRows.insertion_of(self._own_rows(self._ids_of_answers(most=most)))
+        answers = WeightedRows.insertion_of(self._own_rows(self._ids_of_answers(row_limit=row_limit)))
         return [self._count_rows(answers.delta(np.array([1]), np.array([time])))]
 
     def _fill(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool) -> int | None:
@@ -321,11 +322,11 @@ class RunningPattern(HostedQuery):
         if chunk is not None:
             self._relations.fill(chunk, slides[0], is_checked=quiet)
         # More than these will be refused.
-        most = None if quiet or chunk is None or not self._host.is_whole else self._most_rows
+        row_limit = None if quiet or chunk is None or not self._host.is_whole else self._most_rows
         self._solutions.clear()
         for number in self._joined_meanings:
-            self._count_solutions(number, most=most)
-        return most
+            self._count_solutions(number, row_limit=row_limit)
+        return row_limit
 
     # --- results ---------------------------------------------------------------------------------------------
 
@@ -344,10 +345,10 @@ class RunningPattern(HostedQuery):
     def _delta_of_solutions(self, parts: dict[Place, Delta]) -> Delta:
         # If the row guard would refuse them, not all are formed; the rows of a share are selected first.
         is_partial = self._is_netted or self._host.first is not None or not self._host.is_whole
-        most = None if is_partial else self._most_rows
+        row_limit = None if is_partial else self._most_rows
         events, changes = as_changes(parts.values(), first=self._host.first)
         is_boundary = None if self._joined_pattern.semantics == "explicit" else events[:, 0] % 2 == 0
-        solutions = self._solutions.change(dict(zip(parts, changes, strict=True)), silent=is_boundary, most=most)
+        solutions = self._solutions.change(dict(zip(parts, changes, strict=True)), silent=is_boundary, row_limit=row_limit)
         if not len(solutions):
             return _NO_CHANGE
         if self._is_netted:
@@ -377,14 +378,14 @@ class RunningPattern(HostedQuery):
     def _own_rows(self, ids: np.ndarray) -> np.ndarray:
         return ids if self._host.is_whole else ids[self._host.are_own(ids, self._own_cell)]
 
-    def _ids_of_answers(self, *, most: int | None = None) -> np.ndarray:
-        """Return the answer; where it has more than `most` rows, only somewhat more than `most`."""
+    def _ids_of_answers(self, *, row_limit: int | None = None) -> np.ndarray:
+        """Return the answer; where it has more than `row_limit` rows, only somewhat more than `row_limit`."""
         if not self._is_direct:
-            return self._solutions.answers(most=most)
+            return self._solutions.answers(row_limit=row_limit)
         if not self._joined_meanings:
             return np.zeros((0, len(self._joined_pattern.columns)), np.int32)
         ((number, _, _),) = self._parts[0]
-        return self._host.rows_of_part(number, len(self._joined_pattern.columns), most=most)
+        return self._host.rows_of_part(number, len(self._joined_pattern.columns), row_limit=row_limit)
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         assert self._graph is not None

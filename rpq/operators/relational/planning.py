@@ -232,11 +232,11 @@ def _parts_of_every_label(conjunction: Conjunction, needed: Sequence[str]) -> li
 
 def _parts(meaning: Meaning, needed: Sequence[str]) -> list[ConjunctionPart]:
     edges = [*dict.fromkeys(meaning.edges)]
-    wanted = [variable(name) for name in needed]
+    output_variables = [variable(name) for name in needed]
     variables = [{term for term in (source, target) if isinstance(term, str)} for source, _, target in edges]
     parts = []
     for names, places in merge_overlapping(variables):
-        columns = tuple(name.removeprefix("?") for name in wanted if name in names)
+        columns = tuple(name.removeprefix("?") for name in output_variables if name in names)
         part = ConjunctionPart(Meaning(tuple(edges[place] for place in places)), columns)
         _check_plan(part)
         parts.append(part)
@@ -409,8 +409,8 @@ class _Planner:
                 names = self._sort_names(possible_variables(inner))
                 return DistinctNode(_project(names, self.node(inner, frozenset(names))))
             case Slice(inner, columns, order, offset, limit):
-                wanted = [*dict.fromkeys([*columns, *(name for name, _ in order)])]
-                ordered = _project(wanted, self.node(inner, frozenset(wanted)))
+                input_columns = [*dict.fromkeys([*columns, *(name for name, _ in order)])]
+                ordered = _project(input_columns, self.node(inner, frozenset(input_columns)))
                 return SliceNode(ordered, columns, order, offset, limit, self._terms)
 
     # --- conjunctions and joins ------------------------------------------------------------------------------

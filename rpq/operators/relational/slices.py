@@ -155,9 +155,9 @@ class SortedRows:
         return WeightedRows.of(output, len(self._columns))
 
     def _members(self) -> Counter[Row]:
-        most = len(self._rows)  # positions of a text can be larger than any that islice takes
-        end = most if self._end is None else min(self._end, most)
-        return Counter(row for _, row, _ in islice(self._rows, min(self._first, most), end))
+        count = len(self._rows)  # positions of a text can be larger than any that islice takes
+        end = count if self._end is None else min(self._end, count)
+        return Counter(row for _, row, _ in islice(self._rows, min(self._first, count), end))
 
     def _keys(self, change: WeightedRows) -> list[tuple[Any, ...]]:
         """Return the keys of rows in the order of the input."""

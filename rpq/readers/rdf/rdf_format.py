@@ -212,13 +212,13 @@ class RdfInput:
                     yield one
                 continue
             numbers = one.statements.column("number").to_numpy()
-            wanted = ~np.isin(numbers, [*self._bad_documents])
-            if wanted.all():
+            is_good = ~np.isin(numbers, [*self._bad_documents])
+            if is_good.all():
                 yield one
-            elif wanted.any():
-                mask = pa.array(wanted)
+            elif is_good.any():
+                mask = pa.array(is_good)
                 yield TimedStatements(
-                    statements=one.statements.filter(mask), timestamps=one.timestamps[wanted], graph=one.graph.filter(mask)
+                    statements=one.statements.filter(mask), timestamps=one.timestamps[is_good], graph=one.graph.filter(mask)
                 )
 
     def _line_of(self, number: int) -> int | None:

@@ -337,13 +337,13 @@ def _within_64_bits(text: str | None) -> int | None:
         return None
 
 
-def _convert_unit(times: pa.Array, given: str, wanted: str) -> pa.Array:
+def _convert_unit(times: pa.Array, source_unit: str, target_unit: str) -> pa.Array:
     """Return times in another unit, rounded down; null where they have more than 64 bits."""
-    more, fewer = NANOSECONDS[given], NANOSECONDS[wanted]
+    more, fewer = NANOSECONDS[source_unit], NANOSECONDS[target_unit]
     numbers, is_null = numpy_array(times.fill_null(0)), numpy_array(times.is_null())
     if more >= fewer:
-        most = (2**63 - 1) // (more // fewer)
-        is_null = is_null | (numbers > most) | (numbers < -most)
+        largest = (2**63 - 1) // (more // fewer)
+        is_null = is_null | (numbers > largest) | (numbers < -largest)
         return pa.array(np.where(is_null, 0, numbers) * (more // fewer), pa.int64(), mask=is_null)
     return pa.array(numbers // (fewer // more), pa.int64(), mask=is_null)
 

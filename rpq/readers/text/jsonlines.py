@@ -394,15 +394,15 @@ class JsonLines:
         schema = {key.name: types_of_kinds[key.kind] for key in self.layout.keys}
         for is_last in (False, True):
             types = {**schema, **dict.fromkeys(self.layout.further, pa.string()), **self._types}
-            wanted = nested_schema(types, self.layout.all_keys)
-            if wanted is None:
+            target_schema = nested_schema(types, self.layout.all_keys)
+            if target_schema is None:
                 return None
             try:
                 return arrow_json.read_json(
                     pa.BufferReader(data),
                     read_options=arrow_json.ReadOptions(block_size=len(data) + 1, use_threads=False),
                     parse_options=arrow_json.ParseOptions(
-                        explicit_schema=wanted, unexpected_field_behavior="ignore"
+                        explicit_schema=target_schema, unexpected_field_behavior="ignore"
                     ),
                 )
             except pa.ArrowInvalid:

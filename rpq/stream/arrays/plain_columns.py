@@ -101,8 +101,8 @@ def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     column.validate(full=True)
     if kind in (TEXT, TEXTS):
         return column
-    wanted = plain_type(kind)
-    return column if wanted == kind else _convert(column, wanted)
+    target_type = plain_type(kind)
+    return column if target_type == kind else _convert(column, target_type)
 
 
 def with_plain_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -148,28 +148,28 @@ def plain_column(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return found
 
 
-def _convert(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Return an array of another layout; its plain type is `wanted`."""
+def _convert(column: pa.Array, target_type: pa.DataType) -> pa.Array:
+    """Return an array of another layout; its plain type is `target_type`."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         storage = column.storage
-        return pc.not_equal(storage, 0) if _is_bool8(kind) else _converted_if_needed(storage, wanted)
+        return pc.not_equal(storage, 0) if _is_bool8(kind) else _converted_if_needed(storage, target_type)
     if pa.types.is_run_end_encoded(kind):
         # Arrow's own function has no kernel for many of the types that the values may have.
         ends = numpy_array(column.run_ends) - column.offset
         lengths = np.diff(np.clip(ends, 0, len(column)), prepend=0)
         runs = np.repeat(np.arange(len(lengths)), lengths)
-        return _converted_if_needed(column.values, wanted).take(arrow_array(runs))
+        return _converted_if_needed(column.values, target_type).take(arrow_array(runs))
     if pa.types.is_dictionary(kind):
         words = plain(column.dictionary)
-        if wanted == TEXTS and words.type == TEXT:
+        if target_type == TEXTS and words.type == TEXT:
             return pa.DictionaryArray.from_arrays(column.indices.cast(pa.int32()), words)
         return words.take(column.indices)
-    return column.cast(wanted)
+    return column.cast(target_type)
 
 
-def _converted_if_needed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    return column if column.type == wanted else _convert(column, wanted)
+def _converted_if_needed(column: pa.Array, target_type: pa.DataType) -> pa.Array:
+    return column if column.type == target_type else _convert(column, target_type)
 
 
 def _can_be_plain(kind: pa.DataType) -> bool:

@@ -92,19 +92,19 @@ def vertices_of(values: list[Any], kind: str | None, name: str) -> tuple[pa.Arra
     if plain is not None:
         return plain, None
     kind = kind or kind_of(values)
-    wanted = str if kind == "string" else int
+    expected_type = str if kind == "string" else int
 
     def vertex(value: Any) -> int | str:
-        known = _integer(value, name) if isinstance(value, (int, np.integer)) else _name(value, name)
-        if type(known) is not wanted:
+        name_or_number = _integer(value, name) if isinstance(value, (int, np.integer)) else _name(value, name)
+        if type(name_or_number) is not expected_type:
             raise _Unfit(
-                f"{short_repr(value)} is {'int64' if wanted is str else 'string'} in a stream whose vertices are of type "
-                f"{kind}; one engine takes integers or text, not both"
+                f"{short_repr(value)} is {'int64' if expected_type is str else 'string'} in a stream whose vertices are of "
+                f"type {kind}; one engine takes integers or text, not both"
             )
-        return known
+        return name_or_number
 
     good, misfit = _take_until_misfit(values, vertex, name)
-    return pa.array(good, pa.string() if wanted is str else pa.int64()), misfit
+    return pa.array(good, pa.string() if expected_type is str else pa.int64()), misfit
 
 
 def kind_of(*columns: Any) -> str | None:
@@ -160,10 +160,10 @@ def deletes_of(values: list[Any]) -> tuple[np.ndarray, Misfit | None]:
     """Return truth values, or texts of truth values, as uint8."""
 
     def delete(value: Any) -> bool:
-        known = boolean_of_text(value) if isinstance(value, str) else value
-        if not isinstance(known, (bool, np.bool_)):
+        truth = boolean_of_text(value) if isinstance(value, str) else value
+        if not isinstance(truth, (bool, np.bool_)):
             raise _kind_error(value, "delete")
-        return bool(known)
+        return bool(truth)
 
     good, misfit = _take_until_misfit(values, delete, "delete")
     return np.array(good, np.uint8), misfit
@@ -181,8 +181,8 @@ def boolean_of_text(text: str) -> bool | None:
 def booleans_of_text(texts: pa.Array) -> pa.Array:
     """Return the truth values of texts, as `boolean_of_text` reads them; null for other texts and null."""
     encoded = texts if pa.types.is_dictionary(texts.type) else texts.dictionary_encode()
-    known = [None if text is None else boolean_of_text(text) for text in encoded.dictionary.to_pylist()]
-    return pa.array(known, pa.bool_()).take(encoded.indices)
+    truth_values = [None if text is None else boolean_of_text(text) for text in encoded.dictionary.to_pylist()]
+    return pa.array(truth_values, pa.bool_()).take(encoded.indices)
 
 
 def timestamps_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
@@ -196,17 +196,17 @@ def timestamps_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
     first: list[int | _Moment] = []
 
     def timestamp(value: Any) -> int | _Moment:
-        known = _integer(value, "timestamp") if isinstance(value, (int, np.integer)) else _moment(value)
-        first[:] = first or [known]
-        if isinstance(known, int) != isinstance(first[0], int):
+        time = _integer(value, "timestamp") if isinstance(value, (int, np.integer)) else _moment(value)
+        first[:] = first or [time]
+        if isinstance(time, int) != isinstance(first[0], int):
             before = "integers" if isinstance(first[0], int) else "dates or times"
             raise _TimeKindError(f"{short_repr(value)} follows {before}; {EXPECTATIONS['timestamp']}")
-        if isinstance(known, _Moment) and isinstance(first[0], _Moment) and (known.zone is None) != (first[0].zone is None):
+        if isinstance(time, _Moment) and isinstance(first[0], _Moment) and (time.zone is None) != (first[0].zone is None):
             raise _Unfit(
-                f"{short_repr(value)} has {'no' if known.zone is None else 'a'} time zone, unlike those before: give all of "
+                f"{short_repr(value)} has {'no' if time.zone is None else 'a'} time zone, unlike those before: give all of "
                 "them a zone (value.replace(tzinfo=datetime.UTC), if they are in UTC), or none"
             )
-        return known
+        return time
 
     good, misfit = _take_until_misfit(values, timestamp, "timestamp")
     if not good or isinstance(good[0], int):

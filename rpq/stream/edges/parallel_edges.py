@@ -210,16 +210,16 @@ def youngest_of_parallel(chunk: Chunk, slides: np.ndarray) -> np.ndarray:
 
 
 def edge_numbers(
-    known: tuple[np.ndarray, np.ndarray, np.ndarray], wanted: tuple[np.ndarray, np.ndarray, np.ndarray]
+    edges: tuple[np.ndarray, np.ndarray, np.ndarray], links: tuple[np.ndarray, np.ndarray, np.ndarray]
 ) -> np.ndarray:
-    """Return for wanted (source, label, target) their places among known ones, -1 where they are not. O(both · log).
+    """Return the places of `links` (source, label, target) among `edges`, -1 where they are not. O(both · log).
 
     >>> one = np.array([1, 2])
     >>> edge_numbers((one, one, one), (np.array([2, 3, 2]), np.array([2, 3, 2]), np.array([2, 3, 2])))
     array([ 1, -1,  1])
     """
-    count = len(known[0])
-    source, label, target = (np.concatenate(columns) for columns in zip(known, wanted, strict=True))
+    count = len(edges[0])
+    source, label, target = (np.concatenate(columns) for columns in zip(edges, links, strict=True))
     order = np.lexsort((target, label, source))  # stable, so a known one comes before its equals
     ends = np.stack([source[order], label[order], target[order]])
     begins = np.flatnonzero(np.append(len(order) > 0, (ends[:, 1:] != ends[:, :-1]).any(axis=0)))

@@ -362,8 +362,8 @@ class Runs:
     def missing(self, figures: Container[str]) -> Iterator[Point]:
         """Yield the points of some figures; in a run that resumes, those without records."""
         for point in self._every:
-            wanted = [key for key in point.places() if key[0] in figures]
-            if wanted and not (self._resumes and all(key in self._records for key in wanted)):
+            places = [key for key in point.places() if key[0] in figures]
+            if places and not (self._resumes and all(key in self._records for key in places)):
                 begun = time.monotonic()
                 yield point
                 self._say(f"{', '.join(point.figures)}: {time.monotonic() - begun:.0f} s in all")
@@ -444,8 +444,8 @@ class Runs:
         for algorithm, ways in BASELINES.items():
             self._announce(point, algorithm)
             found.append({"algorithm": algorithm, **_run_baseline(drawn, table, *ways, seconds=self._seconds)})
-        wanted = _rows_of_engine(drawn, table, [record["updates"] for record in found])
-        return [{**record, "agrees": record["rows"] == wanted[record["updates"]]} for record in found]
+        expected_rows = _rows_of_engine(drawn, table, [record["updates"] for record in found])
+        return [{**record, "agrees": record["rows"] == expected_rows[record["updates"]]} for record in found]
 
     def _neo4j(self, point: Point, drawn: Sequence[PatternQuery], table: pa.Table) -> list[Record]:
         """Run Neo4j over the first updates as far as its time allows, unless it cannot be built or run here."""

@@ -234,9 +234,9 @@ def _outcome(measured: Sequence[tuple[Line, Record]], stream: Stream) -> Outcome
             places[line.name] |= {
                 "modelled_cpu_seconds": seconds, "deviation": deviations[-1], "is_fitted": number % 2 == 0
             }  # fmt: skip
-        most = max(map(abs, deviations))
-        reached = "reached" if most <= MOST_DEVIATION else "missed"
-        facts[f"model, at most {MOST_DEVIATION:.0%} from the CPU seconds measured"] = f"{most:.0%}, {reached}"
+        largest = max(map(abs, deviations))
+        reached = "reached" if largest <= MOST_DEVIATION else "missed"
+        facts[f"model, at most {MOST_DEVIATION:.0%} from the CPU seconds measured"] = f"{largest:.0%}, {reached}"
         records += _machines(measured, own, found)
     return Outcome(records=records, streams=[stream.describe()], checks=checks, facts=facts)
 

@@ -58,8 +58,8 @@ class ConditionChoice:
         for branch in graph.excluded_branches():
             # Every part that needs the branch needs its child.
             part = RARE * _least_part(graph.users(branch.child))
-            most = int(part * candidates[branch.relation][branch.side])
-            if graph.count_edges(branch, most) <= most:
+            edge_limit = int(part * candidates[branch.relation][branch.side])
+            if graph.count_edges(branch, edge_limit) <= edge_limit:
                 rare.append(branch)
         if common or rare:
             self.tables.choose_branches(common=common, rare=rare)

@@ -212,12 +212,12 @@ class ConditionGraph:
         """Return the branches that are excluded. O(their number)."""
         return [BranchShape(*end, child) for child, ends in self._excluded.items() for end in ends]
 
-    def count_edges(self, branch: BranchShape, most: int) -> int:
-        """Return the number of edges along which a branch leads to its child, or some number above `most`.
+    def count_edges(self, branch: BranchShape, limit: int) -> int:
+        """Return the number of edges along which a branch leads to its child, or some number above `limit`.
 
         The branch holds, or would hold, at no more vertices. O(vertices of the child).
         """
-        return int(conditions.count_edges(*self._current_views(), branch.relation, branch.side, branch.child, most))
+        return int(conditions.count_edges(*self._current_views(), branch.relation, branch.side, branch.child, limit))
 
     def choose(self, *, common: Collection[BranchShape], rare: Collection[BranchShape]) -> None:
         """Exclude `common` branches, and count `rare` ones again, for the parts that are added from now on.
@@ -514,16 +514,16 @@ class ConditionGraph:
     def grow(self) -> None:
         """Enlarge the tables in which a kernel may have found no room."""
         arrays, state = self.conditions, self.conditions.state
-        most = int(arrays.branch["uses"].max(initial=1)) + 2
-        if state.records + most + 1 >= state.record_room:
-            self._replace(record=lengthen(arrays.record, _longer(len(arrays.record)) + most))
-        if state.table_used + most > state.table_room or state.record_room >> state.table_bits:
-            self.rebuild_table(spare=most)
+        spare = int(arrays.branch["uses"].max(initial=1)) + 2
+        if state.records + spare + 1 >= state.record_room:
+            self._replace(record=lengthen(arrays.record, _longer(len(arrays.record)) + spare))
+        if state.table_used + spare > state.table_room or state.record_room >> state.table_bits:
+            self.rebuild_table(spare=spare)
         arrays = self.conditions
-        if state.blocks + most + 1 >= state.block_room:
-            self._replace(block=lengthen(arrays.block, (_longer(state.block_room) + most) * tables.BLOCK))
-        if 2 * (state.depth + most) >= state.stack_room:
-            self._replace(stack=lengthen(arrays.stack, 2 * len(arrays.stack) + 2 * most))
+        if state.blocks + spare + 1 >= state.block_room:
+            self._replace(block=lengthen(arrays.block, (_longer(state.block_room) + spare) * tables.BLOCK))
+        if 2 * (state.depth + spare) >= state.stack_room:
+            self._replace(stack=lengthen(arrays.stack, 2 * len(arrays.stack) + 2 * spare))
         if 2 * state.pending >= state.pending_room:
             self._replace(pending=lengthen(arrays.pending, 2 * len(arrays.pending)))
 

@@ -445,11 +445,11 @@ def clear_node(conditions, node):
 
 
 @njit(cache=True, nogil=True)
-def count_edges(relations, conditions, relation, side, child, most):
-    """Return the number of edges along which a branch leads to its child, or some number above `most`."""
+def count_edges(relations, conditions, relation, side, child, limit):
+    """Return the number of edges along which a branch leads to its child, or some number above `limit`."""
     cell = relations.relation[relation].cell[1 - side]
     number, count = np.int64(conditions.node[child].first_record), np.int64(0)
-    while number != 0 and count <= most:
+    while number != 0 and count <= limit:
         record = conditions.record[number]
         count += list_length(relations.lists[place_of(relations, record.vertex, cell)])
         number = np.int64(record.next)

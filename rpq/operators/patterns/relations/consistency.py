@@ -89,8 +89,8 @@ def _check_lists(relations: Relations, edges: _Edges) -> None:
         for side in (OUT, IN):
             header = tuple(int(fields[name][side]) for name in ("cell", "word", "bit"))
             if header[0] != NONE:
-                wanted = _entries(edges, number, side, lambda vertex: True)
-                regions += _check_header(relations, header, wanted, relations.edge["place"][:, side])
+                expected = _entries(edges, number, side, lambda vertex: True)
+                regions += _check_header(relations, header, expected, relations.edge["place"][:, side])
     support_place = relations.support_place.reshape(len(relations.edge), -1)
     for atom in _supported_atoms(relations):
         fields = relations.support[atom]
@@ -101,8 +101,8 @@ def _check_lists(relations: Relations, edges: _Edges) -> None:
             def is_supported(vertex: int, away: int = away, word: int = word) -> bool:
                 return int(relations.lists[vertex * state.stride + word]) & away == away
 
-            wanted = _entries(edges, int(fields["relation"]), end, is_supported)
-            regions += _check_header(relations, header, wanted, support_place[:, fields["place"][end]])
+            expected = _entries(edges, int(fields["relation"]), end, is_supported)
+            regions += _check_header(relations, header, expected, support_place[:, fields["place"][end]])
     at = 0
     for start, size_class, owner in sorted(regions):
         assert start == at, f"the region of {owner} begins at {start}, the one before it ends at {at}"
@@ -133,9 +133,9 @@ def _entries(
 
 
 def _check_header(
-    relations: Relations, header: tuple[int, ...], wanted: dict[int, list[tuple[int, int]]], places: np.ndarray
+    relations: Relations, header: tuple[int, ...], expected: dict[int, list[tuple[int, int]]], places: np.ndarray
 ) -> list[tuple[int, int, str]]:
-    """Assert that the lists under a header hold the wanted entries, at the places in the edges; return their regions."""
+    """Assert that the lists under a header hold the expected entries, at the places in the edges; return their regions."""
     cell, word, bit = header
     assert cell % (BITS + 1) == bit.bit_length(), f"header {cell} has bit {bit}"
     assert word == cell - cell % (BITS + 1), f"header {cell} has word {word}"
@@ -151,7 +151,7 @@ def _check_header(
             assert 0 < length <= 1 << size_class, f"a list of {length} in a region of class {size_class}"
             listed = [int(entry) for entry in relations.lists[arena + region : arena + region + length]]
         entries = [(entry >> 32, entry & tables.LOW) for entry in listed]
-        assert sorted(entries) == sorted(wanted.get(vertex, [])), f"vertex {vertex} has another list under header {cell}"
+        assert sorted(entries) == sorted(expected.get(vertex, [])), f"vertex {vertex} has another list under header {cell}"
         for place, (_, edge) in enumerate(entries):
             assert places[edge] == place, f"edge {edge} is at {place} under header {cell}, not where it says"
         has_bit = int(relations.lists[vertex * stride + word]) & bit != 0

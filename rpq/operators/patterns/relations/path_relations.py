@@ -273,10 +273,10 @@ class PathRelation:
         """True if all vertices are roots, or all with some coordinate of shares."""
         return any(need is None or need.is_of_all for need in self.needs)
 
-    def surplus_roots(self, wanted: Iterable[int]) -> np.ndarray:
-        """Return the roots that are not among the wanted vertices. O(vertices)."""
+    def surplus_roots(self, vertices: Iterable[int]) -> np.ndarray:
+        """Return the roots that are not among `vertices`. O(vertices)."""
         is_surplus = self._is_root.copy()
-        is_surplus[np.fromiter(wanted, np.int64)] = 0
+        is_surplus[np.fromiter(vertices, np.int64)] = 0
         return np.flatnonzero(is_surplus)
 
     @property

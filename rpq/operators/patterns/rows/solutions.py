@@ -118,22 +118,22 @@ class Solutions:
     # --- meanings --------------------------------------------------------------------------------------------
 
     def put(
-        self, meaning: int, columns: Sequence[Sequence[str]], rows: Sequence[np.ndarray], *, most: int | None = None
+        self, meaning: int, columns: Sequence[Sequence[str]], rows: Sequence[np.ndarray], *, row_limit: int | None = None
     ) -> None:
         """Set the rows of a meaning's parts: for each part an int32 array (row, column).
 
-        If these give more than `most` solutions, under DISTINCT only somewhat more than `most` are counted. After that only
-        `answers`, which shows that there are too many, and `clear` may be called.
+        If these give more than `row_limit` solutions, under DISTINCT only somewhat more than `row_limit` are counted. After
+        that only `answers`, which shows that there are too many, and `clear` may be called.
         """
         self.drop(meaning)
         lengths = [len(some) for some in rows]
         if self._operator is None and self._meanings == 1 and not all(lengths) and sum(lengths) <= MOST_WAITING:
             self._waiting = WaitingRows(columns, rows)
         else:
-            self._load(meaning, columns, rows, most)
+            self._load(meaning, columns, rows, row_limit)
 
     def _load(
-        self, meaning: int, columns: Sequence[Sequence[str]], rows: Sequence[np.ndarray], most: int | None = None
+        self, meaning: int, columns: Sequence[Sequence[str]], rows: Sequence[np.ndarray], row_limit: int | None = None
     ) -> None:
         self._waiting = None
         if self._operator is None:
@@ -144,7 +144,7 @@ class Solutions:
         widths = [*map(len, columns)]
         known = self._operator.widths
         assert widths == known[: len(widths)] and not any(known[len(widths) :]), "meanings differ in their parts"
-        self._operator.load(meaning, rows, most=most)
+        self._operator.load(meaning, rows, row_limit=row_limit)
 
     def _new_operator(self, columns: Sequence[Sequence[str]]) -> Product | Distinct:
         """Return the operator for parts with these columns: meanings differ in the number of conditions alone."""
@@ -171,11 +171,11 @@ class Solutions:
     # --- changes ---------------------------------------------------------------------------------------------
 
     def change(
-        self, parts: Mapping[Place, WeightedRows], *, silent: np.ndarray | None = None, most: int | None = None
+        self, parts: Mapping[Place, WeightedRows], *, silent: np.ndarray | None = None, row_limit: int | None = None
     ) -> WeightedRows:
         """Apply changes of parts; return the changes of the solutions.
 
-        `silent` and `most` are those of `Product.change`. O(rows + solutions).
+        `silent` and `row_limit` are those of `Product.change`. O(rows + solutions).
         """
         if self._waiting is not None:
             if self._waiting.still_wait(parts):
@@ -186,7 +186,7 @@ class Solutions:
             self._store_waiting_rows()
         assert self._operator is not None, "no meaning was put"
         if isinstance(self._operator, Product):
-            return self._operator.change(parts.items(), silent=silent, most=most)
+            return self._operator.change(parts.items(), silent=silent, row_limit=row_limit)
         (rows,) = parts.values()
         changes = self._operator.change(rows.select_columns(self._columns))
         return changes if silent is None else changes.select((changes.weights > 0) | ~silent[changes.events])
@@ -196,14 +196,14 @@ class Solutions:
         if self._waiting is not None:
             self._load(0, self._waiting.columns, self._waiting.rows())
 
-    def answers(self, *, most: int | None = None) -> np.ndarray:
+    def answers(self, *, row_limit: int | None = None) -> np.ndarray:
         """Return the answer, a bag in which a row may be repeated. O(answer).
 
-        If it has more than `most` rows, only somewhat more than `most` are returned.
+        If it has more than `row_limit` rows, only somewhat more than `row_limit` are returned.
         """
         if self._operator is None:
             return np.zeros((0, len(self._select)), np.int32)
-        return self._operator.rows(most=most) if isinstance(self._operator, Product) else self._operator.rows()
+        return self._operator.rows(row_limit=row_limit) if isinstance(self._operator, Product) else self._operator.rows()
 
     def check(self, columns: Mapping[int, Sequence[Sequence[str]]], rows: Mapping[int, Sequence[np.ndarray]]) -> None:
         """Assert that the counted rows are these: for each meaning those of each part. O(answers)."""
@@ -226,8 +226,8 @@ class Solutions:
         if mine is not None and others is not None:
             mine.check()
             for bag in range(len(mine.bags.bags.width)):
-                counted, wanted = (
+                counted, expected = (
                     Counter(dict(zip(map(tuple, some.tolist()), counts.tolist(), strict=True)))
                     for some, counts in (one.bags.rows(bag) for one in (mine, others))
                 )
-                assert counted == wanted, f"bag {bag} has other rows than were counted"
+                assert counted == expected, f"bag {bag} has other rows than were counted"

@@ -184,17 +184,17 @@ class _FormulaColumn(ABC, Generic[Result]):
         return results
 
     def _of_ids(self, ids: np.ndarray) -> list[Result]:
-        known = self._results
-        wanted = ids.tolist()
-        missing = [identity for identity in dict.fromkeys(wanted) if identity not in known]
+        results = self._results
+        identities = ids.tolist()
+        missing = [identity for identity in dict.fromkeys(identities) if identity not in results]
         if missing:
-            if len(known) > _MOST_REMEMBERED:
-                known.clear()
-                missing = [*dict.fromkeys(wanted)]
+            if len(results) > _MOST_REMEMBERED:
+                results.clear()
+                missing = [*dict.fromkeys(identities)]
             name = self._names[0]
             for identity, text in zip(missing, self._terms.texts(np.array(missing, np.int64)), strict=True):
-                known[identity] = self._result({} if text is None else {name: text})
-        return [known[identity] for identity in wanted]
+                results[identity] = self._result({} if text is None else {name: text})
+        return [results[identity] for identity in identities]
 
     def _binding(self, ids: tuple[int, ...]) -> dict[str, str]:
         binding = {}
