@@ -249,11 +249,11 @@ def _requirements_of(extra: str) -> list[str]:
     return [*dict.fromkeys(found)]
 
 
-def did_you_mean(name: str, known: Sequence[str]) -> str:
+def did_you_mean(name: str, candidates: Sequence[str]) -> str:
     """Return a hint with the known name that is closest to an unknown one, or an empty text if none is close.
 
     >>> did_you_mean("usr", ["user", "item"]), did_you_mean("x", [])
     ("; did you mean 'user'?", '')
     """
-    close = difflib.get_close_matches(name, known, n=1)
+    close = difflib.get_close_matches(name, candidates, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

@@ -577,9 +577,9 @@ def explain_command(**options: Any) -> None:
         queries = queries_in_unit(read_queries(options, unit=unit, integers=False), unit)
     except PipelineError as error:
         raise click.UsageError(str(error)) from error
-    known = {"shares": options["partitions"], "sizes": options["sizes"]}
+    division = {"shares": options["partitions"], "sizes": options["sizes"]}
     texts = [
-        summary_text({"query": printable(query.name), "shares": describe_division(query, **known)}) for query in queries
+        summary_text({"query": printable(query.name), "shares": describe_division(query, **division)}) for query in queries
     ]
     click.echo("\n\n".join(texts))
 

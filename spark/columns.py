@@ -302,7 +302,7 @@ def _op_of_delete(delete: str, *, is_text: bool) -> str:
         return f"CASE WHEN {delete} THEN '-' WHEN NOT {delete} THEN '+' END"
     word = f"lower(btrim({delete}, {_literal(' ' + chr(9))}))"
     is_true, is_false = (
-        f"{word} IN ({', '.join(repr(text) for text, known in BOOLEANS.items() if known is one)})" for one in (True, False)
+        f"{word} IN ({', '.join(repr(text) for text, truth in BOOLEANS.items() if truth is one)})" for one in (True, False)
     )
     return f"CASE WHEN {is_true} THEN '-' WHEN {is_false} THEN '+' ELSE concat('delete=', {delete}) END"
 
@@ -359,11 +359,11 @@ def places_of(edges: DataFrame) -> list[Column]:
     if "_metadata" in edges.columns:  # a column of the data with this name
         return []
     try:
-        known = edges.select("_metadata.*").columns
+        metadata_columns = edges.select("_metadata.*").columns
     except AnalysisException:
         return []
     places = {"file_path": "file", "row_index": "row"}
-    return [sql.col(f"_metadata.{name}").alias(alias) for name, alias in places.items() if name in known]
+    return [sql.col(f"_metadata.{name}").alias(alias) for name, alias in places.items() if name in metadata_columns]
 
 
 def _is_integer(kind: Any) -> bool:

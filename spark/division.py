@@ -210,10 +210,10 @@ class EdgeDivision(ShippedObject):
         """`sizes` are the numbers of edges by label; with `whole` every share gets all edges, as with `OwnEdges`."""
         cubes = [query.hypercube for query in queries]
         undivided = [one for one, cube in zip(queries, cubes, strict=True) if cube is None or not cube.is_divided]
-        known = Share.of(0, shares, sizes or {}).sizes
+        label_sizes = Share.of(0, shares, sizes or {}).sizes
         self._shares = shares
         self._whole = label_readers(undivided)
-        self._grids = [cube.grid(shares, known) for cube in cubes if cube is not None and cube.is_divided]
+        self._grids = [cube.grid(shares, label_sizes) for cube in cubes if cube is not None and cube.is_divided]
         self.is_divided = shares > 1 and not whole and len(undivided) < len(queries)
         """True if some share may get fewer edges than all."""
 

@@ -78,8 +78,8 @@ def motif(
     names = {edge.edge for edge in edges}
     given = dict.fromkeys(names, labels) if isinstance(labels, str) else dict(labels or {})
     for unknown in given.keys() - names - {""}:
-        known = ", ".join(sorted(names - {""})) or "without names"
-        raise QueryError(f"labels: the motif has no edge [{unknown}]; its edges are {known}")
+        names_text = ", ".join(sorted(names - {""})) or "without names"
+        raise QueryError(f"labels: the motif has no edge [{unknown}]; its edges are {names_text}")
     vertices = list(dict.fromkeys(end for edge in positive for end in (edge.source, edge.target) if end))
     columns = list(vertices if select is None else select)
     if not columns:

@@ -138,10 +138,10 @@ def bind(template: str, labels: tuple[str, ...]) -> str:
     return re.sub(r"[abc]", lambda letter: plain["abc".index(letter[0])], template)
 
 
-def look_up(name: str, known: Mapping[str, T], kind: str) -> T:
+def look_up(name: str, value_of_name: Mapping[str, T], kind: str) -> T:
     """Return the value of a name. Raises `UnknownQueryError`, with the `kind` of name and a similar name."""
-    if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
+    if name not in value_of_name:
+        close = difflib.get_close_matches(name, value_of_name, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise UnknownQueryError(f"unknown {kind} {name!r}: expected one of {', '.join(known)}{hint}")
-    return known[name]
+        raise UnknownQueryError(f"unknown {kind} {name!r}: expected one of {', '.join(value_of_name)}{hint}")
+    return value_of_name[name]

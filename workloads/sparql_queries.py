@@ -50,12 +50,12 @@ def named_sparql(name: str) -> NamedSparql:
     >>> named_sparql("ny-q1").window
     ('10m', '1m')
     """
-    known = _queries()
-    if name.upper() not in known:
-        close = difflib.get_close_matches(name.upper(), known, n=1)
+    queries = _queries()
+    if name.upper() not in queries:
+        close = difflib.get_close_matches(name.upper(), queries, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise UnknownQueryError(f"unknown query {name!r}: expected one of {', '.join(known)}{hint}")
-    return known[name.upper()]
+        raise UnknownQueryError(f"unknown query {name!r}: expected one of {', '.join(queries)}{hint}")
+    return queries[name.upper()]
 
 
 def named_text(name: str, stream: str) -> str:

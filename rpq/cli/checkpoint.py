@@ -111,11 +111,11 @@ def _topic_identity(settings: RunSettings) -> dict[str, Any]:
 
 def _static_identity(settings: RunSettings) -> dict[str, Any]:
     """Return the files of static edges; digests of their content are computed only where there is a checkpoint."""
-    known = digests(settings.static) if settings.checkpoint is not None else []
+    files = digests(settings.static) if settings.checkpoint is not None else []
     if any(settings.static_graphs):
-        pairs = zip(settings.static_graphs, known or settings.static, strict=True)
-        known = [name if graph is None else f"<{graph}>={name}" for graph, name in pairs]
-    return {"--static": known, "--static-format": settings.static_format}
+        pairs = zip(settings.static_graphs, files or settings.static, strict=True)
+        files = [name if graph is None else f"<{graph}>={name}" for graph, name in pairs]
+    return {"--static": files, "--static-format": settings.static_format}
 
 
 def _query_identity(query: Query) -> dict[str, Any]:

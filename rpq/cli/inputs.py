@@ -188,10 +188,10 @@ class LabelMonitor:
         """Return a message for each of the first missing labels, or no messages if there was no tuple."""
         if self._is_empty:
             return []
-        known = list(self._other_labels)
+        other_labels = list(self._other_labels)
         labels = list(self._missing_labels)
         shown, others = labels[:MOST_LABEL_WARNINGS], len(labels) - MOST_LABEL_WARNINGS
-        messages = [f"no tuple has the label {label!r}{did_you_mean(label, known)}" for label in shown]
+        messages = [f"no tuple has the label {label!r}{did_you_mean(label, other_labels)}" for label in shown]
         return [*messages, f"no tuple has {others:,} more of the labels"] if others > 0 else messages
 
     def check_labels(self, labels: pa.Array) -> None:

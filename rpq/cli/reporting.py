@@ -147,8 +147,8 @@ _IN_COMMON = frozenset({"vertices_live", "engine_seconds"})
 
 def figures_of_engine(engine: Engine) -> dict[str, Any]:
     """Return the figures of all queries together; None for those that are not known yet."""
-    known = asdict(engine.statistics())
-    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in known.items()}
+    figures = asdict(engine.statistics())
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in figures.items()}
 
 
 def figures_of_queries(engine: Engine, request: RunRequest) -> list[dict[str, Any]]:
@@ -156,7 +156,7 @@ def figures_of_queries(engine: Engine, request: RunRequest) -> list[dict[str, An
     outputs = {query.name: query.output and shown_output(query.output) for query in request.entries}
     found = []
     for query in engine.queries:
-        known = asdict(engine.statistics(query.name))
+        figures = asdict(engine.statistics(query.name))
         window, slide = size_and_slide(query.window) if has_default_window(query) else (None, None)
         found.append(
             {
@@ -168,7 +168,7 @@ def figures_of_queries(engine: Engine, request: RunRequest) -> list[dict[str, An
                 "semantics": query.semantics,
                 "columns": list(query.columns),
                 "output": outputs[query.name],
-                **{name: value for name, value in known.items() if name not in _IN_COMMON},
+                **{name: value for name, value in figures.items() if name not in _IN_COMMON},
             }
         )
     return found

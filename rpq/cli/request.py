@@ -413,11 +413,11 @@ def query_text(
         return read_query_text(query_file)
     if query is None or dataset is None:
         return str(expression)
-    known = entry_points(group="rpq.queries")
-    if dataset not in known.names:
-        raise click.UsageError(f"unknown data set {dataset!r}: expected one of {', '.join(sorted(known.names))}")
+    data_sets = entry_points(group="rpq.queries")
+    if dataset not in data_sets.names:
+        raise click.UsageError(f"unknown data set {dataset!r}: expected one of {', '.join(sorted(data_sets.names))}")
     try:
-        return str(known[dataset].load()(query, dataset))
+        return str(data_sets[dataset].load()(query, dataset))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
 

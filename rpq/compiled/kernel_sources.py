@@ -29,19 +29,19 @@ def digest(module: str) -> str | None:
     Return None if one of the sources was replaced after this process started, for example by an upgrade while a service is
     running: this process would compile the old code, but cached kernels must match the new code.
     """
-    known: dict[str, bytes] = {}
+    sources: dict[str, bytes] = {}
     pending = [module, VIEWS]
     while pending:
         name = pending.pop()
-        if name not in known:
-            known[name] = _source(name)
-            pending += imported_modules(known[name].decode("utf-8", "replace"))
-    if any(map(_is_replaced, known)):
+        if name not in sources:
+            sources[name] = _source(name)
+            pending += imported_modules(sources[name].decode("utf-8", "replace"))
+    if any(map(_is_replaced, sources)):
         return None
     whole = sha256()
-    for name in sorted(known):
-        whole.update(f"{name}\n{len(known[name])}\n".encode())
-        whole.update(known[name])
+    for name in sorted(sources):
+        whole.update(f"{name}\n{len(sources[name])}\n".encode())
+        whole.update(sources[name])
     return whole.hexdigest()
 
 

@@ -819,8 +819,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return None if self._max_ahead is None else self._max_ahead.value
 
     @max_ahead.setter
-    def max_ahead(self, given: Any) -> None:
-        max_ahead = MaxAhead.of(given)
+    def max_ahead(self, limit: Any) -> None:
+        max_ahead = MaxAhead.of(limit)
         self._most_ahead = self._most_ahead_of(max_ahead, self._times, self._queries_by_window.values())
         self._max_ahead = max_ahead
 
@@ -1109,9 +1109,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
 def _identity(edges: Any) -> Identity:
     """Return when two inserts are the same edge. Raises `QueryError`."""
-    for known in get_args(Identity):
-        if edges == known:
-            identity: Identity = known
+    for name in get_args(Identity):
+        if edges == name:
+            identity: Identity = name
             return identity
     raise QueryError(f"edges are 'triple', 'parallel' or 'id', not {edges!r}")
 

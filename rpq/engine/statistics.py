@@ -198,8 +198,8 @@ def engine_families(engine: Mapping[str, Any], queries: Mapping[str, Mapping[str
     for name in _OF_QUERIES:
         kind = CounterMetricFamily if name.startswith("rows_") else GaugeMetricFamily
         family = kind(f"rpq_query_{name}", f"{name.replace('_', ' ')} of a query", labels=["query"])
-        for query, known in queries.items():
-            family.add_metric([query], known[name])
+        for query, figures in queries.items():
+            family.add_metric([query], figures[name])
         yield family
 
 

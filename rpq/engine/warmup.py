@@ -110,7 +110,7 @@ def warm_up(
             _join_paths(Query(_CONFLICT, window=_plain(query.window), paths=query.paths), name, state=state)
         _solve(name, state=state)
         return time.perf_counter() - started
-    known = [name(number) for number in range(10)]
+    names = [name(number) for number in range(10)]
     tiny = Query(
         _CONFLICT,
         window=_plain(query.window),
@@ -118,19 +118,19 @@ def warm_up(
         simple_budget=3,
         on_budget="set_aside",
         semantics="explicit",
-        sources=None if query.sources is None else known,
-        targets=None if query.targets is None else known,
+        sources=None if query.sources is None else names,
+        targets=None if query.targets is None else names,
     )
     engine = Engine(tiny, threads=threads, memory_limit=1 << 60, witness=witness, _capacity=16)
-    x, y, z = known[:3]
+    x, y, z = names[:3]
     engine.push_rows([(x, y, "a", 0), (x, y, "a", 0, "-"), (x, y, "a", 0)])
     engine.delete(x, y, "a", 0)
     engine.insert(x, y, "a", 0)
     # With simple paths, (x, z) is certain; (x, y) is in doubt, then another path exists, then no path exists.
-    engine.push_rows([(y, z, "c", 0), (x, known[3], "a", 0, "-")])
+    engine.push_rows([(y, z, "c", 0), (x, names[3], "a", 0, "-")])
     engine.witness(x, z)
-    engine.push_rows([(y, known[4], "b", 0), (known[4], y, "c", 0), (x, known[3], "a", 0)])
-    engine.push_rows([(known[3], known[4], "b", 0), (known[3], known[4], "b", 0, "-"), (known[3], known[4], "b", 0)])
+    engine.push_rows([(y, names[4], "b", 0), (names[4], y, "c", 0), (x, names[3], "a", 0)])
+    engine.push_rows([(names[3], names[4], "b", 0), (names[3], names[4], "b", 0, "-"), (names[3], names[4], "b", 0)])
     engine.answers()
     engine.statistics()
     engine._evaluation.collector.collect()
@@ -141,7 +141,7 @@ def warm_up(
             Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60, witness=witness)
     latest, slide = engine._evaluation.running.latest, tiny.window.slide
     engine.advance(min(slide, latest))
-    _set_aside(engine, known)
+    _set_aside(engine, names)
     engine.advance(min(3 * slide, latest))
     if query.paths == "walk" and not witness:
         _use_bits(_plain(query.window), name, if_compiled=False)
@@ -227,13 +227,13 @@ def _use_bits(window: Window, name: Callable[[int], int | str], *, if_compiled: 
     index.use_cells()
 
 
-def _set_aside(engine: Engine, known: list[int | str]) -> None:
+def _set_aside(engine: Engine, names: list[int | str]) -> None:
     """Make a search for simple paths exceed a budget of three nodes, restore its root, and remove the conflict."""
-    x, y, z = known[:3]
-    middle = [(u, v, "b", 0) for u in known[4:9] for v in known[4:9] if u != v]
-    engine.push_rows([(x, known[4], "a", 0), *middle, (known[8], z, "b", 0), (z, known[5], "c", 0)])
+    x, y, z = names[:3]
+    middle = [(u, v, "b", 0) for u in names[4:9] for v in names[4:9] if u != v]
+    engine.push_rows([(x, names[4], "a", 0), *middle, (names[8], z, "b", 0), (z, names[5], "c", 0)])
     engine.restore_root(x)
-    engine.push_rows([(known[4], y, "c", 0, "-"), (z, known[5], "c", 0, "-")])
+    engine.push_rows([(names[4], y, "c", 0, "-"), (z, names[5], "c", 0, "-")])
 
 
 def _join_late(query: Query, name: Callable[[int], int | str]) -> None:

@@ -467,19 +467,19 @@ def check_distinct(
     """
     outputs = [(option, os.fspath(path)) for option, path in written]
     inputs = [(option, os.fspath(path)) for option, path in read]
-    known: dict[tuple[object, ...], tuple[str, str]] = {}
+    pair_of_file: dict[tuple[object, ...], tuple[str, str]] = {}
     for option, path in outputs:
         for key in _identities(path, is_written=True):
-            if key in known:
+            if key in pair_of_file:
                 raise SameFileError(
-                    f"{_pair(*known[key])} and {_pair(option, path)} are the same file; use a separate file for each"
+                    f"{_pair(*pair_of_file[key])} and {_pair(option, path)} are the same file; use a separate file for each"
                 )
-            known[key] = option, path
+            pair_of_file[key] = option, path
     for option, path in inputs:
         for key in _identities(path, is_written=False):
-            if key in known:
+            if key in pair_of_file:
                 raise SameFileError(
-                    f"{_pair(*known[key])} and {_pair(option, path)} are the same file: "
+                    f"{_pair(*pair_of_file[key])} and {_pair(option, path)} are the same file: "
                     "the output would overwrite the input"
                 )
         for other, output in outputs:

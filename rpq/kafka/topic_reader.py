@@ -208,17 +208,17 @@ class TopicReader:
             self._polled.append(message)
 
     def _all_topics(self) -> Any:
-        known = self._call_broker(lambda: self._consumer.list_topics(timeout=CALL_SECONDS)).topics
+        topics = self._call_broker(lambda: self._consumer.list_topics(timeout=CALL_SECONDS)).topics
         for topic in self._readers:
-            if topic not in known:
-                names = [name for name in known if not name.startswith("__")]
+            if topic not in topics:
+                names = [name for name in topics if not name.startswith("__")]
                 raise InputError(f"{self._settings.brokers}: there is no topic {topic!r}{did_you_mean(topic, names)}")
-            if known[topic].error is not None:
-                raise KafkaError(f"the topic {topic}: {self._settings.redact(known[topic].error.str())}")
-        return known
+            if topics[topic].error is not None:
+                raise KafkaError(f"the topic {topic}: {self._settings.redact(topics[topic].error.str())}")
+        return topics
 
-    def places(self, known: Mapping[Place, int]) -> dict[Place, int]:
-        """Return all partitions and their first offsets: the `known` one, or the beginning or the end of the partition."""
+    def places(self, offsets: Mapping[Place, int]) -> dict[Place, int]:
+        """Return all partitions, each with the first offset to read: that in `offsets`, or its beginning or end."""
         kafka = client()
         found: dict[Place, int] = {}
         for topic in self._readers:
@@ -226,16 +226,16 @@ class TopicReader:
                 place = Place(topic, number)
                 partition = kafka.TopicPartition(topic, number)
                 low, high = self._call_broker(partial(self._consumer.get_watermark_offsets, partition, timeout=CALL_SECONDS))
-                if place not in known:
-                    found[place] = high if self._from_end and not known else low
-                elif known[place] < low or known[place] > high:
-                    why = "deleted by the topic's retention" if known[place] < low else "the topic was created anew"
+                if place not in offsets:
+                    found[place] = high if self._from_end and not offsets else low
+                elif offsets[place] < low or offsets[place] > high:
+                    why = "deleted by the topic's retention" if offsets[place] < low else "the topic was created anew"
                     raise KafkaError(
-                        f"{place}: the run continues at offset {known[place]}, but there are {low} to {high}: {why}; remove "
-                        "the checkpoint to start anew"
+                        f"{place}: the run continues at offset {offsets[place]}, but there are {low} to {high}: {why}; "
+                        "remove the checkpoint to start anew"
                     )
                 else:
-                    found[place] = known[place]
+                    found[place] = offsets[place]
         return found
 
     def committed_offsets(self, places: Sequence[Place], run: str) -> dict[Place, tuple[int, int]]:
@@ -258,15 +258,15 @@ class TopicReader:
         self._polled = []
         self._consumer.assign([kafka.TopicPartition(*place, offset) for place, offset in places.items()])
 
-    def new_partitions(self, known: Sequence[Place]) -> list[Place]:
-        """Return the partitions of the topics that are not in `known`; none if the broker does not answer now."""
+    def new_partitions(self, partitions: Sequence[Place]) -> list[Place]:
+        """Return the partitions of the topics that are not in `partitions`; none if the broker does not answer now."""
         kafka = client()
         try:
             topics = self._consumer.list_topics(timeout=1.0).topics
         except kafka.KafkaException:
             return []
         there = [Place(topic, number) for topic in self._readers if topic in topics for number in topics[topic].partitions]
-        return sorted({*there} - {*known})
+        return sorted({*there} - {*partitions})
 
     def join(self, place: Place) -> None:
         """Start to read a new partition from its beginning."""

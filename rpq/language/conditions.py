@@ -239,8 +239,8 @@ def with_hint(error: automata.ExpressionError) -> ExpressionError:
 def _hint(text: str, place: int) -> str | None:
     first = _FIRST_WORD.match(text)
     if first is not None and first.end(1) <= place:
-        known = _KEYWORDS_BEFORE.get(first[2].strip(), ("SELECT", "CONSTRUCT", "REGISTER", "PREFIX"))
-        near = difflib.get_close_matches(first[1].upper(), known, n=1, cutoff=0.75)
+        keywords = _KEYWORDS_BEFORE.get(first[2].strip(), ("SELECT", "CONSTRUCT", "REGISTER", "PREFIX"))
+        near = difflib.get_close_matches(first[1].upper(), keywords, n=1, cutoff=0.75)
         if near and near[0] != first[1].upper():
             return f"did you mean {near[0]}?"
     if _MATCHED.match(text):

@@ -198,9 +198,9 @@ def value_of(entry: str, vertices: Sequence[str], edges: Sequence[str]) -> Value
         return (
             f"?{entry}: ?{variable} is a vertex, which has no properties; an edge variable has a colon, as in ?e:label"
         )
-    known = [*vertices, *edges]
-    shown = ", ".join(f"?{name}" for name in known) or "none"
-    return f"the pattern has no variable ?{variable}{did_you_mean(variable, known)}; its variables are {shown}"
+    names = [*vertices, *edges]
+    shown = ", ".join(f"?{name}" for name in names) or "none"
+    return f"the pattern has no variable ?{variable}{did_you_mean(variable, names)}; its variables are {shown}"
 
 
 # --- filters -------------------------------------------------------------------------------------------------
@@ -255,40 +255,40 @@ def read_filter(text: str, vertices: Sequence[str], edges: Sequence[str]) -> Fil
         raise QueryError(f"the filter of a pattern is text, not {text!r}")
     try:
         where = parse_where(text, variables=True)
-        known = {}
+        value_of_name = {}
         for node in nodes_of(where.tree):
-            if isinstance(node, Name) and node.name not in known:
+            if isinstance(node, Name) and node.name not in value_of_name:
                 value = value_of(node.name, vertices, edges)
                 if isinstance(value, str):
                     raise where.error(value, node.column)
-                known[node.name] = value
-        return filter_of(where, known)
+                value_of_name[node.name] = value
+        return filter_of(where, value_of_name)
     except WhereError as error:
         pointed = str(error).removeprefix("--where: ")
         raise QueryError(f"filter: {pointed}") from None
 
 
-def filter_of(where: Where, known: Mapping[str, Value]) -> Filter:
-    """Return the filter of a condition, whose names stand for the `known` values. Raises `WhereError`."""
-    reader = _FilterReader(where, known)
+def filter_of(where: Where, value_of_name: Mapping[str, Value]) -> Filter:
+    """Return the filter of a condition; `value_of_name` maps its names to values. Raises `WhereError`."""
+    reader = _FilterReader(where, value_of_name)
     tree = reader.rewrite(where.tree)
     names = frozenset(node.name for node in nodes_of(tree) if isinstance(node, Name))
     rewritten = Where(where.text, tree, names)
     check_types(rewritten)
-    values = tuple(value for name, value in known.items() if name in names)
+    values = tuple(value for name, value in value_of_name.items() if name in names)
     return Filter(where.text, rewritten, values, tuple(reader.same_terms.values()))
 
 
 class _FilterReader:
     """The comparisons of terms in a filter, which become columns of their own."""
 
-    def __init__(self, where: Where, known: Mapping[str, Value]) -> None:
+    def __init__(self, where: Where, value_of_name: Mapping[str, Value]) -> None:
         self._where = where
-        self._known = known
+        self._value_of_name = value_of_name
         self.same_terms: dict[str, SameTerm] = {}
 
     def _term(self, node: Node) -> Value | None:
-        value = self._known[node.name] if isinstance(node, Name) else None
+        value = self._value_of_name[node.name] if isinstance(node, Name) else None
         return value if value is not None and value.kind in ("vertex", "number") else None
 
     def rewrite(self, node: Node) -> Node:
@@ -305,7 +305,7 @@ class _FilterReader:
                     return found if sign == "==" else Not(found, column=node.column)
         match node:
             case Name():
-                if self._known[node.name].kind == "number":
+                if self._value_of_name[node.name].kind == "number":
                     raise self._where.error(
                         f"?{node.name} is an edge, which is compared with other edges by = and <>; its values are "
                         f"?{node.name}.timestamp and its properties, as ?{node.name}.amount",

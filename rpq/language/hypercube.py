@@ -112,15 +112,17 @@ class Hypercube:
 
 @lru_cache(maxsize=1024)
 def _grid(cube: Hypercube, count: int, sizes: tuple[tuple[str, int], ...]) -> Grid:
-    known = dict(sizes)
+    size_of_label = dict(sizes)
     labels = list(dict.fromkeys(read.label for read in cube.reads))
-    usual = sum(known.get(label, 0) for label in labels) / max(sum(label in known for label in labels), 1) or 1
+    known_sizes = [size_of_label[label] for label in labels if label in size_of_label]
+    usual = sum(known_sizes) / max(len(known_sizes), 1) or 1
     place = {name: number for number, (name, _) in enumerate(cube.columns)}
     incident = {
         label: [{place[end] for end in read[1:] if end in place} for read in cube.reads if read.label == label]
         for label in labels
     }
-    weights: list[tuple[float, Sequence[set[int]]]] = [(known.get(label, usual), incident[label]) for label in labels]
+    weights: list[tuple[float, Sequence[set[int]]]]
+    weights = [(size_of_label.get(label, usual), incident[label]) for label in labels]
     weights += [(usual, [{place[name]}]) for name in cube.roots if name in place]
     return Grid(cube=cube, counts=_best_counts(len(cube.columns), weights, count))
 

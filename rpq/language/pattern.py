@@ -357,8 +357,8 @@ class Pattern:
         is_plain = select is None or (isinstance(select, (tuple, list)) and all(isinstance(name, str) for name in select))
         is_plain = is_plain and (filter is None or isinstance(filter, str))
         key = (text, None if select is None else tuple(select), filter) if is_plain else None
-        if key is not None and (known := _known.get(key)) is not None:
-            return known
+        if key is not None and (cached := _known.get(key)) is not None:
+            return cached
         atoms = read_atoms(text)
         variables = tuple(dict.fromkeys(term.name for term in _terms(atoms) if isinstance(term, Variable)))
         edges = _edge_variables(text, atoms, variables)
@@ -540,8 +540,8 @@ def _check_selection(
             if "." in bare and bare.partition(".")[0] in (*edges, *variables):
                 raise QueryError(f"select: {value}")
             near = difflib.get_close_matches(bare, [*variables, *edges], 1)
-            known = ", ".join(map(repr, (*variables, *edges)))
-            hint = f"did you mean {near[0]!r}?" if near else f"its variables are {known}"
+            names_text = ", ".join(map(repr, (*variables, *edges)))
+            hint = f"did you mean {near[0]!r}?" if near else f"its variables are {names_text}"
             raise QueryError(f"select: the pattern has no variable {bare!r}; {hint}")
         values.append(value)
     if len({value.column for value in values}) < len(values):

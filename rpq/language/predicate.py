@@ -104,8 +104,8 @@ class UntypedColumn:
         if pa.types.is_boolean(self._values.type):
             return self._values
         texts = pc.utf8_lower(self.texts())
-        known = pc.is_in(texts, pa.array(["true", "false"]))
-        return pc.if_else(known, pc.equal(texts, "true"), pa.scalar(None, pa.bool_()))
+        is_boolean = pc.is_in(texts, pa.array(["true", "false"]))
+        return pc.if_else(is_boolean, pc.equal(texts, "true"), pa.scalar(None, pa.bool_()))
 
 
 def texts_of(values: Sequence[Any]) -> pa.Array:
@@ -285,26 +285,26 @@ class Predicate:
         raise AssertionError(node)
 
     def _name(self, name: str, column: int) -> _Expression:
-        known = self._columns.get(name)
-        if known is None:
+        kind = self._columns.get(name)
+        if kind is None:
             listed = ", ".join(self._columns)
             raise self._where.error(
                 f"unknown column {name!r}{did_you_mean(name, list(self._columns))}; the columns are {listed}", column
             )
-        if known.kind not in (*_KINDS, "op", DELETE):
-            raise self._where.error(f"column {name!r} has the type {known.kind}, which conditions do not support", column)
-        key = known.key
-        if known.kind == "unknown":
+        if kind.kind not in (*_KINDS, "op", DELETE):
+            raise self._where.error(f"column {name!r} has the type {kind.kind}, which conditions do not support", column)
+        key = kind.key
+        if kind.kind == "unknown":
             return _Expression("unknown", lambda columns: columns[key])
-        if known.kind == "untyped":
+        if kind.kind == "untyped":
             return _Expression("untyped", lambda columns: UntypedColumn(columns[key]))
-        if known.kind == "op":
+        if kind.kind == "op":
             return _Expression(
                 "text", lambda columns: pc.if_else(columns[key], "-", "+") if key in columns else pa.scalar("+")
             )
-        if known.kind == DELETE:
+        if kind.kind == DELETE:
             return _Expression("boolean", lambda columns: columns[key] if key in columns else pa.scalar(False))
-        return _Expression(known.kind, lambda columns: _to_plain(columns[key]), unit=known.unit)
+        return _Expression(kind.kind, lambda columns: _to_plain(columns[key]), unit=kind.unit)
 
     def _condition(self, node: Node) -> _Expression:
         """Bind a node that has to be a condition."""
@@ -379,9 +379,9 @@ class Predicate:
         if left.unit == right.unit or "number" in (left.kind, right.kind) or "untyped" in (left.kind, right.kind):
             return left, right
         if left.unit is None or right.unit is None:
-            known, other = (left, right) if right.unit is None else (right, left)
+            with_unit, other = (left, right) if right.unit is None else (right, left)
             beside = f"{_KINDS[other.kind]} that is a plain number"
-            raise self._where.error(f"{_KINDS[known.kind]} in {known.unit} beside {beside}", column)
+            raise self._where.error(f"{_KINDS[with_unit.kind]} in {with_unit.unit} beside {beside}", column)
         finer = min(left.unit, right.unit, key=NANOSECONDS.__getitem__)
         return _in_unit(left, finer), _in_unit(right, finer)
 

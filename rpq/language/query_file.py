@@ -382,14 +382,14 @@ def _object(pairs: list[tuple[str, Any]], *, place: Place) -> dict[str, Any]:
     return fields
 
 
-def _fields(table: Any, place: Place, known: Iterable[str]) -> dict[str, Any]:
+def _fields(table: Any, place: Place, names: Iterable[str]) -> dict[str, Any]:
     """Return the checked fields of a table by name; a null in JSON counts as a missing field."""
     if not isinstance(table, dict):
         raise place.error(f"expected fields with names, such as query, window, slide, not {_json_text(table)}")
     for field in table:
-        if field not in known:
+        if field not in names:
             raise place.error(
-                f"is not known: expected one of {', '.join(known)}{_did_you_mean(field, known)}", field=_name(field)
+                f"is not known: expected one of {', '.join(names)}{_did_you_mean(field, names)}", field=_name(field)
             )
     return {field: _check_field(field, value, place) for field, value in table.items() if value is not None}
 
@@ -456,8 +456,8 @@ def _check_length(field: str, value: Any, place: Place) -> None:
         )
 
 
-def _did_you_mean(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1)
+def _did_you_mean(word: str, candidates: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(candidates), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

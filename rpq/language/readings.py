@@ -36,11 +36,11 @@ class LabelSet(NamedTuple):
 
         It must be constant outside `named` for plain labels and for those with each of the `conditions`.
         """
-        known = frozenset(named)
-        other = max(map(text_of, known), default="") + "?"  # a label that is not in `known`
+        labels = frozenset(named)
+        other = max(map(text_of, labels), default="") + "?"  # a label that is not in `known`
         chosen = frozenset(condition for condition in conditions if reads(ConditionLabel(other, condition)))
         found = cls(frozenset(), reads(other), chosen)
-        return found._replace(named=frozenset(label for label in known if reads(label) != found.has(label)))
+        return found._replace(named=frozenset(label for label in labels if reads(label) != found.has(label)))
 
     def union(self, other: LabelSet) -> LabelSet:
         """Return the labels that are in this set or in another; both without conditions.
@@ -49,8 +49,8 @@ class LabelSet(NamedTuple):
         LabelSet(named=frozenset({'a'}), others=True, conditions=frozenset())
         """
         others = self.others or other.others
-        known = self.named | other.named
-        named = frozenset(label for label in known if (self.has(label) or other.has(label)) != others)
+        labels = self.named | other.named
+        named = frozenset(label for label in labels if (self.has(label) or other.has(label)) != others)
         return LabelSet(named, others)
 
     @property

@@ -117,8 +117,8 @@ def open_reader(
     accepted_options = format_by_name(format).options
     for one in names:
         if isinstance(one, OpenSource) and format not in BUILTIN_FORMATS:
-            known = _formats_with("paths")
-            raise InputError(f"{one.name}: the format {format} is one of files; a source is read as {known}", file=one.name)
+            reason = f"the format {format} is one of files; a source is read as {_formats_with('paths')}"
+            raise InputError(f"{one.name}: {reason}", file=one.name)
     if columns and columns.properties and "columns" not in accepted_options:
         if columns.has_ids:
             raise InputError(f"the format {format} has no ids of edges; they have some in {_formats_with('columns')}")

@@ -99,7 +99,7 @@ class ColumnNames:
         """
         if label == "":
             raise InputError(f"the label {EMPTY}")
-        known = (*NAMED_COLUMNS, *((EVENT,) if has_events else ()), *properties)
+        names = (*NAMED_COLUMNS, *((EVENT,) if has_events else ()), *properties)
         renamed: dict[str, str] = {}
         for pair in next(csv.reader([text])) if text else ():
             column, equals, name = pair.partition("=")
@@ -108,9 +108,9 @@ class ColumnNames:
                 raise InputError(f"{pair!r} is not COLUMN=NAME; expected, for example, source=user,target=item,timestamp=ts")
             if column == EVENT and not has_events:
                 raise InputError(f"{column!r} is a column of tuples in events, but events are not enabled")
-            if column not in known:
-                hint = "; edges have ids with --edges id" if column == EDGE else did_you_mean(column, known)
-                raise InputError(f"{column!r} is not a column of a tuple: expected {', '.join(known)}{hint}")
+            if column not in names:
+                hint = "; edges have ids with --edges id" if column == EDGE else did_you_mean(column, names)
+                raise InputError(f"{column!r} is not a column of a tuple: expected {', '.join(names)}{hint}")
             if column in renamed:
                 raise InputError(f"column {column!r} is mapped twice: to {renamed[column]!r} and to {name!r}")
             if column == "label" and label is not None:

@@ -112,8 +112,8 @@ class Deletions:
         fits = timestamps <= _INT64_MAX - self._size  # the engine rejects other timestamps
         if not fits.all():
             # A rejected tuple does not advance the time, so only the other timestamps count.
-            known = np.where(fits, timestamps, np.iinfo(np.int64).min)
-            np.maximum.accumulate(known, out=times)
+            valid_times = np.where(fits, timestamps, np.iinfo(np.int64).min)
+            np.maximum.accumulate(valid_times, out=times)
             if self._time is not None:
                 np.maximum(times, self._time, out=times)
         slides = times // self._slide

@@ -155,7 +155,7 @@ def _open(path: str | OpenSource, detection: Detection, *, on_error: str, batch_
         return _OpenInput(name=path, input=parquet, vertex_type=parquet.vertex_type)
     if isinstance(path, str) and is_file and os.path.isfile(path):
         detection = detection.with_sample_of(path, stop=on_error == "stop")
-    known = detection.sample
+    sample = detection.sample
     text = TextFile(
         path,
         detect=detection,
@@ -164,11 +164,11 @@ def _open(path: str | OpenSource, detection: Detection, *, on_error: str, batch_
         time_unit=None if detection.times == "integers" and changes is None else detection.unit,
         label=detection.columns.constant_label,
     )
-    if known is None or detection.rules is not None:
+    if sample is None or detection.rules is not None:
         is_known = not detection.only_json or detection.rules is not None
         return _OpenInput(name=text.name, input=text, vertex_type="text" if is_known else None, times=detection.times)
     return _OpenInput(
-        name=text.name, input=text, vertex_type="integers" if known.json.integers else "text", times=known.times
+        name=text.name, input=text, vertex_type="integers" if sample.json.integers else "text", times=sample.times
     )
 
 

@@ -46,8 +46,8 @@ def format_by_name(name: str) -> Format:
     for point in entry_points(group=GROUP, name=name):
         found: Format | Callable[..., Reader] = point.load()
         return found if isinstance(found, Format) else Format(name=name, open=found)
-    known = formats()
-    raise InputError(f"unknown format {name!r}: expected one of {', '.join(known)}{did_you_mean(name, known)}")
+    names = formats()
+    raise InputError(f"unknown format {name!r}: expected one of {', '.join(names)}{did_you_mean(name, names)}")
 
 
 LINES = 20

@@ -156,8 +156,8 @@ class TypedInput:
             self._bytes_read += size
             arrays = [self._as_text(column, batch.column(name)) for column, name in names.items()]
             tuples = pa.RecordBatch.from_arrays(arrays, list(names))
-            known = {FURTHER + name: batch.column(name) for name in further}
-            yield from self._check(tuples, path, row, predicate, known, properties)
+            further_columns = {FURTHER + name: batch.column(name) for name in further}
+            yield from self._check(tuples, path, row, predicate, further_columns, properties)
             row += batch.num_rows
 
     def _as_text(self, column: str, values: pa.Array) -> pa.Array:
@@ -183,9 +183,9 @@ class TypedInput:
             good, of_records = good.filter(is_before), edges.records[edges.records < end]
             if predicate is not None:
                 places = pa.array(of_records)
-                known = {FURTHER + name: column.take(places) for name, column in records.items()}
-                known |= {name: good.column(name) for name in good.schema.names if name in (*_TUPLE, DELETE, STREAM)}
-                keep, undecided = predicate.mask(known, good.num_rows)
+                columns = {FURTHER + name: column.take(places) for name, column in records.items()}
+                columns |= {name: good.column(name) for name in good.schema.names if name in (*_TUPLE, DELETE, STREAM)}
+                keep, undecided = predicate.mask(columns, good.num_rows)
                 self.undecided += undecided
                 self.filtered += int(np.count_nonzero(~keep))
                 good = good if keep.all() else left_after_condition(good, keep)
@@ -277,8 +277,8 @@ class TypedInput:
                     self.rejections.append(str(_row_error(batch, path, row, place, self._columns, wrong)))
         if predicate is not None:
             deletes = columns.get("op", columns.get(DELETE))
-            known = further if deletes is None else {**further, DELETE: deletes}
-            keep, undecided = predicate.mask(known, batch.num_rows)
+            read_columns = further if deletes is None else {**further, DELETE: deletes}
+            keep, undecided = predicate.mask(read_columns, batch.num_rows)
             self.undecided += undecided
             self.filtered += int(np.count_nonzero(selected & ~keep))
         good = _edges(columns)

@@ -286,8 +286,8 @@ def columns_of_names(
         kinds = kinds_of(columns)
         found = []
         for place, at in enumerate(order):
-            known = terms_to_values(terms, kinds[place], vertex, value=value_type(columns, place), times=times)
-            found.append(known.take(pa.array(values[:, at])))
+            distinct_values = terms_to_values(terms, kinds[place], vertex, value=value_type(columns, place), times=times)
+            found.append(distinct_values.take(pa.array(values[:, at])))
         return found
     values, names = _stable_names(np.concatenate([some.reorder(order).values for some in rows]), vertices)
     ready = Names(names)

@@ -120,8 +120,8 @@ class QueryNames:
         assert len(self.names) == self._count
         after = QueryNames()
         after.names, after.columns, after._count = self.names, self.columns, self._count + len(names)
-        if (known := self._schemas) is not None:
-            after._schemas = tuple(dict.fromkeys([*known, *columns]))
+        if (schemas := self._schemas) is not None:
+            after._schemas = tuple(dict.fromkeys([*schemas, *columns]))
         self.names.extend(names)
         self.columns.extend(columns)
         return after
@@ -138,8 +138,8 @@ class QueryNames:
         try:
             return self.names.index(name, 0, self._count)
         except ValueError:
-            known = ", ".join(map(repr, self.names[: self._count])) or "none"
-            raise QueryError(f"no query named {name!r}; the registered ones are: {known}") from None
+            names = ", ".join(map(repr, self.names[: self._count])) or "none"
+            raise QueryError(f"no query named {name!r}; the registered ones are: {names}") from None
 
     @property
     def common_schema(self) -> Schema | None:
@@ -376,9 +376,9 @@ class Changes:
 
     @cached_property
     def _schema(self) -> pa.Schema:
-        known, kinds = self._queries.known_schema, (self._vertex_type, self._times.column_type)
-        if known is not None and known[0] == kinds:
-            return known[1]
+        latest, kinds = self._queries.known_schema, (self._vertex_type, self._times.column_type)
+        if latest is not None and latest[0] == kinds:
+            return latest[1]
         columns = self._queries.common_schema
         if columns is None:
             raise QueryError(

@@ -277,10 +277,10 @@ def _with_equal_types(parts: Sequence[pa.Table]) -> list[pa.Table]:
     """Return tables in which a column without values has the type that it has in the other tables."""
     if all(part.schema.equals(parts[0].schema) for part in parts):
         return list(parts)
-    known = {name: part.schema.field(name).type for part in parts for name in part.column_names if not _is_null(part, name)}
+    types = {name: part.schema.field(name).type for part in parts for name in part.column_names if not _is_null(part, name)}
     return [
         pa.table({
-            name: pa.nulls(part.num_rows, known[name]) if name in known and _is_null(part, name) else part.column(name)
+            name: pa.nulls(part.num_rows, types[name]) if name in types and _is_null(part, name) else part.column(name)
             for name in part.column_names
         })
         for part in parts

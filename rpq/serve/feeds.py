@@ -361,16 +361,16 @@ class TopicFeed(Feed):
     def __init__(self, service: Service, topics: TopicInput, clients: ClientSettings) -> None:
         super().__init__(service, name="rpq-topics", on_error=topics.on_error)
         progress = service.progress if isinstance(service.progress, dict) else {}
-        known = [one for one in progress.get("topics", []) if one[0] in topics.topics]
+        entries = [one for one in progress.get("topics", []) if one[0] in topics.topics]
         self._start = TopicPosition(
             run=service.run,
-            ends={Place(topic, part): end for topic, part, end, _ in known},
-            fronts={Place(topic, part): front for topic, part, _, front in known},
+            ends={Place(topic, part): end for topic, part, end, _ in entries},
+            fronts={Place(topic, part): front for topic, part, _, front in entries},
             layouts=progress.get("layouts", {}),
             inside={Place(topic, part): count for topic, part, count in progress.get("inside", [])},
         )
         self._source = TopicSource(topics, clients, check=self._check)
-        if not known:
+        if not entries:
             self._source.begin(self._start)
 
     def _close(self) -> None:

@@ -180,8 +180,8 @@ class ServingFigures:
 
         def describe() -> list[models.Query]:
             engine = self._service.engine
-            known = self._of_queries
-            figures = {one.name: known.get(one.name) or asdict(engine.statistics(one.name)) for one in engine.queries}
+            cached = self._of_queries
+            figures = {one.name: cached.get(one.name) or asdict(engine.statistics(one.name)) for one in engine.queries}
             return [describe_query(one, answers=figures[one.name]["answers_live"]) for one in engine.queries]
 
         await self._update()

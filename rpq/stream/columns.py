@@ -130,7 +130,7 @@ def columns_of(
         few = _columns_of_few(data, times, latest)
         if few is not None:
             return few
-    known = times
+    stream_time = times
     given, unknown = columns_by_name(data)
     column = given.pop("event", None)
     event = column if events else None
@@ -190,7 +190,7 @@ def columns_of(
     if first is not None and error is not None and end < count:
         end = int(first[end])  # an event is applied as a whole or not at all
     if ahead is not None and end:
-        if times.type != known.type:
+        if times.type != stream_time.type:
             ahead.max_ahead.check_timestamps(times)
         moments = timestamp[:end] if first is None else event_times(first[:end], timestamp[:end])
         found = ahead.first_ahead(moments)
@@ -199,7 +199,7 @@ def columns_of(
             row = end if first is None else end + int(np.argmax(timestamp[end : end_of_event(first, end)]))
             error = row_error(row, "timestamp", ahead.reason(int(timestamp[row]), before, times))
             if isinstance(read["timestamp"], list):  # tuples that are refused tell nothing about the stream's time
-                timestamp, times = timestamps_as_integers(read["timestamp"][:end], known, latest, [])
+                timestamp, times = timestamps_as_integers(read["timestamp"][:end], stream_time, latest, [])
     # Where the first tuple is bad already, a column may be of no type.
     for name, vertices in (("source", source), ("target", target)) if end else ():
         expected = kind or ("string" if source.type == TEXT else "int64")
@@ -417,11 +417,11 @@ def _other_names(names: list[Any], found: dict[str, Any]) -> list[Any]:
     """Return the names that are not `found`. Raises `InputError` if one that is found occurs twice."""
     if len(found) == len(names):
         return []
-    known = [name for name in names if isinstance(name, str) and name in found]
+    read_names = [name for name in names if isinstance(name, str) and name in found]
     for name in found:
-        if known.count(name) > 1:
+        if read_names.count(name) > 1:
             raise InputError(
-                f"column {name!r} stands {known.count(name)} times in the table; it can be there once", column=name
+                f"column {name!r} stands {read_names.count(name)} times in the table; it can be there once", column=name
             )
     return [name for name in names if not (isinstance(name, str) and name in found)]
 
@@ -584,12 +584,12 @@ def _present_values(column: Any) -> np.ndarray:
 def _fill_ends(read: Mapping[str, Any], is_by_id: np.ndarray, kind: str | None) -> dict[str, Any]:
     """Return ends and labels in which those of deletes by id, which have no meaning, are replaced by valid values."""
     if kind is None:
-        known = [read[name] for name in ("source", "target")]
-        arrays = [one.type for one in known if not isinstance(one, list) and not pa.types.is_null(one.type)]
+        end_columns = [read[name] for name in ("source", "target")]
+        arrays = [one.type for one in end_columns if not isinstance(one, list) and not pa.types.is_null(one.type)]
         if arrays:
             kind = "int64" if any(map(pa.types.is_integer, arrays)) else "string"
         else:
-            rest = [one for column in known if isinstance(column, list) for one in column]
+            rest = [one for column in end_columns if isinstance(column, list) for one in column]
             kind = kind_of(rest) or "string"
     ends: int | str = 0 if kind == "int64" else "-"
     return {

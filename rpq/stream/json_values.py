@@ -122,12 +122,12 @@ class JsonValue:
             raise self._wrong("a vertex, which is a whole number or text")
         return self.unicode()
 
-    def one_of(self, *known: _Text) -> _Text:
+    def one_of(self, *options: _Text) -> _Text:
         """Return the value if it is one of these texts."""
-        for text in known:
+        for text in options:
             if self._value == text:
                 return text
-        raise self._wrong(" or ".join(known))
+        raise self._wrong(" or ".join(options))
 
     def _list(self) -> list[Any]:
         if not isinstance(self._value, list):

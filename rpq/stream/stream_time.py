@@ -142,8 +142,8 @@ class StreamTime:
         per = NANOSECONDS[self.inner_unit]
         resolved = [window for query in queries for window in windows_of(self.resolve(query))]
         grain = gcd(*(window.slide * per for window in resolved if isinstance(window, Window)))
-        known = replace(self, has_durations=bool(measured) if timed else None, grain=grain)
-        return known if self.type is None else replace(known, type=known._refine_type(self.type))
+        stream_time = replace(self, has_durations=bool(measured) if timed else None, grain=grain)
+        return stream_time if self.type is None else replace(stream_time, type=stream_time._refine_type(self.type))
 
     def resolve(self, query: _Query) -> _Query:
         """Return a query whose windows, and other lengths of time, are in the integers of this stream.
@@ -163,40 +163,40 @@ class StreamTime:
 
     # --- in --------------------------------------------------------------------------------------------------
 
-    def with_type(self, given: pa.DataType) -> StreamTime:
+    def with_type(self, time_type: pa.DataType) -> StreamTime:
         """Return the stream time after timestamps of a type. Raises `InputError` if they contradict those before."""
-        if given == self.type or (self.is_of_numbers and pa.types.is_integer(given)):
+        if time_type == self.type or (self.is_of_numbers and pa.types.is_integer(time_type)):
             return self
-        if pa.types.is_integer(given):
+        if pa.types.is_integer(time_type):
             if self.unit is not None or (self.type is None and not self.has_durations):
                 return self if self.type is not None else replace(self, type=NUMBER)
             if self.type is not None:
                 raise _timestamp_error(f"these are plain numbers, and those before were {_noun_of(self.type)}")
             raise _timestamp_error(f"these are plain numbers, and windows are in durations: {self._numbers_hint()}")
-        if not (pa.types.is_timestamp(given) or pa.types.is_date(given)):
-            raise _timestamp_error(f"it is of type {given}; timestamps are integers, or dates or times")
+        if not (pa.types.is_timestamp(time_type) or pa.types.is_date(time_type)):
+            raise _timestamp_error(f"it is of type {time_type}; timestamps are integers, or dates or times")
         if self.unit is None and self.type == NUMBER:
-            raise _timestamp_error(f"these are {_noun_of(given)}, and those before were plain numbers")
+            raise _timestamp_error(f"these are {_noun_of(time_type)}, and those before were plain numbers")
         if self.unit is None and self.has_durations is False:
             raise _timestamp_error(
-                f"these are {_noun_of(given)}, and windows are in plain numbers: {_WRITE}, or tell the engine in which unit "
-                'they are: rpq.Engine(…, time_unit="s")'
+                f"these are {_noun_of(time_type)}, and windows are in plain numbers: {_WRITE}, or tell the engine in which "
+                'unit they are: rpq.Engine(…, time_unit="s")'
             )
-        zone = given.tz if pa.types.is_timestamp(given) else None
+        zone = time_type.tz if pa.types.is_timestamp(time_type) else None
         zoned = zone is not None
         if self.has_zone is not None and self.has_zone != zoned:
             words = ("with a time zone", "without") if zoned else ("without a time zone", "with one")
             raise _timestamp_error(
-                f"these are {_noun_of(given)} {words[0]}, and those before were {words[1]}: give all of them a zone "
+                f"these are {_noun_of(time_type)} {words[0]}, and those before were {words[1]}: give all of them a zone "
                 "(value.replace(tzinfo=datetime.UTC), if they are in UTC), or none"
             )
         if zone is not None and self.has_zone is None:
             _check_zone(zone)
         if self.type is None:
-            return replace(self, type=self._refine_type(given), has_zone=zoned)
-        if self.has_zone == zoned and (self.type == NUMBER or self._refine_type(self.type, given) == self.type):
+            return replace(self, type=self._refine_type(time_type), has_zone=zoned)
+        if self.has_zone == zoned and (self.type == NUMBER or self._refine_type(self.type, time_type) == self.type):
             return self
-        finer = self.type if self.type == NUMBER else self._refine_type(self.type, given)
+        finer = self.type if self.type == NUMBER else self._refine_type(self.type, time_type)
         return replace(self, type=finer, has_zone=zoned)
 
     def integers(self, moments: pa.Array) -> tuple[np.ndarray, int | None]:
@@ -298,34 +298,35 @@ class StreamTime:
             time_type = pa.timestamp(described["step"], described["zone"]) if is_time else kinds[described["kind"]]
             original = {query.name: query.over(windows[query.name]) if query.name in windows else query for query in running}
             for name, lengths in described.get("lengths", {}).items():
-                given: Any = original[name]
-                original[name] = given.with_lengths({one: duration_text(size) for one, size in lengths.items()})
-            known = cls(unit=described["unit"], type=time_type, has_zone=described["zoned"]).with_queries(original.values())
-            fits = all(known.resolve(query) == one for query, one in zip(original.values(), running, strict=True))
+                run_query: Any = original[name]
+                original[name] = run_query.with_lengths({one: duration_text(size) for one, size in lengths.items()})
+            stream_time = cls(unit=described["unit"], type=time_type, has_zone=described["zoned"])
+            stream_time = stream_time.with_queries(original.values())
+            fits = all(stream_time.resolve(query) == one for query, one in zip(original.values(), running, strict=True))
             fits &= windows.keys() <= original.keys()
             if is_time and described["zone"] is not None:
                 _check_zone(described["zone"])
         except (KeyError, TypeError, AttributeError, QueryError, InputError) as problem:
             raise ValueError(f"its times are not understood: {problem!r}") from problem
         zoned = {None: (None,), "number": (None, False, True), "date": (False,), "time": (described["zone"] is not None,)}
-        if not fits or known.has_zone not in zoned[described["kind"]]:
+        if not fits or stream_time.has_zone not in zoned[described["kind"]]:
             raise ValueError("its times do not fit to its queries")
-        return known, original
+        return stream_time, original
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _refine_type(self, known: pa.DataType, given: pa.DataType | None = None) -> pa.DataType:
-        """Return the type `known`, or a finer one if a boundary of the slides, or times that are given as well, need it."""
-        if known == NUMBER:
-            return known
-        needed = _unit_of(known)
-        if given is not None:
-            needed = min(needed, max(_unit_of(given), NANOSECONDS[self.inner_unit]))
-        if needed == _DAY and self.grain % _DAY == 0 and (given is None or pa.types.is_date(given)):
+    def _refine_type(self, time_type: pa.DataType, input_type: pa.DataType | None = None) -> pa.DataType:
+        """Return `time_type`, or a finer type if times of `input_type` or the boundaries of the slides need one."""
+        if time_type == NUMBER:
+            return time_type
+        needed = _unit_of(time_type)
+        if input_type is not None:
+            needed = min(needed, max(_unit_of(input_type), NANOSECONDS[self.inner_unit]))
+        if needed == _DAY and self.grain % _DAY == 0 and (input_type is None or pa.types.is_date(input_type)):
             return pa.date32()
         needed = min(needed, NANOSECONDS["s"])
         unit = next(unit for unit in TIME_UNITS if NANOSECONDS[unit] <= needed and self.grain % NANOSECONDS[unit] == 0)
-        return pa.timestamp(unit, known.tz if pa.types.is_timestamp(known) else None)
+        return pa.timestamp(unit, time_type.tz if pa.types.is_timestamp(time_type) else None)
 
     def _numbers_hint(self) -> str:
         return (
@@ -393,26 +394,26 @@ class MaxAhead:
     times: int | None = None
 
     @classmethod
-    def of(cls, given: Any) -> Self | None:
+    def of(cls, limit: Any) -> Self | None:
         """Return the limit that a number, a duration or a text such as 1000x says; None for no limit.
 
         Raises `QueryError`.
         """
-        if given is None:
+        if limit is None:
             return None
-        if isinstance(given, str) and (found := _TIMES.fullmatch(given)) is not None and int(found[1]):
-            return cls(value=given, times=int(found[1]))
+        if isinstance(limit, str) and (found := _TIMES.fullmatch(limit)) is not None and int(found[1]):
+            return cls(value=limit, times=int(found[1]))
         is_duration = True
         try:
-            length = nanoseconds_of(given)
+            length = nanoseconds_of(limit)
         except DurationError as problem:
-            if isinstance(given, (bool, str)) or not hasattr(given, "__index__") or type(given).__name__ == "timedelta64":
+            if isinstance(limit, (bool, str)) or not hasattr(limit, "__index__") or type(limit).__name__ == "timedelta64":
                 expected = "a whole number of time units, a duration, or 1000x, a thousand times the longest window"
                 raise QueryError(f"max_ahead is {expected}: {problem}") from problem
-            length, is_duration = given.__index__(), False
+            length, is_duration = limit.__index__(), False
         if not 0 < length <= INT64_MAX:
-            raise QueryError(f"max_ahead must be positive and fit into 64 bits, not {given!r}")
-        return cls(value=given, length=length, is_duration=is_duration)
+            raise QueryError(f"max_ahead must be positive and fit into 64 bits, not {limit!r}")
+        return cls(value=limit, length=length, is_duration=is_duration)
 
     def limit(self, times: StreamTime, windows: Iterable[AnyWindow]) -> int | None:
         """Return the limit in the integers of a stream, whose windows are these; None where none of them is of time.

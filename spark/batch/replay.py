@@ -345,17 +345,19 @@ def _pack_stream(
         is_plain = named is None and rules is None and not properties and not has_ids
         vertex = plain_vertex_type(schema_in(spark, data)) if is_plain else None
         if vertex is not None and can_read_whole(spark, data):
-            known = queries_in_unit(queries, timestamp_unit)
-            envelopes = read_whole_files(spark, data, FilePacker(label_readers(known), vertex))
-            return _PackedStream(envelopes, known, vertex, False, timestamp_unit, {}, sizes)
+            resolved_queries = queries_in_unit(queries, timestamp_unit)
+            envelopes = read_whole_files(spark, data, FilePacker(label_readers(resolved_queries), vertex))
+            return _PackedStream(envelopes, resolved_queries, vertex, False, timestamp_unit, {}, sizes)
         columns = read(edges_in(spark, data, has_op=rules is None and has_usual_op(named)))
         tuples = columns.tuples
     timestamp_unit = unit if columns.is_time else timestamp_unit
-    known = queries_in_unit(queries, timestamp_unit)
+    resolved_queries = queries_in_unit(queries, timestamp_unit)
     # If edges have ids, an insert with any label may replace an edge.
-    packer = PlacedPacker(None if has_ids else label_readers(known), [*properties, *([EDGE] if has_ids else [])])
+    readers = None if has_ids else label_readers(resolved_queries)
+    packer = PlacedPacker(readers, [*properties, *([EDGE] if has_ids else [])])
     envelopes = tuples.mapInArrow(packer, PLACED_SCHEMA)
-    return _PackedStream(envelopes, known, columns.vertex, columns.is_time, timestamp_unit, columns.properties, sizes)
+    kind, is_time = columns.vertex, columns.is_time
+    return _PackedStream(envelopes, resolved_queries, kind, is_time, timestamp_unit, columns.properties, sizes)
 
 
 def _with_names(changes: DataFrame, columns: Sequence[str], folder: str) -> DataFrame:

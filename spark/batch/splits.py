@@ -152,7 +152,7 @@ def find_text_format(name: str) -> TextFormat:
     text = format_by_name(name).text if name in formats() else None
     if text is not None:
         return text
-    readable = ", ".join(known for known in formats() if format_by_name(known).text is not None)
+    readable = ", ".join(one for one in formats() if format_by_name(one).text is not None)
     if name in formats():
         raise PipelineError(
             f"the format {name!r} does not define the layout of its lines, so tasks cannot share one of its files: "

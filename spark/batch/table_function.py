@@ -159,8 +159,8 @@ class RpqChanges:
         given = {name: value for name, one in options.items() if (value := _constant(name, one)) is not None}
         for name in given:
             if name not in (*_TABLE_OPTIONS, *_QUERY_OPTIONS):
-                known = ", ".join((*_TABLE_OPTIONS, *_QUERY_OPTIONS))
-                raise PipelineError(f"{name} is not an option of rpq_changes; the options are {known}")
+                names = ", ".join((*_TABLE_OPTIONS, *_QUERY_OPTIONS))
+                raise PipelineError(f"{name} is not an option of rpq_changes; the options are {names}")
         of_query = {name: given[name] for name in _QUERY_OPTIONS if name in given}
         return _analysis(edges.dataType, _query(text, size, step, of_query), **{
             name: given[name] for name in _TABLE_OPTIONS if name in given
@@ -246,10 +246,10 @@ def _analysis(
         has_ids=has_ids,
     )
     timestamp_unit = unit if found.is_time else time_unit
-    (known,) = queries_in_unit([query], timestamp_unit)
+    (resolved_query,) = queries_in_unit([query], timestamp_unit)
     types_of_columns = {name: arrow_type(kind) for name, kind in found.types.items()}
     replay = TableReplay(
-        known,
+        resolved_query,
         columns=types_of_columns,
         edges=edge_model(
             [query], identity, time_unit=timestamp_unit, properties=found.properties, is_time=found.is_time

@@ -109,8 +109,8 @@ def _tuple_schema(session: SparkSession, uri: str) -> StructType | None:
     except (PipelineError, pa.ArrowException, OSError):
         return None  # Spark reports the problem with the file, or reads a larger footer
     text, whole = types.StringType(), types.LongType()
-    known = {"string": text, "large_string": text, "int64": whole}
-    found = {field.name: known.get(str(field.type)) for field in schema}
+    type_of_name = {"string": text, "large_string": text, "int64": whole}
+    found = {field.name: type_of_name.get(str(field.type)) for field in schema}
     end = found.get("source")
     if end is None or found != {"source": end, "target": end, "label": text, "timestamp": whole, "op": text}:
         return None

@@ -124,9 +124,9 @@ class _Host:
 
     def _receive_spec(self, call: _Call) -> ShareSpec:
         digest = call.receive()
-        known = self._specs.get(digest)  # at once, because the thread of another stream may replace the specifications
-        if known is not None:
-            return known
+        cached = self._specs.get(digest)  # at once, because the thread of another stream may replace the specifications
+        if cached is not None:
+            return cached
         call.answer(UNKNOWN)
         spec: ShareSpec = pickle.loads(call.receive())
         self._specs = {digest: spec}  # only the latest: a share may have many queries, which seldom change

@@ -277,12 +277,12 @@ def pack_changes(
     else:
         tuples, kind, is_time, types = record_columns(edges, rules, stops=on_error == "stop", **given)
     keys = partition_keys(shares)
-    known = queries_in_unit(queries, time_unit if is_time else None)
+    resolved_queries = queries_in_unit(queries, time_unit if is_time else None)
     if on_error == "skip":
         id_column = numbered_property(len(properties)) if has_ids else None
-        tuples = drop_bad_tuples(tuples, latest=latest_timestamp(known), id_column=id_column)
+        tuples = drop_bad_tuples(tuples, latest=latest_timestamp(resolved_queries), id_column=id_column)
     model = edge_model(
-        known, identity, time_unit=time_unit if is_time else None, properties=types, is_time=is_time
+        resolved_queries, identity, time_unit=time_unit if is_time else None, properties=types, is_time=is_time
     )
     delay = _parse_delay(max_delay, time_unit if is_time else None)
     moved: Move | None = None
@@ -291,7 +291,7 @@ def pack_changes(
         if sizes is None:
             known_sizes = stream_identity.sizes_in(stream_identity.read(session, checkpoint) or {})
         about = stream_identity.describe_stream(
-            known,
+            resolved_queries,
             shares=shares,
             vertices=kind,
             time_unit=time_unit if is_time else None,
@@ -305,11 +305,11 @@ def pack_changes(
             properties=types,
         )
         content = stream_identity.begin(session, checkpoint, about)
-        moved = None if content is None else plan_move(session, checkpoint, content, known, keys, model)
+        moved = None if content is None else plan_move(session, checkpoint, content, resolved_queries, keys, model)
     warn_of_shuffle_partitions(session, shares)
     microseconds = NANOSECONDS[time_unit] // NANOSECONDS["us"] if is_time else None
     processor = AnswerChanges(
-        known,
+        resolved_queries,
         numbers={key: number for number, key in enumerate(keys)},
         threads=task_threads(session),
         memory_limit=memory_limit,
@@ -323,7 +323,7 @@ def pack_changes(
     every = keys if moved is None else [*keys, *moved.retired_keys]
     # A tuple that no query reads advances the time when it is applied, which is not known yet if it has to wait; if edges
     # have ids, an insert with any label may replace an edge.
-    packer = Packer(None if delay or has_ids else label_readers(known), model.columns)
+    packer = Packer(None if delay or has_ids else label_readers(resolved_queries), model.columns)
     packed = (
         _replicate(tuples.mapInArrow(packer, envelopes.SCHEMA), every)
         .groupBy("partition")

@@ -210,8 +210,8 @@ def _state_queries(records: Mapping[int, Record], content: Mapping[str, Any], ch
 
 
 def _new_queries(now: Sequence[rpq.Query], before: Sequence[rpq.Query]) -> tuple[rpq.Query, ...]:
-    known = _query_json(before)
-    return tuple(query for query in now if known.get(query.name) != _query_json([query])[query.name])
+    earlier = _query_json(before)
+    return tuple(query for query in now if earlier.get(query.name) != _query_json([query])[query.name])
 
 
 def _query_json(queries: Sequence[rpq.Query]) -> dict[str, Any]:

@@ -85,10 +85,10 @@ def division_of(
     >>> division_of([rpq.Query("?x a ?y . ?y b ?z", window=rpq.Window(size=10, slide=1), name="q")], 4)
     {'q': {'y': 4}}
     """
-    known = Share.of(0, shares, sizes or {}).sizes
+    label_sizes = Share.of(0, shares, sizes or {}).sizes
     cubes = {query.name: query.hypercube for query in queries if shares > 1}
     divided = {name: cube for name, cube in cubes.items() if cube is not None and cube.is_divided}
-    return {name: cube.grid(shares, known).dimensions for name, cube in divided.items()}
+    return {name: cube.grid(shares, label_sizes).dimensions for name, cube in divided.items()}
 
 
 def sizes_in(content: Mapping[str, Any]) -> dict[str, int]:

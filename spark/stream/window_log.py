@@ -307,8 +307,8 @@ def _merge(windows: Sequence[pa.Table | None]) -> pa.Table | None:
             found = window if found is None else found
             continue
         rows = window.select(_EDGE).append_column("row", pa.array(range(len(window)), pa.int64()))
-        known = found.select(_EDGE).group_by(_EDGE).aggregate([])
-        missing = rows.join(known, list(_EDGE), join_type="left anti")["row"].combine_chunks()
+        merged_edges = found.select(_EDGE).group_by(_EDGE).aggregate([])
+        missing = rows.join(merged_edges, list(_EDGE), join_type="left anti")["row"].combine_chunks()
         found = pa.concat_tables([found, window.take(missing.sort())])
     if found is None or len(windows) == 1:
         return found

@@ -222,10 +222,10 @@ def covering_paths(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
         visited, here = {start}, start
         while True:
             fresh = [atom for atom in out.get(here, ()) if atom not in covered and atom not in path]
-            known = [atom for atom in out.get(here, ()) if atom[2] not in visited]
-            if not (fresh or (path and known)):
+            visited_before = [atom for atom in out.get(here, ()) if atom[2] not in visited]
+            if not (fresh or (path and visited_before)):
                 break
-            path.append((fresh or known)[0])
+            path.append((fresh or visited_before)[0])
             here = path[-1][2]
             if here in visited:
                 break

@@ -71,8 +71,8 @@ class BenchGroup(click.Group):
             return run_all
         if cmd_name == queries_of_others.name:
             return queries_of_others
-        known = EXPERIMENTS.get(cmd_name)
-        return None if known is None else _command(cmd_name, known[1])
+        experiment = EXPERIMENTS.get(cmd_name)
+        return None if experiment is None else _command(cmd_name, experiment[1])
 
 
 @click.group("bench", cls=BenchGroup, short_help="Repeat the experiments and measure this machine.")

@@ -64,18 +64,18 @@ def select(patterns: Iterable[str], names: Iterable[str], kind: str) -> list[str
     >>> select(["p*", "q1"], ["P1", "P2", "Q1", "Q2"], "query")
     ['P1', 'P2', 'Q1']
     """
-    known = {name.upper(): name for name in names}
+    name_of_key = {name.upper(): name for name in names}
     chosen: set[str] = set()
     for pattern in map(str.upper, patterns):
-        matching = fnmatch.filter(known, pattern)
-        chosen |= {known[name] for name in matching} if matching else {named_queries.look_up(pattern, known, kind)}
-    return [name for name in known.values() if name in chosen or not chosen]
+        matching = fnmatch.filter(name_of_key, pattern)
+        chosen |= {named_queries.look_up(key, name_of_key, kind) for key in matching or [pattern]}
+    return [name for name in name_of_key.values() if name in chosen or not chosen]
 
 
 def figures_of_others(name: str) -> dict[str, Any]:
     """Return the published figures of other systems, and the expected rows, each with its source."""
-    known: dict[str, dict[str, Any]] = json.loads(FIGURES.read_text(encoding="utf-8"))
-    return known[name]
+    figures: dict[str, dict[str, Any]] = json.loads(FIGURES.read_text(encoding="utf-8"))
+    return figures[name]
 
 
 Record = dict[str, Any]

@@ -115,8 +115,8 @@ def median_run(runs: Sequence[Run]) -> Run:
 def median_ratio(runs: Sequence[Run], base: Sequence[Run]) -> float | None:
     """Return the median of the ratios of seconds to those of `base`, turn by turn."""
     ratios = [ratio(run.engine_seconds, other.engine_seconds) for run, other in zip(runs, base, strict=True)]
-    known = [value for value in ratios if value is not None]
-    return median(known) if known else None
+    defined = [value for value in ratios if value is not None]
+    return median(defined) if defined else None
 
 
 def run_median(query: rpq.Query, stream: Stream, *, repeat: int) -> Run:

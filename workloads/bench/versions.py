@@ -230,9 +230,9 @@ class Inputs:
 def measurements() -> Iterator[tuple[Measurement, Callable[[Inputs], Result]]]:
     """Yield the measurements, each with a function that computes the rest of its task from the streams."""
     for dataset, figures in _TABLES.items():
-        for known in figures_of_others(figures)["queries"]:
-            name = f"{'mathoverflow' if dataset == 'stackoverflow' else dataset}/{known['name']}"
-            yield _of_stream(name, dataset, query=known["name"])
+        for published in figures_of_others(figures)["queries"]:
+            name = f"{'mathoverflow' if dataset == 'stackoverflow' else dataset}/{published['name']}"
+            yield _of_stream(name, dataset, query=published["name"])
     for dataset in ("yago", "gmark"):
         for name in named_queries.names(DATA_SETS[dataset].queries):
             yield _of_stream(f"{dataset}/{name}", dataset, query=name)
@@ -240,8 +240,8 @@ def measurements() -> Iterator[tuple[Measurement, Callable[[Inputs], Result]]]:
         # The names of the labels differ between the facts of Yago and the generated ones; the names of the queries do not.
         for name in named_queries.names(DATA_SETS[dataset].queries):
             yield _of_stream(f"generated/{dataset}/{name}", _GENERATED + dataset, query=name)
-    for known in figures_of_others("patterns")["queries"]:
-        yield _of_stream(f"patterns/{known['name']}", known["data"], text=known["pattern"], tables=True)
+    for published in figures_of_others("patterns")["queries"]:
+        yield _of_stream(f"patterns/{published['name']}", published["data"], text=published["pattern"], tables=True)
     yield (
         Measurement(
             name="patterns/5000",
@@ -252,7 +252,7 @@ def measurements() -> Iterator[tuple[Measurement, Callable[[Inputs], Result]]]:
     )
     for one in QUESTIONS:
         yield _of_stream(f"sparql/{one.name}", f"sparql {one.name}", text=one.text, options={"semantics": "explicit"})
-    patterns = {known["name"]: known["pattern"] for known in figures_of_others("patterns")["queries"]}
+    patterns = {published["name"]: published["pattern"] for published in figures_of_others("patterns")["queries"]}
     for name, text in {"Q2": None, "Q11": None, "P2": patterns["P2"], "P5": patterns["P5"]}.items():
         measured, rest = _of_stream(f"insert/{name}", "stackoverflow", query=name, text=text)
         by_quantile = {key: (f"insert/{name} {key}", "µs") for key in ("median", "p99")}
@@ -376,9 +376,9 @@ def measure_versions(settings: Settings, say: Say) -> Outcome:
         }
         turns = Turns(settings.output / _TURNS, identity)
         say("starting with the first turn" if turns.is_new else "continuing after the turns of an earlier run")
-        known = dict(_measure_one(settings, say, versions, inputs, turns))
+        records_of_figure = dict(_measure_one(settings, say, versions, inputs, turns))
         described = [stream.describe() for stream in inputs.streams.values()]
-    records = [record for found in known.values() for record in found]
+    records = [record for found in records_of_figure.values() for record in found]
     if not records:
         names = ", ".join(one.name for one, _ in measurements())
         raise StreamError(f"--only {','.join(settings.queries)} matches none of: {names}")

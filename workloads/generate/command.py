@@ -214,12 +214,12 @@ def _write_queries(
                     yield edge
 
     try:
-        known = list(islice(insertions(), edges))
+        sample = list(islice(insertions(), edges))
     except InputError as error:
         raise click.UsageError(str(error)) from error
-    if not known:
+    if not sample:
         raise click.UsageError(f"{over} has no edges")
-    drawn = query_set(known, count, seed=seed, length=length, overlap=overlap / 100, selectivity=selectivity / 100)
+    drawn = query_set(sample, count, seed=seed, length=length, overlap=overlap / 100, selectivity=selectivity / 100)
     try:
         with open_replacement(output) as file:
             for number, one in enumerate(drawn, 1):

@@ -76,8 +76,8 @@ def query_set(
     while total < count:
         is_satisfied = satisfied < round(selectivity * (total + 1))
         size = chance.randint(max(1, length - 2), length + 2)
-        known = earlier[kind]
-        base = chance.choice(known) if kind != "cycle" and known and chance.random() < overlap else None
+        same_kind = earlier[kind]
+        base = chance.choice(same_kind) if kind != "cycle" and same_kind and chance.random() < overlap else None
         drawn = _draw(graph, chance, kind, size, base)
         if drawn is None:
             continue
@@ -87,7 +87,7 @@ def query_set(
             drawn = _unsatisfiable(graph, chance, drawn)
         if drawn is None or satisfiable is None:
             continue
-        known.append(satisfiable)
+        same_kind.append(satisfiable)
         total += 1
         satisfied += is_satisfied
         kind = chance.choice(kinds)

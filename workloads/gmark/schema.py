@@ -106,8 +106,8 @@ def read_schema(path: str | os.PathLike[str]) -> Schema:
     for relation in relations:
         weights.setdefault(relation.source, float("nan"))
         weights.setdefault(relation.target, float("nan"))
-    known = [weight for weight in weights.values() if weight == weight]
-    default = sum(known) / len(known) if known else 1.0
+    valid = [weight for weight in weights.values() if weight == weight]
+    default = sum(valid) / len(valid) if valid else 1.0
     weights = {name: weight if weight == weight else default for name, weight in weights.items()}
     total = sum(weights.values())
     return Schema(types={name: w / total for name, w in weights.items()}, relations=relations, names=names)

@@ -214,7 +214,7 @@ def _version(package: str) -> str | None:
 
 def rivals() -> dict[str, Rival]:
     """Return the rivals by their names."""
-    known = (
+    all_rivals = (
         Rival(
             name="differential-dataflow", version="0.26.0", is_incremental=True, command=_differential,
             settings="one worker, a time a slide, joins in the order of the text, mimalloc",
@@ -249,7 +249,7 @@ def rivals() -> dict[str, Rival]:
             settings="windows of time on a clock of slides, events as beans, a listener with irstream; CPU as for Jena",
         ),
     )  # fmt: skip
-    return {rival.name: rival for rival in known}
+    return {rival.name: rival for rival in all_rivals}
 
 
 def run(

@@ -262,8 +262,8 @@ class ConditionSets:
         O(1) where there is no new set, else O(sets + labels).
         """
         first, labels = self._flat
-        if (known := len(first) - 1) < len(self._sets):
-            new = self._sets[known:]
+        if (set_count := len(first) - 1) < len(self._sets):
+            new = self._sets[set_count:]
             ends = first[-1] + np.cumsum([len(one) for one in new], dtype=np.int64)
             more = np.fromiter((label for one in new for label in one), np.int32, int(ends[-1] - first[-1]))
             self._flat = np.concatenate([first, ends]), np.concatenate([labels, more])
@@ -369,8 +369,8 @@ class ConditionSets:
         return found
 
     def _can_search(self, name: str, comparisons: Sequence[_Comparison]) -> bool:
-        known = self.types.known.get(name)
-        return known is not None and name not in self.types.loose and _SortedConstants.fits(known, comparisons)
+        kind = self.types.known.get(name)
+        return kind is not None and name not in self.types.loose and _SortedConstants.fits(kind, comparisons)
 
     def _factors(
         self,
@@ -445,8 +445,8 @@ def _check_filters(filters: Iterable[Filter], kind_of: Callable[..., ColumnKind]
 def misfit(error: WhereError, types: PropertyTypes) -> str:
     """Return the error of properties of these types in a condition or a filter, as text."""
     if "?" in error.text and (found := re.findall(r"\?\w+\.(\w+)", error.text)):
-        known = ", ".join(f"column {name!r} is of type {kind}" for name, kind in types.names.items() if name in found)
-        return f"the filter {error.text} does not fit the properties: {error.message}; {known or 'of timestamps'}"
+        types_text = ", ".join(f"column {name!r} is of type {kind}" for name, kind in types.names.items() if name in found)
+        return f"the filter {error.text} does not fit the properties: {error.message}; {types_text or 'of timestamps'}"
     named = condition_of(error.text).properties
-    known = ", ".join(f"column {name!r} is of type {kind}" for name, kind in types.names.items() if name in named)
-    return f"the condition [{error.text}] does not fit the properties: {error.message}; {known or 'of timestamps'}"
+    types_text = ", ".join(f"column {name!r} is of type {kind}" for name, kind in types.names.items() if name in named)
+    return f"the condition [{error.text}] does not fit the properties: {error.message}; {types_text or 'of timestamps'}"

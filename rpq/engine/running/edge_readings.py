@@ -107,11 +107,11 @@ class EdgeReadings:
 
     def flags_of(self, key: Hashable, has: Callable[[LabelSymbol], bool]) -> np.ndarray:
         """Return for each label id whether its name has the property of a key (uint8). O(new labels)."""
-        known, names = self._flags.get(key, np.zeros(0, np.uint8)), self._labels.names
-        if len(known) < len(names):
-            new = [isinstance(name, (str, ConditionLabel)) and has(name) for name in names[len(known) :]]
-            known = self._flags[key] = np.concatenate([known, np.array(new, np.uint8)])
-        return known
+        flags, names = self._flags.get(key, np.zeros(0, np.uint8)), self._labels.names
+        if len(flags) < len(names):
+            new = [isinstance(name, (str, ConditionLabel)) and has(name) for name in names[len(flags) :]]
+            flags = self._flags[key] = np.concatenate([flags, np.array(new, np.uint8)])
+        return flags
 
     def counted_labels(self, labels: LabelSet) -> np.ndarray:
         """Return which label ids a count window over some labels numbers, which has no conditions (uint8)."""

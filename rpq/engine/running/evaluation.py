@@ -615,9 +615,9 @@ class Evaluation:
         """Add static edges of a named graph; comes before the first tuple. Raises `QueryError`. O(edges)."""
         if self.multigraph is not None:
             raise QueryError(_NAMED_BESIDE_VALUES.format(f"the graph <{graph}>"))
-        known = len(self.labels)
+        label_count = len(self.labels)
         mark = self.labels.add(StreamLabel("", stream_of_graph(graph)))  # a graph without edges exists, too
-        if len(self.labels) > known:
+        if len(self.labels) > label_count:
             self._admit_labels(np.array([mark]))
             self._read_dataset()
         if not len(edges):
@@ -875,7 +875,7 @@ class Evaluation:
         """
         questions = tuple(for_identity(question, self.identity) for question in questions)
         ids, names = np.fromiter(self.labels.ids.values(), np.int64, len(self.labels)), list(self.labels.ids)
-        known = {*self.running.hosts}
+        earlier_hosts = {*self.running.hosts}
         added: list[RunningQuery] = []
         had_multigraph = self.multigraph is not None
         for question in questions:
@@ -918,7 +918,7 @@ class Evaluation:
         used = np.arange(self.vertices.count)
         used = used[self.vertices.names.length[: len(used)] >= 0]
         for host in self.running.hosts:
-            host.make_room(self.vertices, used if host not in known else used[:0], self.graph)
+            host.make_room(self.vertices, used if host not in earlier_hosts else used[:0], self.graph)
         for running in added:
             running.make_room(self.vertices, used, self.graph)
         self._vertex_room = 0

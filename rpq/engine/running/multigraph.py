@@ -174,10 +174,10 @@ class Multigraph:
 
     def _ids_of(self, names: Sequence[ConditionLabel]) -> list[int]:
         """Return the ids of derived labels, new ones for those that have none."""
-        known = self._labels.ids
-        if new := [self._labels.add(name) for name in names if name not in known]:
+        id_of_label = self._labels.ids
+        if new := [self._labels.add(name) for name in names if name not in id_of_label]:
             self._admit(np.array(new))
-        return [known[name] for name in names]
+        return [id_of_label[name] for name in names]
 
     # --- queries ---------------------------------------------------------------------------------------------
 
@@ -332,10 +332,10 @@ class Multigraph:
 
     def keeps_parallel(self, labels: LabelSet) -> bool:
         """Return whether all edges with some labels are in `parallel`, as queries over windows of time need them too."""
-        known = [one.label_set for one in self.readings.ordered_questions if one.name not in self._tracker_keys]
-        if labels in known or labels.has_others:
-            return labels in known
-        return all(any(one.has(label) for one in known) for label in labels.named)
+        label_sets = [one.label_set for one in self.readings.ordered_questions if one.name not in self._tracker_keys]
+        if labels in label_sets or labels.has_others:
+            return labels in label_sets
+        return all(any(one.has(label) for one in label_sets) for label in labels.named)
 
     # --- properties ------------------------------------------------------------------------------------------
 

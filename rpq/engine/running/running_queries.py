@@ -83,8 +83,8 @@ class RunningQueries:
         if name is None and len(self._by_name) == 1:
             return next(iter(self._by_name.values()))
         if name is None or name not in self._by_name:
-            known = ", ".join(map(repr, self._by_name)) or "none"
-            raise QueryError(f"no query named {name!r}; the registered ones are: {known}")
+            names = ", ".join(map(repr, self._by_name)) or "none"
+            raise QueryError(f"no query named {name!r}; the registered ones are: {names}")
         return self._by_name[name]
 
     def named_by_answer(self, answer: tuple[Any, ...], name: str | None) -> tuple[RunningQuery, tuple[Any, ...]]:

@@ -217,15 +217,15 @@ def _edge_vertices_of(
     if not len(ids):
         return EdgeVertexArrays.none()
     edges = evaluation.vertices.edges
-    known = edges.columns(ids)
+    columns = edges.columns(ids)
     properties = {name: edges.values(name, ids) for name in edges.properties}
     return EdgeVertexArrays(
-        source=number[known.source],
-        label=labels[known.label],
-        target=number[known.target],
-        twin=np.where(known.twin < 0, np.int32(-1), number[known.twin]).astype(np.int32),
-        timestamp=known.timestamp,
-        number=_saved_numbers(evaluation, ids, known.number),
+        source=number[columns.source],
+        label=labels[columns.label],
+        target=number[columns.target],
+        twin=np.where(columns.twin < 0, np.int32(-1), number[columns.twin]).astype(np.int32),
+        timestamp=columns.timestamp,
+        number=_saved_numbers(evaluation, ids, columns.number),
         current=edges.are_current(ids).astype(np.uint8),
         values=table_bytes(properties),
     )
@@ -243,8 +243,8 @@ def _edge_values_of(evaluation: Evaluation, window_edges: np.ndarray) -> EdgeVal
     else:
         ends = (edges.source[window_edges], edges.label[window_edges], edges.target[window_edges])
         keys = [*zip(*(column.tolist() for column in ends), strict=True)]
-    known, columns = multigraph.witness_values.columns(keys, multigraph.sets.types.known)
-    return EdgeValueArrays(known, table_bytes(columns))
+    is_known, columns = multigraph.witness_values.columns(keys, multigraph.sets.types.known)
+    return EdgeValueArrays(is_known, table_bytes(columns))
 
 
 def _saved_numbers(evaluation: Evaluation, ids: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -378,12 +378,12 @@ class SavedState:
         with _damage_named(self.path):
             try:
                 if self.content.times is not None:
-                    known, queries = StreamTime.from_json(self.content.times, running)
+                    stream_time, queries = StreamTime.from_json(self.content.times, running)
                     if keep is not None:
-                        known = known.with_queries([KeepOption(keep.original), *queries.values()])
-                        if known.resolve(KeepOption(keep.original)).window != keep.window:
+                        stream_time = stream_time.with_queries([KeepOption(keep.original), *queries.values()])
+                        if stream_time.resolve(KeepOption(keep.original)).window != keep.window:
                             raise Damage("the stored window differs from the window of `keep` in the stream's unit")
-                    return known, queries
+                    return stream_time, queries
                 times = StreamTime(unit=self.content.time_unit).with_queries(running)
                 return times, {query.name: query for query in running}
             except (ValueError, QueryError) as problem:
@@ -722,18 +722,18 @@ class SavedState:
     def _fill_count_windows(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
         """Fill the count windows of the graph from those of the queries. Raises `Damage` if these are inconsistent."""
         counted, holders = evaluation.graph.counted, evaluation.graph.edges.holders
-        known: dict[Any, tuple[int, np.ndarray]] = {}
+        windows: dict[Any, tuple[int, np.ndarray]] = {}
         for running, state, slides in zip(evaluation.running, self.content.queries, of_queries, strict=True):
             for place, (window, key) in enumerate(zip(running.windows, evaluation.running.keys(running), strict=True)):
                 if not isinstance(window, CountWindow):
                     continue
                 number = _number_of(state, place)
                 inside = np.where(slides[place] > number // window.step, slides[place], NOT_HELD)
-                if key not in known:
-                    known[key] = number, inside
+                if key not in windows:
+                    windows[key] = number, inside
                     is_inside = inside != NOT_HELD
                     counted.fill(key, number, entered[is_inside], inside[is_inside], holders)
-                elif known[key][0] != number or (known[key][1] != inside).any():
+                elif windows[key][0] != number or (windows[key][1] != inside).any():
                     raise Damage(f"query {running.question.name!r} has another count than a query with the same window")
 
     def _enter_waiting_rows(self, evaluation: Evaluation) -> dict[str, np.ndarray]:

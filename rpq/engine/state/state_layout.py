@@ -372,8 +372,8 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
     if _VERTICES[0] in arrays:
         made_of_edges = len(_array(arrays, _VERTICES[0], np.int32))
         typed = ((name, array.dtype.type) for name, array in made._asdict().items() if name != "values")
-        known = {name: _array(arrays, f"vertex_{name}", dtype, made_of_edges) for name, dtype in typed}
-        made = EdgeVertexArrays(**known, values=_array(arrays, "vertex_values", np.uint8))
+        columns = {name: _array(arrays, f"vertex_{name}", dtype, made_of_edges) for name, dtype in typed}
+        made = EdgeVertexArrays(**columns, values=_array(arrays, "vertex_values", np.uint8))
     version_names = _names(arrays, *_IDS)
     if version_names is not None and len(version_names) != versions:
         raise Damage(f"there are {len(version_names):,} ids of edges for {versions:,} edges")

@@ -144,8 +144,8 @@ def check_alone(path: PathPattern, later: Sequence[PathPattern], scope: Scope, t
 def _add_inner_conditions(clauses: Clauses, inner: Block, values: ValueReader) -> None:
     """Add the conditions inside a path behind ANY. Raises `MatchError` for one that reads other variables."""
     bound = algebra.possible_variables(inner.operator())
-    known = [one for name in inner.scope.names() if (one := inner.scope.get(name)) is not None]
-    outer = {edge_column(one.internal) if one.kind == "edge" else one.internal for one in known} - bound
+    bindings = [one for name in inner.scope.names() if (one := inner.scope.get(name)) is not None]
+    outer = {edge_column(one.internal) if one.kind == "edge" else one.internal for one in bindings} - bound
     for part in inner.deferred_conditions:
         for name in (node for node in condition_nodes(part) if isinstance(node, Name)):
             if algebra.column_of_value(values.value(inner.scope, name)) not in bound:

@@ -58,7 +58,7 @@ class Block:
     def operator(self) -> Operator:
         """Return the operator of the block."""
         of_parts = frozenset().union(*map(algebra.possible_variables, self.parts))
-        own = {known.internal for known in self.scope.own.values()}
+        own = {binding.internal for binding in self.scope.own.values()}
         # A name that an outer block binds is compared with its constant: `Extend` would leave the outer value in place.
         tabled = {name for name in self.constants if name in of_parts or name not in own | self.outer_names}
         fixed = {name: constant for name, constant in self.constants.items() if name not in tabled}

@@ -52,32 +52,32 @@ class ValueReader:
     def value(self, scope: Scope, name: Name) -> Value:
         """Return the value that a name in a condition or in RETURN stands for."""
         variable, dot, attribute = name.name.partition(".")
-        at, known = name.column - 1, scope.get(variable)
-        if known is None:
+        at, binding = name.column - 1, scope.get(variable)
+        if binding is None:
             names = scope.names()
             hint = did_you_mean(variable, names) or (f"; there are {', '.join(names)}" if names else "")
             self._fail(at, f"there is no variable {variable}{hint}")
-        if known.kind == "inner":
+        if binding.kind == "inner":
             self._fail(
                 at,
                 f"{variable} is inside a path of which only the ends are returned (a quantified one, or one behind ANY): "
                 "read it in the WHERE inside its own brackets, or write the path edge by edge",
             )
-        if known.kind == "vertex":
+        if binding.kind == "vertex":
             if dot and attribute != "id":
                 self.refuse_node_property(variable, attribute, at)
-            return Value("vertex", known.internal)
+            return Value("vertex", binding.internal)
         if not dot:
-            return Value("number", known.internal)
+            return Value("number", binding.internal)
         if attribute == "timestamp":
-            return Value("timestamp", known.internal)
+            return Value("timestamp", binding.internal)
         if attribute in TUPLE_COLUMNS:
             self._fail(at, f"{attribute!r} is no property of an edge; there are {variable}.timestamp and its properties")
-        return Value("property", known.internal, attribute)
+        return Value("property", binding.internal, attribute)
 
     def filter(self, scope: Scope, condition: Node) -> Filter:
         """Return a condition as a filter over the bindings of a block."""
-        known: dict[str, Value] = {}
+        value_of_name: dict[str, Value] = {}
         for node in condition_nodes(condition):
             if isinstance(node, (Exists, AggregateCall)):
                 what = f"the aggregate {node.function}" if isinstance(node, AggregateCall) else "EXISTS"
@@ -92,12 +92,12 @@ class ValueReader:
                 self._fail(node.column - 1, f"{what} inside a condition is refused: {advice}")
             if isinstance(node, Name):
                 value = self.value(scope, node)
-                known[value.column] = value
+                value_of_name[value.column] = value
         names = (node for node in condition_nodes(condition) if isinstance(node, Name))
         tree = rename(condition, {node: self.value(scope, node).column for node in names})
         try:
             text = condition_text(tree)
-            return filter_of(parse_where(text), known)
+            return filter_of(parse_where(text), value_of_name)
         except WhereError as error:
             self._fail(condition.column - 1, error.message.replace("?", ""))
 

@@ -565,9 +565,9 @@ def _reader(text: str) -> Any:
             if quantified is not None:
                 refuse(named.at, f"DISTINCT in {named.name} is refused: it stands in aggregates, {', '.join(AGGREGATES)}")
             if function not in FUNCTIONS:
-                known = [*FUNCTIONS, *AGGREGATES]
-                hint = did_you_mean(function, known)
-                refuse(named.at, f"unknown function {named.name!r}: expected one of {', '.join(known)}{hint}")
+                names = [*FUNCTIONS, *AGGREGATES]
+                hint = did_you_mean(function, names)
+                refuse(named.at, f"unknown function {named.name!r}: expected one of {', '.join(names)}{hint}")
             if len(values) != FUNCTIONS[function]:
                 refuse(named.at, f"{function} has {FUNCTIONS[function]} arguments, not {len(values)}")
             return Call(function, tuple(values), column=named.at + 1)

@@ -194,17 +194,17 @@ class _Translator:
         name = node.variable
         if name is not None:
             self._check_name(name, node.at)
-            known = block.scope.get(name)
-            if known is None:
+            binding = block.scope.get(name)
+            if binding is None:
                 internal = self._internal(name)
-                known = block.scope.own[name] = Binding("vertex", internal)
-            if known.kind != "vertex":
-                what = "an edge" if known.kind == "edge" else "inside a path of which only the ends are returned"
+                binding = block.scope.own[name] = Binding("vertex", internal)
+            if binding.kind != "vertex":
+                what = "an edge" if binding.kind == "edge" else "inside a path of which only the ends are returned"
                 self._fail(node.at, f"{name} is {what}, and a node too: rename one of them")
-            if known.constant is not None and known.internal not in block.constants:
-                block.constants[known.internal] = known.constant
-                block.outer_names.add(known.internal)
-            term = Variable(known.internal)
+            if binding.constant is not None and binding.internal not in block.constants:
+                block.constants[binding.internal] = binding.constant
+                block.outer_names.add(binding.internal)
+            term = Variable(binding.internal)
         for given in node.properties:
             if given.name != "id":
                 self._values.refuse_node_property(node.variable or "", given.name, given.at)
@@ -220,9 +220,9 @@ class _Translator:
             assert isinstance(term, Variable)
             if block.constants.setdefault(term.name, constant) != constant:
                 self._fail(given.at, f"{name} has two ids, {block.constants[term.name].name!r} and {constant.name!r}")
-            known = block.scope.own.get(name or "")
-            if known is not None:
-                block.scope.own[name or ""] = replace(known, constant=constant)
+            binding = block.scope.own.get(name or "")
+            if binding is not None:
+                block.scope.own[name or ""] = replace(binding, constant=constant)
         if node.label is not None:
             self._add_labels(block, term, node.label, node.at, is_lone=is_lone)
         block.deferred_conditions += conjuncts(node.where)
@@ -266,9 +266,9 @@ class _Translator:
     def _check_lone(self, block: Block) -> None:
         """Refuse nodes that stand in no edge."""
         for internal, name, at in block.lone_nodes:
-            known = any(Variable(internal) in (atom.subject, atom.object) for atom in block.atoms)
-            known |= any(internal in algebra.possible_variables(part) for part in block.parts)
-            if not known:
+            has_edge = any(Variable(internal) in (atom.subject, atom.object) for atom in block.atoms)
+            has_edge |= any(internal in algebra.possible_variables(part) for part in block.parts)
+            if not has_edge:
                 self._fail(
                     at,
                     f"({name}) stands in no edge, and a node exists only as an end of edges: write one, as in ({name})-->()",
@@ -348,8 +348,8 @@ class _Translator:
             (node,) = nodes
             self.add_node(block, node, is_lone=True)
             if node.label is None:
-                known = block.scope.get(node.variable or "")
-                internal = "" if known is None else known.internal
+                binding = block.scope.get(node.variable or "")
+                internal = "" if binding is None else binding.internal
                 block.lone_nodes.append((internal, node.variable or "", node.at))
             return []
         quantified = [one for one in connectors if one.quantifier is not None]
@@ -432,10 +432,10 @@ class _Translator:
         name, at = connector.variable, connector.at
         if name is not None:
             self._check_name(name, at)
-            known = block.scope.get(name)
-            if known is not None:
-                what = {"vertex": "a node", "edge": "an edge", "inner": "inside a path"}[known.kind]
-                advice = "name them apart, and compare them in WHERE" if known.kind == "edge" else "rename one of them"
+            binding = block.scope.get(name)
+            if binding is not None:
+                what = {"vertex": "a node", "edge": "an edge", "inner": "inside a path"}[binding.kind]
+                advice = "name them apart, and compare them in WHERE" if binding.kind == "edge" else "rename one of them"
                 self._fail(at, f"{name} is an edge here, and {what} already: {advice}")
             kind: Literal["edge", "inner"] = "edge" if connector.quantifier is None else "inner"
             block.scope.own[name] = Binding(kind, self._internal(name))
@@ -497,15 +497,15 @@ class _Translator:
             return False
         name, dot, attribute = part.left.name.partition(".")
         value = part.right.value if isinstance(part.right, Given) else None
-        known = block.scope.own.get(name)
-        if not dot or attribute != "id" or known is None or known.kind != "vertex" or not isinstance(value, str):
+        binding = block.scope.own.get(name)
+        if not dot or attribute != "id" or binding is None or binding.kind != "vertex" or not isinstance(value, str):
             return False
-        if _NUMBER.match(value) or value.startswith('"') or block.constants.get(known.internal) is not None:
+        if _NUMBER.match(value) or value.startswith('"') or block.constants.get(binding.internal) is not None:
             return False
-        if not any(Variable(known.internal) in (atom.subject, atom.object) for atom in block.atoms) or block.parts:
+        if not any(Variable(binding.internal) in (atom.subject, atom.object) for atom in block.atoms) or block.parts:
             return False
-        constant = block.constants[known.internal] = Constant(value)
-        block.scope.own[name] = replace(known, constant=constant)
+        constant = block.constants[binding.internal] = Constant(value)
+        block.scope.own[name] = replace(binding, constant=constant)
         return True
 
     def _exists(self, outer: Scope, exists: Exists) -> Operator:
@@ -546,8 +546,8 @@ class _Translator:
         block.outer_names.clear()  # nodes with a constant are columns, which its own inequalities read and which join it
         self._check_lone(block)
         of_block = algebra.possible_variables(block.operator())
-        for name, known in of_optional.items():
-            internal = edge_column(known.internal) if known.kind == "edge" else known.internal
+        for name, binding in of_optional.items():
+            internal = edge_column(binding.internal) if binding.kind == "edge" else binding.internal
             if internal in of_block:
                 self._fail(
                     pattern.at,
@@ -577,6 +577,6 @@ class _Translator:
                     pattern.at, "EXISTS in an OPTIONAL MATCH reads the nodes of that clause alone: write a node in it"
                 )
         of_optional |= {
-            name: replace(known, constant=None) for name, known in block.scope.own.items() if name not in scope.own
+            name: replace(binding, constant=None) for name, binding in block.scope.own.items() if name not in scope.own
         }
         return LeftJoin(left, right, condition)

@@ -315,9 +315,9 @@ class PatternHost:
         """Return a text on what a part shares with others; it is empty if there are few queries."""
         others = len({name for name, _ in self._parts[number]}) - 1
         texts = [f"the whole plan with {others:,} other {'query' if others == 1 else 'queries'}"] if others else []
-        needed, known = self.tables.shared_conditions(number)
+        needed, shared = self.tables.shared_conditions(number)
         if needed:
-            texts.append(f"{known:,} of the {needed:,} conditions that it needs with others")
+            texts.append(f"{shared:,} of the {needed:,} conditions that it needs with others")
         return "; ".join(texts)
 
     def number_of(self, content: Content | PathContent) -> int:

@@ -417,8 +417,8 @@ class RunningPattern(HostedQuery):
         edges, vertices, labels, values = graph
         if not self._is_own(answer):
             return None
-        known = {variable(name): value for name, value in zip(self._joined_pattern.columns, answer, strict=True)}
-        return self._witness_of(known, edges, vertices.name_of, labels, values)
+        bound = {variable(name): value for name, value in zip(self._joined_pattern.columns, answer, strict=True)}
+        return self._witness_of(bound, edges, vertices.name_of, labels, values)
 
     def _meanings_with_parts(self) -> list[tuple[Meaning, list[Part]]]:
         """Return the meanings that may have solutions, each with the parts of its plan."""
@@ -429,7 +429,7 @@ class RunningPattern(HostedQuery):
 
     def _witness_of(
         self,
-        known: Binding,
+        bound: Binding,
         edges: Edges,
         name_of: Callable[[int], int | str],
         labels: list[str],
@@ -440,7 +440,7 @@ class RunningPattern(HostedQuery):
         paths = relations.relations_by_path
         return witness_of(
             self._meanings_with_parts(),
-            known,
+            bound,
             question=self._joined_pattern,
             chains=self._chains,
             host=self._host,

@@ -230,7 +230,7 @@ def _ends(automatons: Sequence[DFA], walk: Sequence[Step]) -> list[int]:
 
 def witness_of(
     meanings: Sequence[tuple[Meaning, Sequence[Part]]],
-    known: Binding,
+    bound: Binding,
     *,
     question: PatternQuery,
     chains: Sequence[Chain],
@@ -246,7 +246,7 @@ def witness_of(
     """
     relations = _HostRelations(host)
     for meaning, parts in meanings:
-        binding = find_binding(relations, parts, known, isomorphism=question.matching == "isomorphism")
+        binding = find_binding(relations, parts, bound, isomorphism=question.matching == "isomorphism")
         if binding is not None:
             values = {_term_text(name): graph.name_of(value) for name, value in binding.items()}
             steps: dict[int, tuple[Step, ...]] = {}
@@ -266,9 +266,9 @@ def witness_of(
     return None
 
 
-def bindings_of(parts: Sequence[Part], known: Binding, host: PatternHost, *, first: bool = False) -> Iterator[Binding]:
-    """Yield all bindings of the parts of a meaning in which some variables have known values; with `first` perhaps one."""
-    return find_bindings(_HostRelations(host), parts, known, first=first)
+def bindings_of(parts: Sequence[Part], bound: Binding, host: PatternHost, *, first: bool = False) -> Iterator[Binding]:
+    """Yield all bindings of the parts of a meaning that agree with the `bound` ones; with `first`, perhaps only one."""
+    return find_bindings(_HostRelations(host), parts, bound, first=first)
 
 
 def _term_text(variable: str) -> str:

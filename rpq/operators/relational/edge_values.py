@@ -318,18 +318,18 @@ class RunningEdgeValues(RunningPattern):
 
     def _binding_of(self, answer: tuple[int, ...], vertices: VertexDictionary) -> Binding | None:
         """Return a solution of the join that gives an answer. O(the cost of finding those with its vertices)."""
-        known: Binding = {}
+        bound: Binding = {}
         for value, identity in zip(self._values, answer, strict=True):
             if value.kind == "vertex":
                 text = self._terms.text(identity) if identity >= FIRST else None
-                known[variable(value.variable)] = (
+                bound[variable(value.variable)] = (
                     identity if text is None else vertices.id_of(as_vertex(text, vertices.kind))
                 )
-        if any(vertex < 0 for vertex in known.values()):
+        if any(vertex < 0 for vertex in bound.values()):
             return None
         names = [variable(name) for name in self._joined_pattern.columns]
         for _, parts in self._meanings_with_parts():
-            bindings = bindings_of(parts, known, self._host)
+            bindings = bindings_of(parts, bound, self._host)
             while some := [*islice(bindings, _MOST_ROWS)]:
                 rows = np.array([[binding[name] for name in names] for binding in some], np.int32)
                 rows = rows.reshape(len(some), len(names))

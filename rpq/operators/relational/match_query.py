@@ -130,13 +130,13 @@ class RunningMatch(RunningSparql):
         edges, vertices, labels, values = graph
         if not (self._host.is_whole or self._are_own(np.array([answer], np.int32))[0]):
             return None
-        known = {
+        required = {
             name: self._vertex_of(identity, vertices) if column.source == "vertex" else identity
             for name, column, identity in zip(
                 self.question.parsed.columns, self.question.translation.columns, answer, strict=True
             )
         }
-        solution = self._search.find(self._body, known)
+        solution = self._search.find(self._body, required)
         if solution is None:
             return None
         window = WindowGraph(edges, vertices.name_of, labels, lambda edge: self._relations.time_of(edge, edges), values)
@@ -155,9 +155,9 @@ class RunningMatch(RunningSparql):
         vertex = -1 if text is None else vertices.id_of(as_vertex(text, vertices.kind))
         return identity if vertex < 0 else vertex
 
-    def _matches(self, conjunction: Conjunction, known: Mapping[str, int], first: bool) -> Iterator[Match]:
-        """Yield the matches of a conjunction that have known values. With `first`, only some of them may be yielded."""
-        binding = {variable(name): value for name, value in known.items()}
+    def _matches(self, conjunction: Conjunction, required: Mapping[str, int], first: bool) -> Iterator[Match]:
+        """Yield the matches of a conjunction with `required` values. With `first`, perhaps only some of them."""
+        binding = {variable(name): value for name, value in required.items()}
         for meaning, parts in self._meanings_with_parts(conjunction):
             for one in bindings_of(parts, binding, self._host, first=first):
                 yield Match(conjunction, meaning, one)
@@ -165,9 +165,9 @@ class RunningMatch(RunningSparql):
     def _meanings_with_parts(self, conjunction: Conjunction) -> list[tuple[Meaning, list[Part]]]:
         """Return the meanings of a conjunction that may have matches, each with the parts of its plan."""
         ids = {name: self._host.constants.id_of(name) for name in self._names}
-        known = self._planned_parts.get(conjunction)
-        if known is not None and known[0] == ids:
-            return known[1]
+        planned = self._planned_parts.get(conjunction)
+        if planned is not None and planned[0] == ids:
+            return planned[1]
         found: list[tuple[Meaning, list[Part]]] = []
         names = sorted(possible_variables(conjunction))
         for meaning, parts in zip(meanings_in(conjunction), parts_of(conjunction, names), strict=True):
@@ -290,61 +290,62 @@ class Solution(NamedTuple):
         return Solution(self.values, self.matches + other.matches)
 
 
-Known = Mapping[str, int]
+RequiredValues = Mapping[str, int]
 """Values that variables must have; `UNBOUND` for those that must have none."""
 
 
 class SolutionSearch:
     """The search for solutions of an algebra in the current relations.
 
-    `matches` yields the matches of a conjunction that agree with known values, or only some `first` one of them.
+    `matches` yields the matches of a conjunction that agree with required values or, if its last argument is true, perhaps
+    only the first of them.
     """
 
-    def __init__(self, terms: TermIds, matches: Callable[[Conjunction, Known, bool], Iterator[Match]]) -> None:
+    def __init__(self, terms: TermIds, matches: Callable[[Conjunction, RequiredValues, bool], Iterator[Match]]) -> None:
         self._terms = terms
         self._matches = matches
         self._conditions: dict[EdgeCondition, tuple[tuple[str, ...], BindingCondition]] = {}
 
-    def find(self, operator: Operator, known: Known) -> Solution | None:
-        """Return a solution with known values for all variables of an operator, or None if there is none."""
-        for one in self.solutions(operator, known, first=True):
-            if all(one.values.get(name, UNBOUND) == value for name, value in known.items()):
+    def find(self, operator: Operator, required: RequiredValues) -> Solution | None:
+        """Return a solution with `required` values of all variables of an operator, or None if there is none."""
+        for one in self.solutions(operator, required, first=True):
+            if all(one.values.get(name, UNBOUND) == value for name, value in required.items()):
                 return one
         return None
 
-    def solutions(self, operator: Operator, known: Known, *, first: bool = False) -> Iterator[Solution]:
-        """Yield the solutions that agree with known values. With `first`, only some of them may be yielded."""
+    def solutions(self, operator: Operator, required: RequiredValues, *, first: bool = False) -> Iterator[Solution]:
+        """Yield the solutions that agree with `required` values. With `first`, perhaps only some of them."""
         match operator:
             case Conjunction():
-                yield from self._of_conjunction(operator, known, first=first)
+                yield from self._of_conjunction(operator, required, first=first)
             case Join(parts):
-                yield from self._of_join(parts, known)
+                yield from self._of_join(parts, required)
             case Union(branches):
                 for branch in branches:
-                    yield from self.solutions(branch, known, first=first)
+                    yield from self.solutions(branch, required, first=first)
             case LeftJoin():
-                yield from self._of_left_join(operator, known)
+                yield from self._of_left_join(operator, required)
             case Filter(inner, condition):
-                yield from self._filter_solutions(self.solutions(inner, known), condition, known)
+                yield from self._filter_solutions(self.solutions(inner, required), condition, required)
             case SemiJoin(left, right, is_negated):
-                for one in self.solutions(left, known):
-                    partner = next(self.solutions(right, {**_bound(known), **one.values}, first=True), None)
+                for one in self.solutions(left, required):
+                    partner = next(self.solutions(right, {**_bound(required), **one.values}, first=True), None)
                     if (partner is None) == is_negated:
                         yield one if partner is None else one.with_matches_of(partner)
             case Extend():
-                yield from self._of_extend(operator, known, first=first)
+                yield from self._of_extend(operator, required, first=first)
             case Values(names, rows):
                 for row in rows:
                     values = {name: self._vertex(text) for name, text in zip(names, row, strict=True) if text is not None}
-                    if all(known.get(name, value) == value for name, value in values.items()):
+                    if all(required.get(name, value) == value for name, value in values.items()):
                         yield Solution(values)
             case Project(inner, columns):
-                visible = {name: known[name] for name in columns if name in known}
+                visible = {name: required[name] for name in columns if name in required}
                 for one in self.solutions(inner, visible, first=first):
                     yield Solution({name: one.values[name] for name in columns if name in one.values}, one.matches)
             case Distinct(inner):
                 seen = set()
-                for one in self.solutions(inner, known, first=first):
+                for one in self.solutions(inner, required, first=first):
                     key = frozenset(one.values.items())
                     if key not in seen:
                         seen.add(key)
@@ -354,31 +355,31 @@ class SolutionSearch:
             case _:
                 assert_never(operator)
 
-    def _of_conjunction(self, conjunction: Conjunction, known: Known, *, first: bool) -> Iterator[Solution]:
+    def _of_conjunction(self, conjunction: Conjunction, required: RequiredValues, *, first: bool) -> Iterator[Solution]:
         names = possible_variables(conjunction)
-        mine = {name: value for name, value in known.items() if name in names}
+        mine = {name: value for name, value in required.items() if name in names}
         if not conjunction.atoms:
             yield Solution({})
         elif UNBOUND not in mine.values():
             for found in self._matches(conjunction, mine, first):
                 yield Solution({name: found.binding[variable(name)] for name in names}, (found,))
 
-    def _of_join(self, parts: Sequence[Operator], known: Known) -> Iterator[Solution]:
+    def _of_join(self, parts: Sequence[Operator], required: RequiredValues) -> Iterator[Solution]:
         if not parts:
             yield Solution({})
             return
-        for one in self.solutions(parts[0], known):
-            for other in self._of_join(parts[1:], {**known, **one.values}):
+        for one in self.solutions(parts[0], required):
+            for other in self._of_join(parts[1:], {**required, **one.values}):
                 yield one.join(other)
 
-    def _of_left_join(self, operator: LeftJoin, known: Known) -> Iterator[Solution]:
+    def _of_left_join(self, operator: LeftJoin, required: RequiredValues) -> Iterator[Solution]:
         of_right = possible_variables(operator.right) - possible_variables(operator.left)
-        fixed = {name: value for name, value in known.items() if name in of_right}
-        others = {name: value for name, value in known.items() if name not in of_right}
+        fixed = {name: value for name, value in required.items() if name in of_right}
+        others = {name: value for name, value in required.items() if name not in of_right}
 
-        def partners(one: Solution, more: Known) -> Iterator[Solution]:
+        def partners(one: Solution, more: RequiredValues) -> Iterator[Solution]:
             joined = map(one.join, self.solutions(operator.right, {**_bound(others), **one.values, **more}))
-            return joined if operator.condition is None else self._filter_solutions(joined, operator.condition, known)
+            return joined if operator.condition is None else self._filter_solutions(joined, operator.condition, required)
 
         for one in self.solutions(operator.left, others):
             has_partner = False
@@ -391,19 +392,19 @@ class SolutionSearch:
             if not has_partner and all(value == UNBOUND for value in fixed.values()):
                 yield one
 
-    def _of_extend(self, operator: Extend, known: Known, *, first: bool) -> Iterator[Solution]:
+    def _of_extend(self, operator: Extend, required: RequiredValues, *, first: bool) -> Iterator[Solution]:
         name, formula = operator.variable, operator.formula
-        below = {other: value for other, value in known.items() if other != name}
+        below = {other: value for other, value in required.items() if other != name}
         if isinstance(formula, EdgeValue):
-            for some in _batches(self.solutions(operator.inner, below, first=first and name not in known)):
+            for some in _batches(self.solutions(operator.inner, below, first=first and name not in required)):
                 edges = [one.values.get(column_of_value(formula.value), UNBOUND) for one in some]
                 values = value_ids(formula, np.array(edges, np.int32), self._terms)
                 for one, value in zip(some, values.tolist(), strict=True):
-                    if known.get(name, value) == value:
+                    if required.get(name, value) == value:
                         yield one.bind(name, value)
             return
-        if isinstance(formula, Variable) and name in known:
-            below[formula.name] = known[name]
+        if isinstance(formula, Variable) and name in required:
+            below[formula.name] = required[name]
         for one in self.solutions(operator.inner, below, first=first):
             if isinstance(formula, Variable):
                 yield one.bind(name, one.values.get(formula.name, UNBOUND))
@@ -411,15 +412,17 @@ class SolutionSearch:
                 assert isinstance(formula, Constant), formula
                 yield one.bind(name, self._vertex(formula.name))
 
-    def _filter_solutions(self, solutions: Iterator[Solution], condition: Formula, known: Known) -> Iterator[Solution]:
-        """Yield the solutions for which a condition holds. It may read known values of outer operators, too."""
+    def _filter_solutions(
+        self, solutions: Iterator[Solution], condition: Formula, required: RequiredValues
+    ) -> Iterator[Solution]:
+        """Yield the solutions for which a condition holds. It may also read `required` values of outer operators."""
         assert isinstance(condition, EdgeCondition), condition
         if condition not in self._conditions:
             names = tuple(sorted(variables_of(condition)))
             self._conditions[condition] = names, BindingCondition(condition, names, self._terms)
         names, bound = self._conditions[condition]
         for some in _batches(solutions):
-            values = [[one.values.get(name, known.get(name, UNBOUND)) for name in names] for one in some]
+            values = [[one.values.get(name, required.get(name, UNBOUND)) for name in names] for one in some]
             rows = np.array(values, np.int32).reshape(len(some), len(names))
             holds = bound.are_accepted(rows, self._vertices, self._vertices.edges.unit)
             yield from (one for one, is_accepted in zip(some, holds.tolist(), strict=True) if is_accepted)
@@ -435,8 +438,8 @@ class SolutionSearch:
         return vertex if vertex >= 0 else self._terms.intern(text)
 
 
-def _bound(known: Known) -> dict[str, int]:
-    return {name: value for name, value in known.items() if value != UNBOUND}
+def _bound(required: RequiredValues) -> dict[str, int]:
+    return {name: value for name, value in required.items() if value != UNBOUND}
 
 
 def _batches(solutions: Iterator[Solution]) -> Iterator[list[Solution]]:

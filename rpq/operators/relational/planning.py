@@ -690,12 +690,12 @@ def _project(columns: Sequence[str], inner: Node) -> Node:
     """Return a projection. Nodes below that only rename or select its columns are skipped."""
     sources = [*columns]
     while isinstance(inner, ExtendNode | ProjectNode):
-        columns_of_inner, known = frozenset(inner.columns), inner.sources()
-        if any(name in columns_of_inner and name not in known for name in sources):
+        columns_of_inner, source_of = frozenset(inner.columns), inner.sources()
+        if any(name in columns_of_inner and name not in source_of for name in sources):
             break
         if isinstance(inner, ProjectNode) and not columns_of_inner.issuperset(sources):
             break  # a column with this name further down is another column
-        sources = [known.get(name, name) for name in sources]
+        sources = [source_of.get(name, name) for name in sources]
         (inner,) = inner.inputs
     return ProjectNode(columns, inner, sources=sources)
 

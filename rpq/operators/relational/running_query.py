@@ -311,11 +311,11 @@ class RunningSparql(HostedQuery):
         """
         for leaf, (_, part) in enumerate(self._leaves):
             ids = {name: self._host.constants.id_of(name) for name in part.meaning.names}
-            known = {name: identity for name, identity in ids.items() if identity is not None}
-            if leaf in self._parts and self._parts[leaf].ids != known:
+            id_of_name = {name: identity for name, identity in ids.items() if identity is not None}
+            if leaf in self._parts and self._parts[leaf].ids != id_of_name:
                 self._remove_part(leaf)
-            if leaf not in self._parts and len(known) == len(ids):
-                self._install_part(leaf, part, known)
+            if leaf not in self._parts and len(id_of_name) == len(ids):
+                self._install_part(leaf, part, id_of_name)
 
     def _install_part(self, leaf: int, part: ConjunctionPart, ids: Mapping[str, int]) -> None:
         def relation_of(edge: MeaningEdge) -> int:

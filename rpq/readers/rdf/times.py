@@ -302,10 +302,10 @@ class GraphPropertyTimes:
         waiting = pa.Table.from_batches(self._waiting).combine_chunks().to_batches()[0]
         graph = pc.coalesce(waiting.column("graph"), waiting.column("subject"))
         encoded = graph.dictionary_encode()
-        known = [self._time_of(name) for name in encoded.dictionary.to_pylist()]
+        graph_times = [self._time_of(name) for name in encoded.dictionary.to_pylist()]
         codes = encoded.indices.to_numpy()
-        has_time = np.array([time is not None for time in known])[codes]
-        times = np.array([time or 0 for time in known], np.int64)[codes]
+        has_time = np.array([time is not None for time in graph_times])[codes]
+        times = np.array([time or 0 for time in graph_times], np.int64)[codes]
         if at_end:
             end = judged = len(codes)
         else:

@@ -210,12 +210,12 @@ class ChangeReader:
         needed = list(rows.values())
         if self._has_ids:
             needed = [values for name, values in {**rows, **facts}.items() if name in self._ids]
-        known = np.zeros(len(of_change), np.int64)
+        value_count = np.zeros(len(of_change), np.int64)
         for values in needed:
-            known += numpy_array(texts_of_column(values).is_valid())
+            value_count += numpy_array(texts_of_column(values).is_valid())
         least = 1 if self._has_ids else min(2, len(needed))
         where = "__deleted" if self._is_row else "before"
-        for row in np.flatnonzero(deletes & (known < least)).tolist():
+        for row in np.flatnonzero(deletes & (value_count < least)).tolist():
             errors.setdefault(int(of_change[row]), FieldError(_IDENTITY, where))
         for name, column in rows.items():
             if pa.types.is_string(column.type):

@@ -96,8 +96,8 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
         except FieldError:
             continue
     for separator, names in cuts.items():
-        known = {*names, *(name.lower() for name in names)}
-        if {columns[column] for column in columns.required_columns} <= known:
+        header_names = {*names, *(name.lower() for name in names)}
+        if {columns[column] for column in columns.required_columns} <= header_names:
             places: dict[int, str] = {}
             for column, place in columns.places(names, any_case=True).items():
                 if (other := places.setdefault(place, column)) != column:
@@ -212,7 +212,7 @@ class Detection:
         the columns (unless bad lines are skipped; then only if the file lacks columns that the user has named).
         """
         json = JsonLayout(names=self.columns, further=self._further_keys(), time_unit=self.unit)
-        known = FileSample(json=json)
+        sample = FileSample(json=json)
         errors: list[LineError] = []
         found = detect_file(path, replace(self, where=None, filters=self._condition_names), errors.append)
         if errors and (stop or (found is None and self._needs_columns)):
@@ -223,18 +223,18 @@ class Detection:
                 list(parser.parse(block, stop=False))
                 is_json = isinstance(parser.inner, JsonLines)
                 keys = _keys(block.data, parser.reader.names) if is_json else parser.reader.names
-                known = replace(known, times=parser.reader.times or "integers", keys=keys)
+                sample = replace(sample, times=parser.reader.times or "integers", keys=keys)
             if isinstance(parser, JsonLines):
                 json = replace(parser.layout, further=json.further)
                 names = () if self.where is None else self.where.names
-                known = FileSample(json=json, times=json.times, keys=_keys(block.data, names))
+                sample = FileSample(json=json, times=json.times, keys=_keys(block.data, names))
             elif isinstance(parser, LineParser | PipeParser):
                 is_known = self.columns.time_format is not None
                 layout = parser.layout if is_known else with_times(parser.layout, block, unit=self.unit)
                 if layout is None and stop:
                     _refuse_first(path, parser.layout, block)
-                known = FileSample(json=json, times="integers" if layout is None else layout.times)
-        detection = replace(self, sample=known)
+                sample = FileSample(json=json, times="integers" if layout is None else layout.times)
+        detection = replace(self, sample=sample)
         if self.where is not None:
             detect_file(path, detection, lambda bad: None)
         return detection

@@ -216,7 +216,7 @@ class JsonLayout:
         message = f"is missing; found {', '.join(map(quote_value, names)) or 'none'}"
         if self.is_first or name == column:
             return message + did_you_mean(name, names)
-        others = [one for one in names if one not in {known for _, known in self.columns}]
+        others = [one for one in names if one not in {key for _, key in self.columns}]
         return (
             f"{message}{did_you_mean(name, others)}; where records are of several kinds, --edges-from FILE makes edges of "
             "each, and --on-error skip leaves out those without it"

@@ -77,18 +77,18 @@ class PropertyTypes:
 
     def value_of_one(self, name: str, value: Any) -> int | float | str | None:
         """Return a number or a text as a value of its property; None if it does not fit the type of the property."""
-        known, given = self.known.get(name), type(value)
-        if known is None or name in self.loose:
+        kind, type_of_value = self.known.get(name), type(value)
+        if kind is None or name in self.loose:
             return None
-        if given is int and -(2**63) <= value < 2**63:
-            return int(value) if known == pa.int64() else float(value) if known == pa.float64() else None
-        if given is float:
-            return float(value) if known == pa.float64() else None
-        return str(value) if given is str and known == pa.string() and is_utf8(value) else None
+        if type_of_value is int and -(2**63) <= value < 2**63:
+            return int(value) if kind == pa.int64() else float(value) if kind == pa.float64() else None
+        if type_of_value is float:
+            return float(value) if kind == pa.float64() else None
+        return str(value) if type_of_value is str and kind == pa.string() and is_utf8(value) else None
 
     def _convert_column(self, name: str, column: Any, problems: list[InputError]) -> pa.Array | None:
         """Return a column in the type of its property; None where it has no value and no type."""
-        known = self.known.get(name)
+        kind = self.known.get(name)
         if isinstance(column, (pa.Array, pa.ChunkedArray)):
             try:
                 array = plain(column)
@@ -96,51 +96,51 @@ class PropertyTypes:
                 reason = f"column {name!r} of type {column.type} cannot be read: {problem}"
                 raise InputError(reason, column=name) from problem
         else:
-            array = _array_of(name, column, known, problems)
+            array = _array_of(name, column, kind, problems)
         if pa.types.is_null(array.type):
             return None
         array = _widen(name, array)
-        if known is None:
+        if kind is None:
             self.known[name] = array.type
             return array
-        if array.type == known:
+        if array.type == kind:
             return array
-        if pa.types.is_decimal(known) and pa.types.is_decimal(array.type):
-            return self._decimals(name, array, known, problems)
-        if pa.types.is_timestamp(known) and pa.types.is_timestamp(array.type) and known.tz == array.type.tz:
+        if pa.types.is_decimal(kind) and pa.types.is_decimal(array.type):
+            return self._decimals(name, array, kind, problems)
+        if pa.types.is_timestamp(kind) and pa.types.is_timestamp(array.type) and kind.tz == array.type.tz:
             try:
-                return array.cast(known)
+                return array.cast(kind)
             except pa.ArrowInvalid:
                 pass
         rows = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
         if len(rows):
             row = int(rows[0])
-            problems.append(row_error(row, name, _misfit(array[row].as_py(), array.type, known)))
-        return pa.nulls(len(array), known)
+            problems.append(row_error(row, name, _misfit(array[row].as_py(), array.type, kind)))
+        return pa.nulls(len(array), kind)
 
 
-    def _decimals(self, name: str, array: pa.Array, known: pa.DataType, problems: list[InputError]) -> pa.Array:
+    def _decimals(self, name: str, array: pa.Array, kind: pa.DataType, problems: list[InputError]) -> pa.Array:
         """Return decimals in the type of their property, which grows to contain all digits of their own type.
 
         If these are more digits than a decimal can have, the values have to fit the known type.
         """
-        scale = max(known.scale, array.type.scale)
-        digits = scale + max(known.precision - known.scale, array.type.precision - array.type.scale)
+        scale = max(kind.scale, array.type.scale)
+        digits = scale + max(kind.precision - kind.scale, array.type.precision - array.type.scale)
         if digits <= _MOST_DIGITS:
             self.known[name] = decimal_type(digits, scale)
             return array.cast(self.known[name])
         for row in np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)).tolist():
             try:
-                array[row].cast(known)
+                array[row].cast(kind)
             except pa.ArrowInvalid:
                 reason = (
-                    f"{short_repr(array[row].as_py())} is beyond the values before, which are decimals of {known.precision} "
-                    f"digits with {known.scale} behind the point; values of one property have at most {_MOST_DIGITS}"
+                    f"{short_repr(array[row].as_py())} is beyond the values before, which are decimals of {kind.precision} "
+                    f"digits with {kind.scale} behind the point; values of one property have at most {_MOST_DIGITS}"
                 )
                 problems.append(row_error(row, name, reason))
                 array = pa.concat_arrays([array[:row], pa.nulls(len(array) - row, array.type)])
                 break
-        return array.cast(known)
+        return array.cast(kind)
 
 
 _MOST_DIGITS = 76
@@ -152,8 +152,8 @@ def decimal_type(precision: int, scale: int) -> pa.DataType:
     return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
 
 
-def _misfit(value: Any, given: pa.DataType, known: pa.DataType) -> str:
-    return f"{short_repr(value)} is {_article(_name_of(given))}, and the values before are of type {_name_of(known)}"
+def _misfit(value: Any, value_kind: pa.DataType, kind: pa.DataType) -> str:
+    return f"{short_repr(value)} is {_article(_name_of(value_kind))}, and the values before are of type {_name_of(kind)}"
 
 
 def _article(name: str) -> str:
@@ -177,7 +177,7 @@ def column_of(data: Any, name: str) -> tuple[Any, bool]:
     return column_of(pa.table(data), name)
 
 
-def _array_of(name: str, values: Any, known: pa.DataType | None, problems: list[InputError]) -> pa.Array:
+def _array_of(name: str, values: Any, kind: pa.DataType | None, problems: list[InputError]) -> pa.Array:
     """Return a list of values, or an array of numpy, pandas or Arrow's interface, as an Arrow array."""
     if isinstance(values, np.ndarray):
         return pa.array(values)
@@ -187,28 +187,28 @@ def _array_of(name: str, values: Any, known: pa.DataType | None, problems: list[
         array = pa.array(values, from_pandas=hasattr(values, "iloc"))
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         values = list(values)
-        row, reason = _first_misfit(values, known)
+        row, reason = _first_misfit(values, kind)
         problems.append(row_error(row, name, reason))
         array = pa.array([*values[:row], *[None] * (len(values) - row)])
-    if known is not None and pa.types.is_floating(known) and pa.types.is_integer(array.type):
+    if kind is not None and pa.types.is_floating(kind) and pa.types.is_integer(array.type):
         return array.cast(pa.float64(), safe=False)
     return array
 
 
-def _first_misfit(values: list[Any], known: pa.DataType | None) -> tuple[int, str]:
+def _first_misfit(values: list[Any], kind: pa.DataType | None) -> tuple[int, str]:
     """Return the row of the first value that is not like those before, and what is wrong with it."""
     for row, value in enumerate(values):
         try:
             array = pa.array([value])
-            if known is None and not pa.types.is_null(array.type):
-                known = array.type
+            if kind is None and not pa.types.is_null(array.type):
+                kind = array.type
             pa.array(values[: row + 1])
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
             try:
                 own = pa.array([value]).type
             except (pa.ArrowException, OverflowError, TypeError, ValueError):
                 return row, f"{value!r} cannot be kept; {_KINDS}, and integers of 64 bits"
-            return row, _misfit(value, own, known or own)
+            return row, _misfit(value, own, kind or own)
     return 0, f"the values cannot be read; {_KINDS}"
 
 

@@ -80,9 +80,9 @@ class EdgeFilter:
 
     def accept(self, label: int, ends: Iterable[Ends], *, passed_by: int) -> None:
         """Accept edges of a label from now on; `passed_by` is the largest timestamp of an insert passed by so far."""
-        known = self.accepted_ends(label)
-        if known:
-            more = {one: self.passed_before(label, one, passed_by=passed_by) for one in ends if one not in known}
+        accepted = self.accepted_ends(label)
+        if accepted:
+            more = {one: self.passed_before(label, one, passed_by=passed_by) for one in ends if one not in accepted}
         else:
             more = dict.fromkeys(ends, passed_by)
         self._enter(label, more)
@@ -94,25 +94,25 @@ class EdgeFilter:
 
     def retract(self, label: int, ends: Iterable[Ends]) -> None:
         """Stop accepting some edges of a label. O(these), or O(label) with `ALL` or loops."""
-        known = self._accepted_ends[label]
+        accepted = self._accepted_ends[label]
         has_filter = self.has_filter(label)
         had_loops = False
         for one in ends:
-            del known[one]
+            del accepted[one]
             had_loops |= one.is_loop
         self._constants = None
-        if not known or not has_filter or had_loops:  # the flags say of loops that they are accepted
-            self.restore(label, dict(known))
+        if not accepted or not has_filter or had_loops:  # the flags say of loops that they are accepted
+            self.restore(label, dict(accepted))
 
     def _enter(self, label: int, more: Mapping[Ends, int]) -> None:
         if not more:
             return
-        known = self._accepted_ends.setdefault(label, {})
+        accepted = self._accepted_ends.setdefault(label, {})
         if label >= len(self._flags):
             self._flags = lengthen(self._flags, label + 1)
-        known |= more
+        accepted |= more
         self.filtered_labels -= self.has_filter(label)
-        if ALL in known:
+        if ALL in accepted:
             self._flags[label] = 0
             return
         self.filtered_labels += 1
@@ -135,8 +135,8 @@ class EdgeFilter:
 
         `passed_by` is the largest timestamp of an insert with the label that was passed by.
         """
-        known = self.accepted_ends(label)
-        return min([known[one] for one in needed.wider if one in known], default=passed_by)
+        accepted = self.accepted_ends(label)
+        return min([accepted[one] for one in needed.wider if one in accepted], default=passed_by)
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
@@ -145,13 +145,13 @@ class EdgeFilter:
         if not self.has_filter(label):
             return True
         # Plain tuples, which are equal to `Ends`, are made faster.
-        known = cast(Mapping[tuple[str | None, str | None, bool], int], self._accepted_ends[label])
+        accepted = cast(Mapping[tuple[str | None, str | None, bool], int], self._accepted_ends[label])
         first, last = str(source), str(target)
         return (
-            (None, last, False) in known
-            or (first, None, False) in known
-            or (first, last, False) in known
-            or (first == last and (None, None, True) in known)
+            (None, last, False) in accepted
+            or (first, None, False) in accepted
+            or (first, last, False) in accepted
+            or (first == last and (None, None, True) in accepted)
         )
 
     def passed_by(self, label: np.ndarray, source: pa.Array, target: pa.Array) -> np.ndarray | None:
@@ -192,7 +192,7 @@ class EdgeFilter:
             label, source, target = np.zeros((3, 16), np.int32)
             self._arrays = _Arrays(label, source, target, new_table(16))
             accepted = self._accepted_ends.items()
-            self._waiting = [(label, one) for label, known in accepted if ALL not in known for one in known]
+            self._waiting = [(label, one) for label, ends in accepted if ALL not in ends for one in ends]
         if self._waiting:
             self._add(self._waiting)
             self._waiting = []
@@ -240,7 +240,7 @@ class EdgeFilter:
 
     def _check(self) -> None:
         """Assert that the accepted ends, the flags and the arrays agree."""
-        filtered = [label for label, known in self._accepted_ends.items() if ALL not in known]
+        filtered = [label for label, ends in self._accepted_ends.items() if ALL not in ends]
         expected = [label for label in self._accepted_ends if self.has_filter(label)]
         assert filtered == expected, "a label has a filter, or has none"
         assert self.filtered_labels == len(filtered), "labels with filters are miscounted"

@@ -77,8 +77,8 @@ class EdgeValues:
     ) -> None:
         """Set the values of edges from what `columns` returned of them."""
         names = sorted(columns)
-        for row, (key, timestamp, known) in enumerate(zip(keys, timestamps, is_known, strict=True)):
-            if known:
+        for row, (key, timestamp, has_values) in enumerate(zip(keys, timestamps, is_known, strict=True)):
+            if has_values:
                 self._latest[key] = timestamp, values_at(columns, names, row)
 
     def collect(self, bound: int, kept: Collection[Any] = ()) -> None:

@@ -52,11 +52,11 @@ class StaticEdges:
         return np.where(self.edge >= 0, self.edge, -1 - np.arange(len(self), dtype=np.int64))
 
     def add(
-        self, chunk: Chunk, values: Mapping[str, pa.Array], given: Iterable[str], *, edge: np.ndarray | None = None
+        self, chunk: Chunk, values: Mapping[str, pa.Array], property_names: Iterable[str], *, edge: np.ndarray | None = None
     ) -> None:
-        """Add edges with the values that queries read; `given` are the names of properties that they have. O(edges).
+        """Add edges with the values that queries read. O(edges).
 
-        `edge` are the numbers of their ids, if they have some.
+        `property_names` are the properties that the edges have, `edge` the numbers of their ids if they have ids.
         """
         before, count = len(self), len(chunk.source)
         self.source, self.label, self.target = (
@@ -66,12 +66,12 @@ class StaticEdges:
         none = np.full(count, NO_VERTEX, np.int32)
         self.edge = np.concatenate([self.edge, np.full(count, -1, np.int32) if edge is None else edge])
         self.vertex, self.twin = np.concatenate([self.vertex, none]), np.concatenate([self.twin, none])
-        self.unread |= frozenset(given) - values.keys()
+        self.unread |= frozenset(property_names) - values.keys()
         for name in self._values.keys() | values.keys():
             new = values.get(name)
             kind = self._values[name].type if new is None else new.type
-            known = self._values[name].cast(kind) if name in self._values else pa.nulls(before, kind)
-            self._values[name] = pa.concat_arrays([known, pa.nulls(count, kind) if new is None else new])
+            earlier_values = self._values[name].cast(kind) if name in self._values else pa.nulls(before, kind)
+            self._values[name] = pa.concat_arrays([earlier_values, pa.nulls(count, kind) if new is None else new])
 
     def load(
         self,

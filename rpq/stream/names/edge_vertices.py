@@ -224,12 +224,12 @@ class EdgeVertices:
 
     def values(self, name: str, ids: np.ndarray) -> pa.Array:
         """Return a property of edges, null for those that have none, in the type of the property. O(ids)."""
-        known = self._values.get(name)
+        values = self._values.get(name)
         kind = self.types.known.get(name, pa.string())
-        if known is None:
+        if values is None:
             return pa.nulls(len(ids), kind)
         is_time = pa.types.is_timestamp(kind)
-        array = pa.array(known[ids].tolist(), pa.int64() if is_time else kind, from_pandas=False)
+        array = pa.array(values[ids].tolist(), pa.int64() if is_time else kind, from_pandas=False)
         return array.cast(kind) if is_time else array
 
     @property
@@ -251,15 +251,15 @@ class EdgeVertices:
                 ends = columns.source[vertex], columns.label[vertex], columns.target[vertex]
                 assert key == ends, "an edge has other ends"
         numbered = [(number, vertex) for number, vertices in self._current_by_number.items() for vertex in vertices]
-        known = [] if self.names is None else list(zip(self.numbers(current).tolist(), current.tolist(), strict=True))
-        assert sorted(numbered) == sorted(known), "an edge has another number"
+        expected = [] if self.names is None else list(zip(self.numbers(current).tolist(), current.tolist(), strict=True))
+        assert sorted(numbered) == sorted(expected), "an edge has another number"
 
 
-def _discard(known: dict[Any, dict[int, None]], key: Any, vertex: int) -> None:
+def _discard(vertices_of_key: dict[Any, dict[int, None]], key: Any, vertex: int) -> None:
     """Remove a vertex from those of a key, and the key with the last one."""
-    del known[key][vertex]
-    if not known[key]:
-        del known[key]
+    del vertices_of_key[key][vertex]
+    if not vertices_of_key[key]:
+        del vertices_of_key[key]
 
 
 def _objects(values: pa.Array) -> np.ndarray:

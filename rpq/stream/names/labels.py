@@ -134,17 +134,17 @@ class LabelDictionary:
             used, codes = np.unique(codes, return_inverse=True)
             dictionary = dictionary.take(arrow_array(used))
         names = dictionary.to_pylist()
-        known = self.ids
-        ids = np.fromiter((known.get(name, -1) for name in names), np.int32, len(names))
+        id_of_name = self.ids
+        ids = np.fromiter((id_of_name.get(name, -1) for name in names), np.int32, len(names))
         new: list[int] = []
         if len(ids) and ids.min() < 0:
             occurs = np.zeros(len(names), bool)  # a dictionary may hold names that no row has
             occurs[codes] = True
             for code in np.flatnonzero(occurs).tolist():
                 if ids[code] < 0:
-                    before = len(known)
+                    before = len(id_of_name)
                     ids[code] = self.add(names[code])
-                    if len(known) > before:
+                    if len(id_of_name) > before:
                         new.append(int(ids[code]))
         return ids[codes], new
 
@@ -244,9 +244,9 @@ class LabelDictionary:
         ids, new = np.full(len(streams), -1, np.int32), []
         for place, (stream, label) in enumerate(zip(streams, labels.tolist(), strict=True)):
             if stream is not None:
-                known = len(self.ids)
+                label_count = len(self.ids)
                 ids[place] = self.add(StreamLabel(text_of(self.names[label]), stream))
-                if len(self.ids) > known:
+                if len(self.ids) > label_count:
                     new.append(int(ids[place]))
         return ids, new
 
@@ -291,16 +291,16 @@ class LabelDictionary:
         of_texts = [self.ids.get(name) for name in self._texts.names]
         assert self._ids_of_texts.tolist() == of_texts, "a text has the id of another label"
         for stream, row in self._streams.items():
-            known = np.flatnonzero(self._in_streams[row] != _UNKNOWN).tolist()
-            names = [-1 if stream is None else self.ids[StreamLabel(text_of(self.names[label]), stream)] for label in known]
-            assert self._in_streams[row, known].tolist() == names, "the table has another id of a label in a stream"
+            labels = np.flatnonzero(self._in_streams[row] != _UNKNOWN).tolist()
+            names = [-1 if stream is None else self.ids[StreamLabel(text_of(self.names[label]), stream)] for label in labels]
+            assert self._in_streams[row, labels].tolist() == names, "the table has another id of a label in a stream"
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _place_of(known, ends, texts, row):
-    """Return the place of the text of a row among those that are known, or -1."""
+def _place_of(names, ends, texts, row):
+    """Return the place of the text of a row among names, or -1."""
     start = np.int64(ends[row])
-    return find_text(known, texts, start, np.int64(ends[row + 1]) - start)
+    return find_text(names, texts, start, np.int64(ends[row + 1]) - start)
 
 
 @njit(cache=True, nogil=True)

@@ -257,8 +257,8 @@ class VertexDictionary:
     def name_of(self, vertex: int) -> int | str:
         """Return the name of an id."""
         if vertex < len(self._objects) and self._is_remembered.item(vertex):
-            known: int | str = self._objects[vertex]
-            return known
+            name: int | str = self._objects[vertex]
+            return name
         if self.kind != "string":
             return int(self.names.number[vertex])
         start = int(self.names.start[vertex])
@@ -295,10 +295,10 @@ class VertexDictionary:
 
     def _forget_names(self, ids: np.ndarray) -> None:
         """Forget the names of different ids, so far as they are remembered."""
-        known = ids[ids < len(self._objects)]
-        self._remembered -= int(np.count_nonzero(self._is_remembered[known]))
-        self._objects[known] = None
-        self._is_remembered[known] = False
+        in_cache = ids[ids < len(self._objects)]
+        self._remembered -= int(np.count_nonzero(self._is_remembered[in_cache]))
+        self._objects[in_cache] = None
+        self._is_remembered[in_cache] = False
 
     def names_of(self, ids: np.ndarray) -> pa.Array:
         """Return the names of ids, as an array of the type that they came in; any name for an id that is free.

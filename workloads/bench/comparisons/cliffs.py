@@ -411,9 +411,9 @@ def _with_two_threads(query: rpq.Query, stream: Stream, settings: Settings) -> R
 
 
 def _pattern_with_two_threads(settings: Settings, *, name: str) -> Reading:
-    (known,) = [known for known in figures_of_others("patterns")["queries"] if known["name"] == name]
-    stream = stream_of(known["data"], settings, lambda text: None)
-    query = rpq.Query(known["pattern"], window=stream.window, semantics="explicit", name=name)
+    (published,) = [published for published in figures_of_others("patterns")["queries"] if published["name"] == name]
+    stream = stream_of(published["data"], settings, lambda text: None)
+    query = rpq.Query(published["pattern"], window=stream.window, semantics="explicit", name=name)
     return _with_two_threads(query, stream, settings)
 
 
@@ -508,7 +508,7 @@ def _single_case(name: str, settings: Settings) -> tuple[str, Stream]:
     if name in _SINGLE_IN_SPARQL:
         text, stream = _SINGLE_IN_SPARQL[name]
         return text, stream(window)
-    patterns = {known["name"]: known["pattern"] for known in figures_of_others("patterns")["queries"]}
+    patterns = {published["name"]: published["pattern"] for published in figures_of_others("patterns")["queries"]}
     return patterns.get(name, "a2q/c2a*"), stream_of("stackoverflow", settings, lambda text: None)
 
 
@@ -575,13 +575,13 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
 
 def _outcome(records: Mapping[str, Record]) -> Outcome:
     """Return the records in the order of the table, how many meet their bounds, and how long they all took."""
-    known = [records[name] for name in LINES if name in records]
+    selected = [records[name] for name in LINES if name in records]
     facts = {
-        "bounds met": f"{sum(record['is_met'] for record in known)} of {len(known)}",
-        "lines measured": f"{len(known)} of {len(LINES)}",
-        "minutes": round(sum(record.get("seconds", 0) for record in known) / 60, 1),
+        "bounds met": f"{sum(record['is_met'] for record in selected)} of {len(selected)}",
+        "lines measured": f"{len(selected)} of {len(LINES)}",
+        "minutes": round(sum(record.get("seconds", 0) for record in selected) / 60, 1),
     }
-    return Outcome(records=known, streams=[], checks={}, facts=facts)
+    return Outcome(records=selected, streams=[], checks={}, facts=facts)
 
 
 EXPERIMENT = Experiment(

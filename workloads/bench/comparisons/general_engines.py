@@ -55,7 +55,7 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
     """Yield the table after each question."""
     stream = number_vertices(stream_of("stackoverflow", settings, say))
     names = {name.upper() for name in settings.queries}
-    known = {name: driver.rivals()[name] for name in ENGINES}
+    engines = {name: driver.rivals()[name] for name in ENGINES}
     missing: dict[str, str] = {}
     records: list[Record] = []
     with tempfile.TemporaryDirectory(prefix="rpq-rivals-") as folder:
@@ -66,7 +66,7 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
                 continue
             say(f"{question.name} …")
             ours = engine_readings(question, stream)
-            for rival in known.values():
+            for rival in engines.values():
                 if rival.name in missing:
                     continue
                 say(f"{question.name}, {rival.name} …")
@@ -81,7 +81,7 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
                 checks={
                     "answers are equal at the end of each slide": all(record["agree"] is not False for record in records)
                 },
-                facts={rival.name: f"{rival.version}; {rival.settings}" for rival in known.values()}
+                facts={rival.name: f"{rival.version}; {rival.settings}" for rival in engines.values()}
                 | {f"left out: {name}": why for name, why in missing.items()},
             )
 

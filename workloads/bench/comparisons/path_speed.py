@@ -64,13 +64,13 @@ def measure_speed(dataset: str, figures: str, settings: Settings, say: Say) -> O
     is_whole = settings.scale >= 1 and settings.data is not None
     selected = {name.upper() for name in settings.queries}
     records = []
-    for known in others["queries"]:
-        if selected and known["name"] not in selected:
+    for published in others["queries"]:
+        if selected and published["name"] not in selected:
             continue
-        say(f"{known['name']} …")
-        query = rpq.Query(named_queries.named_query(known["name"], stream.queries), window=stream.window)
-        record = {"query": known["name"], **measure_query(query, stream, settings)}
-        records.append(record | (_comparison(record, known, others) if is_whole else {}))
+        say(f"{published['name']} …")
+        query = rpq.Query(named_queries.named_query(published["name"], stream.queries), window=stream.window)
+        record = {"query": published["name"], **measure_query(query, stream, settings)}
+        records.append(record | (_comparison(record, published, others) if is_whole else {}))
     expected = [record["rows_as_expected"] for record in records if record.get("rows_as_expected") is not None]
     facts: dict[str, Any] = {
         "others": others["source"],
@@ -130,20 +130,20 @@ def figure_text(figure: Any) -> float | str | None:
     return f"> {figure['minimum']:g}"
 
 
-def _comparison(record: Record, known: Mapping[str, Any], others: Mapping[str, Any]) -> Record:
+def _comparison(record: Record, published: Mapping[str, Any], others: Mapping[str, Any]) -> Record:
     """Return the figures of other engines for a query, and the ratios to them."""
     comparison: Record = {}
-    if "rows" in known:
-        comparison |= {"rows_expected": known["rows"], "rows_as_expected": known["rows"] == record["rows_added"]}
-    comparison |= published_seconds(known, others)
-    comparison["LM-SRPQ_mb"] = known.get("resident_mb")
-    comparison["sketch_ratio"] = measure.ratio(record["engine_seconds"], known.get("seconds", {}).get("sketch"))
+    if "rows" in published:
+        comparison |= {"rows_expected": published["rows"], "rows_as_expected": published["rows"] == record["rows_added"]}
+    comparison |= published_seconds(published, others)
+    comparison["LM-SRPQ_mb"] = published.get("resident_mb")
+    comparison["sketch_ratio"] = measure.ratio(record["engine_seconds"], published.get("seconds", {}).get("sketch"))
     return comparison
 
 
-def published_seconds(known: Mapping[str, Any], others: Mapping[str, Any]) -> Record:
-    """Return the seconds of other engines for a query, `known`, of a set of published figures."""
-    seconds = {f"{system}_seconds": figure_text(figure) for system, figure in known.get("seconds", {}).items()}
+def published_seconds(published: Mapping[str, Any], others: Mapping[str, Any]) -> Record:
+    """Return the seconds of other engines for a query: those `published` of it, and those of `others` for all queries."""
+    seconds = {f"{system}_seconds": figure_text(figure) for system, figure in published.get("seconds", {}).items()}
     for figure in others.get("seconds", {}).values():
         seconds["others_seconds"] = figure_text(figure)
     return seconds

@@ -233,16 +233,16 @@ def measure(settings: Settings, say: Say) -> Outcome:
     is_whole = settings.scale >= 1 and settings.data is not None
     names = {name.upper() for name in settings.queries}
     selected = [*others["queries"], *(MIXED if takes_paths() else ())]
-    selected = [known for known in selected if not names or known["name"] in names]
-    streams = {name: stream_of(name, settings, say) for name in dict.fromkeys(known["data"] for known in selected)}
+    selected = [published for published in selected if not names or published["name"] in names]
+    streams = {name: stream_of(name, settings, say) for name in dict.fromkeys(published["data"] for published in selected)}
     records = []
-    for known in selected:
-        say(f"{known['name']} …")
-        stream = streams[known["data"]]
-        if "path" in known:
-            records.append(_measure_mixed(known, stream, settings))
+    for published in selected:
+        say(f"{published['name']} …")
+        stream = streams[published["data"]]
+        if "path" in published:
+            records.append(_measure_mixed(published, stream, settings))
         else:
-            records.append(_measure_edges(known, stream, settings, is_whole=is_whole))
+            records.append(_measure_edges(published, stream, settings, is_whole=is_whole))
     checks = {"rows of Arrow equal the rows counted": True}  # otherwise `run_in_stages` has raised an error
     if is_whole:
         checks["rows are as expected"] = all(record.get("rows_as_expected", True) for record in records)
@@ -260,16 +260,16 @@ def takes_paths() -> bool:
     return True
 
 
-def _measure_edges(known: Mapping[str, Any], stream: Stream, settings: Settings, *, is_whole: bool) -> Record:
+def _measure_edges(published: Mapping[str, Any], stream: Stream, settings: Settings, *, is_whole: bool) -> Record:
     """Return all columns of the table for a pattern of single edges."""
-    query = rpq.Query(known["pattern"], window=stream.window, semantics="explicit", name=known["name"])
+    query = rpq.Query(published["pattern"], window=stream.window, semantics="explicit", name=published["name"])
     integers = as_integers(stream.table)
     for table in (stream.table, integers):
         rpq.warm_up(query, vertices="int64" if pa.types.is_integer(table["source"].type) else "string")
     counting, with_rows, with_integers, sketched = [], [], [], []
     for _ in range(settings.repeat):
         if settings.sketch is not None and is_whole:
-            sketched.append(run_sketch(settings.sketch, known["name"]))
+            sketched.append(run_sketch(settings.sketch, published["name"]))
         counting.append(run_in_stages(query, stream.table, to_arrow=False))
         with_rows.append(run_in_stages(query, stream.table, to_arrow=True))
         with_integers.append(run_in_stages(query, integers, to_arrow=False))
@@ -277,9 +277,9 @@ def _measure_edges(known: Mapping[str, Any], stream: Stream, settings: Settings,
     resident = resident_memory(query, stream)
     tuples = run.tuples
     return {
-        "query": known["name"],
-        "pattern": known["pattern"],
-        "data": known["data"],
+        "query": published["name"],
+        "pattern": published["pattern"],
+        "data": published["data"],
         "kind": "edges",
         "rows": run.rows_added + run.rows_removed,
         "rows_added": run.rows_added,
@@ -295,7 +295,7 @@ def _measure_edges(known: Mapping[str, Any], stream: Stream, settings: Settings,
         "kernels_mb": resident.kernels / MEGABYTE,
         "names_mb": run.names_bytes / MEGABYTE,
         "row_buffer_mb": run.buffer_bytes / MEGABYTE,
-        **(_comparison(run, known, sketched, counting) if is_whole else {}),
+        **(_comparison(run, published, sketched, counting) if is_whole else {}),
     }
 
 
@@ -309,13 +309,15 @@ def _latencies(runs: Sequence[Stages]) -> dict[str, float]:
     return {name: min(run.latency_us[name] for run in runs) for name in runs[0].latency_us}
 
 
-def _comparison(run: Stages, known: Mapping[str, Any], sketched: Sequence[SketchRun], counted: Sequence[Stages]) -> Record:
+def _comparison(
+    run: Stages, published: Mapping[str, Any], sketched: Sequence[SketchRun], counted: Sequence[Stages]
+) -> Record:
     """Return the figures of other engines, and the ratios to them."""
-    expected = known["enter"], known["leave"]
+    expected = published["enter"], published["leave"]
     found = {(run.rows_added, run.rows_removed), *((one.rows_added, one.rows_removed) for one in sketched)}
     comparison: Record = {"rows_as_expected": found == {expected}}
-    comparison |= {f"{name}_seconds": known["seconds"][name] for name in ENGINES}
-    comparison["quoted_sketch_seconds"] = known["seconds"]["sketch"]
+    comparison |= {f"{name}_seconds": published["seconds"][name] for name in ENGINES}
+    comparison["quoted_sketch_seconds"] = published["seconds"]["sketch"]
     if sketched:
         best = min(one.seconds for one in sketched)
         comparison["sketch_seconds"] = best
@@ -324,15 +326,15 @@ def _comparison(run: Stages, known: Mapping[str, Any], sketched: Sequence[Sketch
     return comparison
 
 
-def _measure_mixed(known: Mapping[str, Any], stream: Stream, settings: Settings) -> Record:
+def _measure_mixed(published: Mapping[str, Any], stream: Stream, settings: Settings) -> Record:
     """Measure a pattern with a path, and the path query alone."""
-    constant = "{busiest}" in known["pattern"]
-    busiest = _busiest(stream, known["path"].split("/")[0], known.get("sources", int(constant)))
-    text = known["pattern"].format(busiest=busiest[0]) if constant else known["pattern"]
+    constant = "{busiest}" in published["pattern"]
+    busiest = _busiest(stream, published["path"].split("/")[0], published.get("sources", int(constant)))
+    text = published["pattern"].format(busiest=busiest[0]) if constant else published["pattern"]
     static = () if constant else [(vertex, "moderator", "role") for vertex in busiest]
-    query = rpq.Query(text, window=stream.window, semantics="explicit", name=known["name"])
+    query = rpq.Query(text, window=stream.window, semantics="explicit", name=published["name"])
     sources = busiest or None
-    path = rpq.Query(known["path"], window=stream.window, semantics="explicit", sources=sources)
+    path = rpq.Query(published["path"], window=stream.window, semantics="explicit", sources=sources)
     for one in (query, path):
         measuring.warm_up(one, stream)
     runs: list[measuring.Run] = []
@@ -343,9 +345,9 @@ def _measure_mixed(known: Mapping[str, Any], stream: Stream, settings: Settings)
     rows = runs[0].rows_added + runs[0].rows_removed
     seconds, path_seconds = (min(run.cpu_seconds for run in some) for some in (runs, alone))
     return {
-        "query": known["name"],
+        "query": published["name"],
         "pattern": text,
-        "data": known["data"],
+        "data": published["data"],
         "kind": "paths",
         "rows": rows,
         "rows_added": runs[0].rows_added,

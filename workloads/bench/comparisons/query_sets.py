@@ -369,10 +369,10 @@ class Runs:
                 self._say(f"{', '.join(point.figures)}: {time.monotonic() - begun:.0f} s in all")
 
     def outcome(self) -> Outcome:
-        """Return all that is known, figure by figure."""
+        """Return all records, figure by figure."""
         order = [*(panel.figure for panel in PANELS), "paths"]
-        known = {key for point in self._every for key in point.places() if key in self._records}
-        keys = [key for figure in order for key in sorted(one for one in known if one[0] == figure)]
+        measured = {key for point in self._every for key in point.places() if key in self._records}
+        keys = [key for figure in order for key in sorted(one for one in measured if one[0] == figure)]
         records = [record for key in keys for record in self._records[key]]
         apart = SHARING["never"]
         checks = {
@@ -454,9 +454,9 @@ class Runs:
             return []
         self._announce(point, NEO4J)
         first = table.slice(0, NEO4J_EDGES)
-        known = PatternSet(drawn, first)
+        pattern_set = PatternSet(drawn, first)
         with tempfile.TemporaryDirectory(prefix="rpq-rivals-") as folder:
-            edges, patterns = known.write(Path(folder))
+            edges, patterns = pattern_set.write(Path(folder))
             try:
                 command = driver.neo4j_patterns(patterns)
                 run = driver.run(
@@ -473,7 +473,7 @@ class Runs:
         if not run.readings:
             return [{"algorithm": NEO4J, "updates": 0, "ended": run.problem}]
         last = run.readings[-1]
-        ours = known.reading(rpq.Engine(*_queries(drawn)).push(first.slice(0, last.slide)), updates=last.slide)
+        ours = pattern_set.reading(rpq.Engine(*_queries(drawn)).push(first.slice(0, last.slide)), updates=last.slide)
         try:
             driver.compare(NEO4J, [last], {ours.slide: ours})
             agrees = True

@@ -99,7 +99,7 @@ LINES = (
 
 
 def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
-    """Measure the lines, and yield all that are known behind each, with the model when half of the replays have its terms.
+    """Measure the lines; after each, yield all that are measured, with the model once half of the replays have its terms.
 
     A run that resumes measures the lines that are missing at this commit; code that is not committed may have changed since.
     """
@@ -110,15 +110,16 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
     resumes = settings.resumes and not (commit or "").endswith("+")
     earlier = earlier_result(settings, NAME) if resumes else None
     records = earlier["records"] if earlier else []
-    known = {one["name"]: one for one in records if "name" in one and one.get("commit") == commit}
+    record_of_line = {one["name"]: one for one in records if "name" in one and one.get("commit") == commit}
     lines = [line for line in LINES if not settings.queries or line.job in settings.queries]
     with tempfile.TemporaryDirectory(prefix="rpq-bench-spark-") as place:
         folder = Path(place)
         for number, line in enumerate(lines, start=1):
-            if line.name not in known:
+            if line.name not in record_of_line:
                 say(f"{number} of {len(lines)}: {line.name} …")
-                known[line.name] = {**_measure_line(line, _data(folder, stream, line.job), folder), "commit": commit}
-            yield _outcome([(one, known[one.name]) for one in lines if one.name in known], stream)
+                record = _measure_line(line, _data(folder, stream, line.job), folder)
+                record_of_line[line.name] = {**record, "commit": commit}
+            yield _outcome([(one, record_of_line[one.name]) for one in lines if one.name in record_of_line], stream)
 
 
 def _data(folder: Path, stream: Stream, job: str) -> Path:

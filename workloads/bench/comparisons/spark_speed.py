@@ -174,8 +174,8 @@ def measure(settings: Settings, say: Say) -> Outcome:
         if not settings.queries or text in settings.queries
     ]
     if not queries:
-        known = ", ".join(text for text, _ in QUERIES)
-        raise UnknownQueryError(f"--only {','.join(settings.queries)}: expected some of {known}")
+        names = ", ".join(text for text, _ in QUERIES)
+        raise UnknownQueryError(f"--only {','.join(settings.queries)}: expected some of {names}")
     with tempfile.TemporaryDirectory(prefix="rpq-bench-spark-") as folder:
         bench = _Bench(Path(folder), stream, queries, settings, say)
         replays, rows_agree = bench.replays()
@@ -397,16 +397,16 @@ class _Costs:
 
 def _model_records(costs: Mapping[str, _Costs]) -> Iterator[Record]:
     """Yield the records of the model."""
-    for name, known in costs.items():
+    for name, cost in costs.items():
         for shares in MACHINES:
             yield {
                 "what": "model",
                 "query": name,
                 "shares": shares,
-                "replay_edges_per_second": known.replay.edges_per_second(shares),
-                "stream_edges_per_second": known.stream.edges_per_second(shares),
-                "efficiency": known.stream.efficiency(shares),
-                "share_gigabytes": known.share_gigabytes(shares, WINDOW_OF_MODEL),
+                "replay_edges_per_second": cost.replay.edges_per_second(shares),
+                "stream_edges_per_second": cost.stream.edges_per_second(shares),
+                "efficiency": cost.stream.efficiency(shares),
+                "share_gigabytes": cost.share_gigabytes(shares, WINDOW_OF_MODEL),
             }
 
 

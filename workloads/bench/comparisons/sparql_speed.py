@@ -225,10 +225,10 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 def _goals(records: list[Record]) -> dict[str, str]:
     """Describe which goals are met; these are not checks, as they depend on the machine."""
-    known = {one.name: one for one in QUESTIONS}
+    question_of_name = {one.name: one for one in QUESTIONS}
     found = {}
     for record in records:
-        question = known[record["query"]]
+        question = question_of_name[record["query"]]
         if question.goal is not None:
             part = record["tuples_per_second"] / question.goal
             found[question.name] = f"{part:.2f} of its goal of {question.goal:,.0f} tuples a second"

@@ -75,8 +75,8 @@ class KafkaTopics:
 
     def close(self) -> None:
         """Delete the topics, and the topics that other programs derived from them."""
-        known = self._admin.list_topics(timeout=30).topics
-        obsolete = [topic for topic in known if any(name in topic for name in self._topics)]
+        topics = self._admin.list_topics(timeout=30).topics
+        obsolete = [topic for topic in topics if any(name in topic for name in self._topics)]
         for deletion in self._admin.delete_topics(obsolete).values() if obsolete else ():
             deletion.result()
 

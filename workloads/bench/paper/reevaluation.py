@@ -45,8 +45,8 @@ def measure(settings: Settings, say: Say) -> Outcome:
             batch_us = whole.engine_seconds / max(1, whole.relevant) * 1e6
             for system, make in baselines(name, query, stream, say).items():
                 say(f"{stream.name} {name}: {system} …")
-                known: Record = {"data": stream.name, "query": name, "expression": query.expression, "system": system}
-                record = known | compare(query, stream, make, settings) | {"batch_mean_us": batch_us}
+                description: Record = {"data": stream.name, "query": name, "expression": query.expression, "system": system}
+                record = description | compare(query, stream, make, settings) | {"batch_mean_us": batch_us}
                 records.append(record | {"batch_ratio": record["baseline_mean_us"] / batch_us})
     checks["baselines and engine agree on the answers"] = all(record["agree"] is not False for record in records)
     checks["answers were compared wherever a baseline came to an end"] = all(

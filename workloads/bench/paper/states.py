@@ -98,16 +98,16 @@ def measure(settings: Settings, say: Say) -> Outcome:
     count = max(10, round(QUERIES * min(1.0, settings.scale)))
     for stream in streams_of(settings, ["gmark"], say):
         streams.append(stream.describe())
-        for number, known in enumerate(gmark_queries(settings, count)):
+        for number, gmark_query in enumerate(gmark_queries(settings, count)):
             if number % 10 == 0:
                 say(f"{stream.name}: query {number} of {count} …")
-            query = rpq.Query(known["expression"], window=stream.window)
+            query = rpq.Query(gmark_query["expression"], window=stream.window)
             run = measuring.run_median(query, stream, repeat=settings.repeat)
             peak = measuring.find_peak(query, stream, samples=LOOKS)
             records.append(
                 {
                     "data": stream.name,
-                    **known,
+                    **gmark_query,
                     **measuring.run_record(run),
                     "relevant_per_second": run.relevant / run.engine_seconds if run.relevant else None,
                     "cells": peak.cells,

@@ -68,8 +68,8 @@ def measure(settings: Settings, say: Say) -> Outcome:
 def published(name: str, stream: Stream) -> Record:
     """Return the published seconds of other engines for a query over the whole stream."""
     others: dict[str, Any] = figures_of_others(PUBLISHED[stream.name]) if stream.name in PUBLISHED else {"queries": []}
-    known = next((query for query in others["queries"] if query["name"] == name), None)
-    return {} if known is None or others["edges"] != len(stream) else published_seconds(known, others)
+    entry = next((query for query in others["queries"] if query["name"] == name), None)
+    return {} if entry is None or others["edges"] != len(stream) else published_seconds(entry, others)
 
 
 def published_algorithm(query: rpq.Query, stream: Stream, seconds: float) -> Record:

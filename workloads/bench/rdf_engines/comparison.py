@@ -96,9 +96,9 @@ class Line:
 
 def kind_stream(kind: str, edges: int, seed: int) -> tuple[pa.Table, pa.RecordBatch | None, str]:
     """Return a stream of `rpq generate rdf`, its static triples if there are any, and the command."""
-    known = RDF_KINDS[kind]
+    stream_kind = RDF_KINDS[kind]
     table = pa.Table.from_batches(rdf_stream(edges=edges, seed=seed, kind=kind)).combine_chunks()
-    static = known.static(seed=seed) if known.static is not None else None
+    static = stream_kind.static(seed=seed) if stream_kind.static is not None else None
     return table, static, f"rpq generate rdf --kind {kind} --edges {edges} --seed {seed}"
 
 

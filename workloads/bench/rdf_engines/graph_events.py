@@ -48,12 +48,12 @@ def lines(settings: Settings) -> Iterator[Line]:
 
 def _event_query(name: str, size: int, settings: Settings) -> Line:
     """Return the line of a query over whole events of some triples, as many as settings have edges, at least one."""
-    known = named_sparql(name)
+    definition = named_sparql(name)
     edges = max(1, round(settings.edges * settings.scale) // size) * size
-    table, _, origin = kind_stream(known.stream, edges, settings.seed)
+    table, _, origin = kind_stream(definition.stream, edges, settings.seed)
     events = np.arange(edges) // size
     table = table.set_column(table.schema.get_field_index("event"), "event", pa.array(events).cast(pa.string()))
-    query = SparqlQuery(known.text, name=name, window=rpq.UnboundedWindow())
+    query = SparqlQuery(definition.text, name=name, window=rpq.UnboundedWindow())
     return Line(
         query=query,
         about=f"alone, events of {size:,}",
@@ -64,16 +64,16 @@ def _event_query(name: str, size: int, settings: Settings) -> Line:
 
 def _window(name: str, size: int, settings: Settings) -> Line:
     """Return the line of a query over a window of some triples that moves by some more."""
-    known = named_sparql(name)
+    definition = named_sparql(name)
     edges = size + UPDATE * UPDATES
-    table, _, origin = kind_stream(known.stream, edges, settings.seed)
+    table, _, origin = kind_stream(definition.stream, edges, settings.seed)
     table = table.drop_columns("event")
     times = table["timestamp"].to_numpy()
     # Times are whole seconds; a taxi trip of 24 triples comes nearly six times a second, an event of the network once.
     seconds = (int(times[-1]) - int(times[0]) + 1) / edges
     slide = max(1, round(UPDATE * seconds))
     window = rpq.Window(size=max(1, round(size * seconds / slide)) * slide, slide=slide)
-    query = SparqlQuery(known.text, name=name, window=window, semantics="explicit")
+    query = SparqlQuery(definition.text, name=name, window=window, semantics="explicit")
     return Line(
         query=query,
         about=f"window of {size:,}",

@@ -56,15 +56,15 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
     records: list[Record] = []
     for name in select_names(settings, PATTERNS):
         say(f"{name} …")
-        known = named_sparql(name)
-        query = _query(known.text, name)
+        definition = named_sparql(name)
+        query = _query(definition.text, name)
         labels = sorted(label for label in table["label"].unique().to_pylist() if query.reads(label))
         own = state([query], table)
         everything = state([_query(f"SELECT ?x ?y {{ ?x <{label}> ?y }}", label) for label in labels], table)
         records.append(
             {
                 "query": name,
-                "about": known.about,
+                "about": definition.about,
                 "edges": own.edges,
                 "all_edges": everything.edges,
                 "edge_part": own.edges / everything.edges,

@@ -54,13 +54,13 @@ def lines(settings: Settings) -> Iterator[Line]:
     edges = round(settings.edges * settings.scale)
     streams = {}
     for name in select_names(settings, list(PUBLISHED)):
-        known = named_sparql(name)
-        if known.stream not in streams:
-            streams[known.stream] = kind_stream(known.stream, edges, settings.seed)
-        table, static, origin = streams[known.stream]
-        query = SparqlQuery(known.text, name=name, semantics="explicit").in_unit(str(RDF_KINDS[known.stream].unit))
+        definition = named_sparql(name)
+        if definition.stream not in streams:
+            streams[definition.stream] = kind_stream(definition.stream, edges, settings.seed)
+        table, static, origin = streams[definition.stream]
+        query = SparqlQuery(definition.text, name=name, semantics="explicit").in_unit(str(RDF_KINDS[definition.stream].unit))
         times = table["timestamp"].to_numpy()
-        period = PERIODS[known.stream]
+        period = PERIODS[definition.stream]
         longest = max(window.size for window in query.windows.values() if isinstance(window, rpq.Window))
         # Windows are full when measuring begins, or half of the stream is over.
         start = min(int(times[0]) + longest, (int(times[0]) + int(times[-1])) // 2)
@@ -70,7 +70,7 @@ def lines(settings: Settings) -> Iterator[Line]:
         full = Stream(name=name, queries="", table=before, window=window, origin="")
         yield Line(
             query=query,
-            about=known.about,
+            about=definition.about,
             stream=RdfStream(table=table, slides=times // period, first_slide=first, static=static),
             origin=origin,
             published_speed=PUBLISHED[name],

@@ -103,14 +103,14 @@ def rdf_stream(*, edges: int, seed: int, kind: str = "taxi", stream: str | None 
     With `stream`, an IRI or its last part, only the triples of this stream are returned. Raises `NoSuchStreamError` for a
     stream that the kind does not have.
     """
-    known = RDF_KINDS[kind]
-    batches = known.make(edges=edges, seed=seed)
+    stream_kind = RDF_KINDS[kind]
+    batches = stream_kind.make(edges=edges, seed=seed)
     if stream is None:
         return batches
-    names = {name.rpartition("/")[2]: name for name in known.streams}
+    names = {name.rpartition("/")[2]: name for name in stream_kind.streams}
     if not names:
         raise NoSuchStreamError(f"{kind} is one stream without a name")
-    if stream not in names and stream not in known.streams:
+    if stream not in names and stream not in stream_kind.streams:
         raise NoSuchStreamError(f"{kind} has no stream {stream!r}: expected one of {', '.join(sorted(names))}")
     name = names.get(stream, stream)
     return (batch.filter(pc.equal(batch.column("stream"), name)).drop_columns(["stream"]) for batch in batches)

@@ -247,8 +247,8 @@ class _ModifierReader:
         if not self._selection.is_select:
             columns = tuple(sorted(name for name in possible_variables(operator) if not name.startswith(("_:", "."))))
         if node.modifier == "DISTINCT":
-            known = possible_variables(operator)  # EXISTS may name others, which are its own
-            used = frozenset().union(*(_plain_variables(one) | (variables_of(one) & known) for one, _ in order))
+            visible = possible_variables(operator)  # EXISTS may name others, which are its own
+            used = frozenset().union(*(_plain_variables(one) | (variables_of(one) & visible) for one, _ in order))
             operator = Distinct(Project(operator, columns))
             if hidden := used - frozenset(columns):
                 name = source_name(min(hidden))

@@ -427,9 +427,9 @@ class DeltaIndex:
         on."""
         if not len(self.judge.answers_among(np.array([source << 32 | target]))):
             return None
-        known = self.judge.path_of(source, target)
-        if known is not None:
-            return known
+        path = self.judge.path_of(source, target)
+        if path is not None:
+            return path
         if not self.keeps_supports:
             self.keep_supports(edges)
         length, steps = kernels.walk_back(self.view, source, target)

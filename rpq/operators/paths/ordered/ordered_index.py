@@ -394,10 +394,10 @@ def expected_cells(index: Index, timeline: Timeline) -> dict[tuple[int, int, int
                         new.setdefault((v, start, u), set()).add((time, time, slide))
                     for step in range(program.step_first[one], program.step_first[one + 1]):
                         before, after = int(program.step_source[step]), int(program.step_target[step])
-                        for (vertex, at, root), known in paths.items():
+                        for (vertex, at, root), own_paths in paths.items():
                             if (vertex, at) != (u, before):
                                 continue
-                            for first, last, width in known:
+                            for first, last, width in own_paths:
                                 if (last < time or not strict) and time - last <= gap and time - first <= span:
                                     new.setdefault((v, after, root), set()).add((first, time, min(width, slide)))
             grown = False

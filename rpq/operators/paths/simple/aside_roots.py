@@ -34,9 +34,9 @@ class AsideRoots:
     load sets aside.
     """
 
-    def __init__(self, index: JudgedIndex, known: KnownPaths, rows: EventRows) -> None:
+    def __init__(self, index: JudgedIndex, known_paths: KnownPaths, rows: EventRows) -> None:
         self._index = index
-        self._known = known
+        self._known_paths = known_paths
         self._rows = rows
         self.sizes: dict[int, int] = {}
         self.overruns: list[Overrun] = []
@@ -81,7 +81,7 @@ class AsideRoots:
 
     def overdrawn_roots(self) -> list[int]:
         """Return the roots that exceeded the budget at this tuple or boundary."""
-        return self._known.certificates.overdrawn_root[: self._known.fields[store.OVERDRAWN]].tolist()
+        return self._known_paths.certificates.overdrawn_root[: self._known_paths.fields[store.OVERDRAWN]].tolist()
 
     def lost_answers(self, *, inserted: bool) -> np.ndarray:
         """Return the answers that the roots had before this tuple or boundary and that the current event has to remove.
@@ -91,8 +91,8 @@ class AsideRoots:
         roots = self.overdrawn_roots()
         if not roots:
             return np.zeros(0, np.int64)
-        certificates = self._known.certificates
-        mine = self._known.of_roots(roots)
+        certificates = self._known_paths.certificates
+        mine = self._known_paths.of_roots(roots)
         answers = mine & (certificates.slide != BLOCKED)
         if inserted:
             answers &= certificates.answer_stamp < certificates.fields[store.STAMP]
@@ -114,14 +114,14 @@ class AsideRoots:
         roots = self.overdrawn_roots()
         if not roots:
             return
-        sizes = self._known.certificates.overdrawn_work[: len(roots)].tolist()
+        sizes = self._known_paths.certificates.overdrawn_work[: len(roots)].tolist()
         self.sizes.update(zip(roots, sizes, strict=True))
         when = int(self._index.state[layout.TIME]) if time is None else time
         self.overruns += [Overrun(place, root, when, size) for root, size in zip(roots, sizes, strict=True)]
-        self._known.forget(self._known.of_roots(roots))
+        self._known_paths.forget(self._known_paths.of_roots(roots))
         table = self._index.index.table
         table.blocked_roots[:] &= ~mask_of(table, roots)
-        self._known.fields[store.OVERDRAWN] = 0
+        self._known_paths.fields[store.OVERDRAWN] = 0
 
 
 # --- the rows of the current event, from which a judge removes rows and to which it adds others ----------

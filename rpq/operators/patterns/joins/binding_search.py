@@ -31,50 +31,49 @@ class Relations(Protocol):
         """Return all rows of a part that has no plans, or only the first row."""
 
 
-def find_binding(relations: Relations, parts: Sequence[Part], known: Binding, *, isomorphism: bool) -> Binding | None:
-    """Return values for all variables of a pattern's parts, given the `known` values of some of them; None if there are
-    none.
+def find_binding(relations: Relations, parts: Sequence[Part], bound: Binding, *, isomorphism: bool) -> Binding | None:
+    """Return values for all variables of a pattern's parts that agree with the `bound` ones, or None.
 
-    With `isomorphism`, different terms have different values. O(atoms) if all variables are known; otherwise O(edges), plus
+    With `isomorphism`, different terms have different values. O(atoms) if all variables are bound; otherwise O(edges), plus
     the cost of finding a row.
     """
-    return next(_bindings(relations, parts, known, isomorphism=isomorphism, first=True), None)
+    return next(_bindings(relations, parts, bound, isomorphism=isomorphism, first=True), None)
 
 
-def find_bindings(relations: Relations, parts: Sequence[Part], known: Binding, *, first: bool = False) -> Iterator[Binding]:
-    """Yield all bindings of the variables of a pattern's parts, given `known` values of some. O(edges, and the join).
+def find_bindings(relations: Relations, parts: Sequence[Part], bound: Binding, *, first: bool = False) -> Iterator[Binding]:
+    """Yield all bindings of the variables of a pattern's parts that agree with the `bound` ones. O(edges, and the join).
 
     With `first`, bindings after the first are yielded only if they cost nothing more.
     """
-    return _bindings(relations, parts, known, isomorphism=False, first=first)
+    return _bindings(relations, parts, bound, isomorphism=False, first=first)
 
 
 def _bindings(
-    relations: Relations, parts: Sequence[Part], known: Binding, *, isomorphism: bool, first: bool
+    relations: Relations, parts: Sequence[Part], bound: Binding, *, isomorphism: bool, first: bool
 ) -> Iterator[Binding]:
     """Yield bindings of all variables of parts. With `first`, yield those after the first only if they cost nothing more."""
-    atoms = [atom for part in parts for atom in _substitute_in_atoms(part.atoms, known)]
+    atoms = [atom for part in parts for atom in _substitute_in_atoms(part.atoms, bound)]
     for source, relation, target in atoms:
         if not isinstance(source, str) and not isinstance(target, str) and not relations.holds(relation, source, target):
             return
     constants = {term for part in parts for term in part.slots if not isinstance(term, str)}
-    if isomorphism and len({*known.values(), *constants}) < len(known) + len(constants):
+    if isomorphism and len({*bound.values(), *constants}) < len(bound) + len(constants):
         return
-    excluded = tuple(constants | {*known.values()}) if isomorphism else None
-    open_parts = [_substitute(part, known, excluded, relations) for part in parts if not {*part.variables} <= known.keys()]
+    excluded = tuple(constants | {*bound.values()}) if isomorphism else None
+    open_parts = [_substitute(part, bound, excluded, relations) for part in parts if not {*part.variables} <= bound.keys()]
     combines_parts = isomorphism and len(open_parts) > 1  # then values of different parts must differ too
     rows = [
         [dict(zip(part.columns, row, strict=True)) for row in relations.rows(part, first=first and not combines_parts)]
         for part in open_parts
     ]
     for choice in itertools.product(*rows):
-        binding = known | {name: value for row in choice for name, value in row.items()}
+        binding = bound | {name: value for row in choice for name, value in row.items()}
         if not combines_parts or len({*binding.values()}) == len(binding):
             yield binding
 
 
-def _substitute_in_atoms(atoms: Sequence[Atom], known: Binding) -> tuple[Atom, ...]:
-    values: dict[Term, Term] = dict(known.items())
+def _substitute_in_atoms(atoms: Sequence[Atom], bound: Binding) -> tuple[Atom, ...]:
+    values: dict[Term, Term] = dict(bound.items())
 
     def value_of(term: Term) -> Term:
         return values.get(term, term)
@@ -82,20 +81,20 @@ def _substitute_in_atoms(atoms: Sequence[Atom], known: Binding) -> tuple[Atom, .
     return tuple(Atom(value_of(atom.source), atom.relation, value_of(atom.target)) for atom in atoms)
 
 
-def _substitute(part: Part, known: Binding, excluded: tuple[Term, ...] | None, relations: Relations) -> Part:
-    """Return a part with one seed in which the known variables are constants. Its columns are the other variables.
+def _substitute(part: Part, bound: Binding, excluded: tuple[Term, ...] | None, relations: Relations) -> Part:
+    """Return a part with one seed in which the bound variables are constants. Its columns are the other variables.
 
     Values must differ from the `excluded` constants, and from one another.
     """
-    values: dict[Term, Term] = dict(known.items())
-    atoms = _substitute_in_atoms(part.atoms, known)
+    values: dict[Term, Term] = dict(bound.items())
+    atoms = _substitute_in_atoms(part.atoms, bound)
 
     def cost(seed: Seed) -> tuple[int, int]:
         ends = {term for term in (atoms[seed.atom].source, atoms[seed.atom].target) if isinstance(term, str)}
         return len(ends), relations.current_edges(atoms[seed.atom].relation)
 
     cheapest = min(part.seeds, key=cost)
-    columns = tuple(name for name in part.variables if name not in known)
+    columns = tuple(name for name in part.variables if name not in bound)
     ends = dict.fromkeys((atoms[cheapest.atom].source, atoms[cheapest.atom].target))
     bound_terms: list[Term] = [term for term in ends if isinstance(term, str)]
     differ: list[tuple[Term, Term]] = []
@@ -106,7 +105,7 @@ def _substitute(part: Part, known: Binding, excluded: tuple[Term, ...] | None, r
     steps: list[tuple[Step, list[Test]]] = []
     early_tests = tests  # the tests of steps of known variables are made as early as possible
     for step in cheapest.steps:
-        if step.variable in known:
+        if step.variable in bound:
             numbers = [*(reach.atom for reach in step.reaches), *(test.atom for test in step.tests)]
             early_tests += [Test(atom=number, excludes_change=False) for number in numbers]
             continue

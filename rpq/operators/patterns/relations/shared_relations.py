@@ -238,12 +238,12 @@ class SharedRelations:
             self._label_names[number] = name
             if (graph := graph_of(name)) is not None:
                 self.static_graphs.add(graph)
-            known = self._label_ids.get(name)
-            if known != number:
+            earlier_id = self._label_ids.get(name)
+            if earlier_id != number:
                 if self._is_read(name) or any(_numbers(content, name) for content in self._content_of_count_window.values()):
                     changed |= number < self._announced_labels
                     new_labels[number] = name
-                if known is None:
+                if earlier_id is None:
                     self._merged_names[merged_name(name)] += 1
                 self._label_ids[name] = number
             if number >= self._label_room:

@@ -142,8 +142,8 @@ class Solutions:
             self._operator.change(WeightedRows.insertion_of(rows[0]).select_columns(self._columns))
             return
         widths = [*map(len, columns)]
-        known = self._operator.widths
-        assert widths == known[: len(widths)] and not any(known[len(widths) :]), "meanings differ in their parts"
+        all_widths = self._operator.widths
+        assert widths == all_widths[: len(widths)] and not any(all_widths[len(widths) :]), "meanings differ in their parts"
         self._operator.load(meaning, rows, row_limit=row_limit)
 
     def _new_operator(self, columns: Sequence[Sequence[str]]) -> Product | Distinct:

@@ -110,8 +110,8 @@ class TermIds:
         """Return rows in which vertices that are aliases of terms have the ids of these terms."""
         if not self._aliases or not rows.size:
             return rows
-        known = rows < len(self._alias)
-        return np.where(known, self._alias[np.where(known, rows, 0)], rows)
+        is_in_table = rows < len(self._alias)
+        return np.where(is_in_table, self._alias[np.where(is_in_table, rows, 0)], rows)
 
     def pinned_vertices(self) -> np.ndarray:
         """Return the vertices whose ids must not be reused."""

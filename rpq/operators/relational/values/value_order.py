@@ -210,8 +210,8 @@ class ValueOrder:
 
     # --- ties ------------------------------------------------------------------------------------------------
 
-    def _rank(self, ids: list[int], highs: list[int], known: dict[int, Any]) -> None:
-        """Assign ranks to the new terms that are tied. `known` has the order keys of some terms."""
+    def _rank(self, ids: list[int], highs: list[int], key_of_term: dict[int, Any]) -> None:
+        """Assign ranks to the new terms that are tied. `key_of_term` has the order keys of some terms."""
         tied_ids: dict[int, list[int]] = {}
         for identity, high in zip(ids, highs, strict=True):
             if self._ids_by_high.setdefault(high, identity) != identity:
@@ -221,10 +221,10 @@ class ValueOrder:
             if tied is None:
                 tied = self._ties[high] = []
                 some.append(self._ids_by_high[high])
-            others = [identity for identity in some if identity not in known]
+            others = [identity for identity in some if identity not in key_of_term]
             texts = self._terms.texts(np.array(others, np.int64))
-            known.update((identity, order_key(str(text))) for identity, text in zip(others, texts, strict=True))
-            entries = [(known[identity], identity) for identity in some]
+            key_of_term.update((identity, order_key(str(text))) for identity, text in zip(others, texts, strict=True))
+            entries = [(key_of_term[identity], identity) for identity in some]
             self._keys.update((identity, key) for key, identity in entries)
             self._number_values(high, entries)
             if len(entries) * _FEW < len(tied):
