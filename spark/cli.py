@@ -96,9 +96,9 @@ def _refuse_unsupported(
     if refuse is None or is_sparql(expression, options.language):
         return  # it has no such values
     names = ("select", "filter", *ORDER_OPTIONS)
-    given = {option: value for option in names if (value := getattr(options, option)) is not None}
+    values = {option: value for option in names if (value := getattr(options, option)) is not None}
     try:
-        query = query_in(options.language, expression, window=UnboundedWindow(), name=name or expression, **given)
+        query = query_in(options.language, expression, window=UnboundedWindow(), name=name or expression, **values)
     except QueryError:
         return  # `read_queries` says what is wrong, with all options and the windows
     try:

@@ -76,8 +76,8 @@ def motif(
     positive = [edge for edge in edges if not edge.is_negated]
     _check_names(edges, positive, alone)
     names = {edge.edge for edge in edges}
-    given = dict.fromkeys(names, labels) if isinstance(labels, str) else dict(labels or {})
-    for unknown in given.keys() - names - {""}:
+    labels_of_edge = dict.fromkeys(names, labels) if isinstance(labels, str) else dict(labels or {})
+    for unknown in labels_of_edge.keys() - names - {""}:
         names_text = ", ".join(sorted(names - {""})) or "without names"
         raise QueryError(f"labels: the motif has no edge [{unknown}]; its edges are {names_text}")
     vertices = list(dict.fromkeys(end for edge in positive for end in (edge.source, edge.target) if end))
@@ -85,9 +85,9 @@ def motif(
     if not columns:
         raise QueryError("select: the motif names no vertex: name one, or select a property of an edge, select=['e.amount']")
     conditions = [] if where is None else [f"({where})"]
-    conditions += [f"NOT EXISTS {{ {_path(edge, given)} }}" for edge in edges if edge.is_negated]
+    conditions += [f"NOT EXISTS {{ {_path(edge, labels_of_edge)} }}" for edge in edges if edge.is_negated]
     match = (
-        f"MATCH {', '.join(_path(edge, given) for edge in positive)}"
+        f"MATCH {', '.join(_path(edge, labels_of_edge) for edge in positive)}"
         + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
         + f" RETURN {'DISTINCT ' if distinct else ''}{', '.join(columns)}"
     )

@@ -160,9 +160,9 @@ def _text_identity(query: Query) -> dict[str, Any]:
     """Return the options of a text in SPARQL or MATCH that have other than their usual values; none for other queries."""
     if isinstance(query, PatternQuery):
         return {}
-    given = {"language": (query.language, "gql"), "node_label": (getattr(query, "node_label", None), "type")}
-    given["report"] = (getattr(query, "report", None), "change")
-    return {name: value for name, (value, usual) in given.items() if value not in (None, usual)}
+    options = {"language": (query.language, "gql"), "node_label": (getattr(query, "node_label", None), "type")}
+    options["report"] = (getattr(query, "report", None), "change")
+    return {name: value for name, (value, usual) in options.items() if value not in (None, usual)}
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], *, unit: str | None = None) -> list[str]:

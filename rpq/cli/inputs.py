@@ -190,9 +190,9 @@ class LabelMonitor:
             return []
         other_labels = list(self._other_labels)
         labels = list(self._missing_labels)
-        shown, others = labels[:MOST_LABEL_WARNINGS], len(labels) - MOST_LABEL_WARNINGS
+        shown, hidden_count = labels[:MOST_LABEL_WARNINGS], len(labels) - MOST_LABEL_WARNINGS
         messages = [f"no tuple has the label {label!r}{did_you_mean(label, other_labels)}" for label in shown]
-        return [*messages, f"no tuple has {others:,} more of the labels"] if others > 0 else messages
+        return [*messages, f"no tuple has {hidden_count:,} more of the labels"] if hidden_count > 0 else messages
 
     def check_labels(self, labels: pa.Array) -> None:
         """Check the labels of edges."""
@@ -468,8 +468,8 @@ def _open(settings: RunSettings, inputs: Sequence[Any], properties: Sequence[str
                 "--events: in RDF each graph is an event, and --rdf-graph stream makes it a stream; leave out one of the two"
             )
         graph = "event"
-    given: dict[str, Any] = {"syntax": settings.rdf_syntax, "time": settings.rdf_time, "graph": graph}
-    of_rdf = {name: value for name, value in given.items() if value is not None}
+    rdf_options: dict[str, Any] = {"syntax": settings.rdf_syntax, "time": settings.rdf_time, "graph": graph}
+    of_rdf = {name: value for name, value in rdf_options.items() if value is not None}
     if of_rdf and not is_rdf:
         options = " and ".join(f"--rdf-{name}" for name in of_rdf)
         raise click.UsageError(f"{options}: the format is {settings.format}; expected --format rdf")
@@ -494,9 +494,9 @@ def rdf_documents(settings: RunSettings) -> RdfDocuments:
 
     if settings.rdf_graph == "event":
         raise click.UsageError("--rdf-graph event: a post or a message is not part of an event; expected stream, or files")
-    given = {"syntax": settings.rdf_syntax, "time": settings.rdf_time, "graph": settings.rdf_graph}
+    options = {"syntax": settings.rdf_syntax, "time": settings.rdf_time, "graph": settings.rdf_graph}
     try:
-        reading = _rdf_reading(**{name: value for name, value in given.items() if value is not None})
+        reading = _rdf_reading(**{name: value for name, value in options.items() if value is not None})
         return RdfDocuments(reading, time_unit=settings.time_unit)
     except InputError as error:
         raise click.UsageError(str(error)) from error
@@ -709,9 +709,9 @@ def topics_and_clients(
     except RpqError as error:
         raise click.ClickException(str(error)) from error
     try:
-        given = read_settings(settings.kafka_config) if settings.kafka_config is not None else {}
+        kafka_settings = read_settings(settings.kafka_config) if settings.kafka_config is not None else {}
         topics = topic_input_of(settings, properties)
-        return topics, ClientSettings(topics.brokers, given)
+        return topics, ClientSettings(topics.brokers, kafka_settings)
     except (WhereError, RpqError) as error:
         raise click.UsageError(str(error)) from error
 

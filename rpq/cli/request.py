@@ -131,12 +131,12 @@ class QueryOptions:
             window = self.any_window(unit=unit)
         try:
             ends = {
-                name: _vertices(OPTION_OF[name], given, integers)
+                name: _vertices(OPTION_OF[name], value, integers)
                 for name in PATH_OPTIONS
-                if (given := getattr(self, name)) != ()
+                if (value := getattr(self, name)) != ()
             }
             lengths = {
-                name: length_of_text(given) for name in LENGTHS if (given := getattr(self, name)) is not None
+                name: length_of_text(value) for name in LENGTHS if (value := getattr(self, name)) is not None
             }
             queries = [
                 query_in(
@@ -176,8 +176,8 @@ class QueryOptions:
                 from rpq.language.query import query_in
                 from rpq.stream.window import UnboundedWindow
 
-                given = {} if self.node_label is None else {"node_label": self.node_label}
-                query_in(language, text, window=UnboundedWindow(), paths=self.paths, **given)
+                options = {} if self.node_label is None else {"node_label": self.node_label}
+                query_in(language, text, window=UnboundedWindow(), paths=self.paths, **options)
             else:
                 Pattern.read(text, self.select, self.filter)
         except ExpressionError as error:
@@ -394,10 +394,10 @@ def query_text(
 ) -> str | None:
     """Return the query's text, given as such, in a file, or by name and data set; None if there is a file of queries."""
     if queries_file is not None:
-        others = {"EXPRESSION": expression, "--query": query, "--dataset": dataset, "--query-file": query_file}
-        given = " and ".join(name for name, value in others.items() if value is not None)
-        if given:
-            raise click.UsageError(f"--queries contains all queries; leave out {given}, or add it to {queries_file}")
+        options = {"EXPRESSION": expression, "--query": query, "--dataset": dataset, "--query-file": query_file}
+        used_options = " and ".join(name for name, value in options.items() if value is not None)
+        if used_options:
+            raise click.UsageError(f"--queries contains all queries; leave out {used_options}, or add it to {queries_file}")
         return None
     ways = {"EXPRESSION": expression, "--query": query, "--query-file": query_file}
     sources = [name for name, value in ways.items() if value is not None]

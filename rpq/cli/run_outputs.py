@@ -140,8 +140,8 @@ class FileOutputs(RunSink):
 
 def output_names(request: RunRequest) -> set[str]:
     """Return the names of the outputs of rows."""
-    given = [entry.output for entry in request.entries] if request.entries else [request.settings.output]
-    return {output for output in given if output is not None}
+    outputs = [entry.output for entry in request.entries] if request.entries else [request.settings.output]
+    return {output for output in outputs if output is not None}
 
 
 def output_options(request: RunRequest) -> list[tuple[str, str | None]]:
@@ -356,9 +356,9 @@ def table_outputs(
         raise click.UsageError(
             "--times iso: the times of this input have nanoseconds, and those of PostgreSQL microseconds; leave it out"
         )
-    given = ((query, outputs[query.name if request.entries else ""]) for query in queries)
+    output_of_query = ((query, outputs[query.name if request.entries else ""]) for query in queries)
     tables = answer_tables(
-        ((query.name, query.columns, output) for query, output in given if output is not None),
+        ((query.name, query.columns, output) for query, output in output_of_query if output is not None),
         names_queries=bool(request.entries),
     )
     return TableOutputs(

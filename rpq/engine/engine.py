@@ -501,11 +501,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         multigraph = self._evaluation.multigraph
         read = None if multigraph is None else multigraph.read_static_properties
         ids = None if multigraph is None else multigraph.edge_ids
-        columns, given = static_columns(edges, kind=self._evaluation.vertices.kind, properties=read, ids=ids)
+        columns, property_names = static_columns(edges, kind=self._evaluation.vertices.kind, properties=read, ids=ids)
         if graph is not None:
             self._evaluation.load_graph(columns, graph)
         else:
-            self._evaluation.load_static(columns, given)
+            self._evaluation.load_static(columns, property_names)
 
     @one_thread_at_a_time
     def advance(self, time: Any) -> Changes:

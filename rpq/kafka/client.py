@@ -105,9 +105,9 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, str]:
 class ClientSettings:
     """The settings of consumers and producers: the brokers, and the user's settings."""
 
-    def __init__(self, brokers: str, given: Mapping[str, str] | None = None) -> None:
-        self._given = dict(given or {})
-        for name in self._given:
+    def __init__(self, brokers: str, user_settings: Mapping[str, str] | None = None) -> None:
+        self._user_settings = dict(user_settings or {})
+        for name in self._user_settings:
             if name in _RESERVED:
                 raise KafkaUsageError(f"--kafka-config: {name} cannot be set: {_RESERVED[name]}")
         self._common = {"bootstrap.servers": brokers, "client.id": "rpq", "reconnect.backoff.max.ms": 1000}
@@ -118,7 +118,7 @@ class ClientSettings:
 
     def user_value(self, name: str) -> str | None:
         """Return the user's value of a setting, or None."""
-        return self._given.get(name)
+        return self._user_settings.get(name)
 
     def consumer(self, **fixed: Any) -> dict[str, Any]:
         """Return the settings of a consumer.  The names of `fixed` settings have underscores in place of dots."""
@@ -145,14 +145,14 @@ class ClientSettings:
         }
         return self._merge(ours, _OF_CONSUMERS, fixed)
 
-    def _merge(self, ours: dict[str, Any], others: re.Pattern[str], fixed: dict[str, Any]) -> dict[str, Any]:
-        users = {name: value for name, value in self._given.items() if not others.fullmatch(name)}
+    def _merge(self, defaults: dict[str, Any], ignored_names: re.Pattern[str], fixed: dict[str, Any]) -> dict[str, Any]:
+        user_settings = {name: value for name, value in self._user_settings.items() if not ignored_names.fullmatch(name)}
         always = {name if name == "error_cb" else name.replace("_", "."): value for name, value in fixed.items()}
-        return {**ours, **users, **self._common, **always, "logger": CLIENT_LOG}
+        return {**defaults, **user_settings, **self._common, **always, "logger": CLIENT_LOG}
 
     def hint_of_protocol(self) -> str:
         """Return a hint for a broker that closes connections at the first request; empty for encrypted connections."""
-        spoken = (self._given.get("security.protocol") or "plaintext").lower()
+        spoken = (self._user_settings.get("security.protocol") or "plaintext").lower()
         if spoken not in ("plaintext", "sasl_plaintext"):
             return ""
         others = "SSL or SASL_SSL" if spoken == "sasl_plaintext" else "SASL_SSL, SASL_PLAINTEXT or SSL"
@@ -164,7 +164,7 @@ class ClientSettings:
     def redact(self, message: object) -> str:
         """Return a message of the client from which the values of settings that may be secret are removed."""
         text = str(message)
-        for name, value in self._given.items():
+        for name, value in self._user_settings.items():
             if value and _SECRET.search(name):
                 text = text.replace(value, "…")
         return text

@@ -563,9 +563,9 @@ class MessageReader:
         is_selected, undecided = self._predicate.mask(columns, count)
         if is_selected.all():
             return batch, numbers, 0, undecided
-        left = left_after_condition(batch.append_column(_PLACE, pa.array(np.arange(count))), is_selected)
-        places = left.column(_PLACE).to_numpy()
-        return left.drop_columns([_PLACE]), numbers[places], int(np.count_nonzero(~is_selected)), undecided
+        rest = left_after_condition(batch.append_column(_PLACE, pa.array(np.arange(count))), is_selected)
+        places = rest.column(_PLACE).to_numpy()
+        return rest.drop_columns([_PLACE]), numbers[places], int(np.count_nonzero(~is_selected)), undecided
 
     @property
     def _columns_of_properties(self) -> dict[str, str]:
@@ -670,16 +670,17 @@ def places_of(columns: MessageColumns) -> dict[int, str]:
     renamed, properties = dict(columns.values.renamed), columns.values.properties
     if not renamed and not properties:
         return {}
-    given = {column: int(name) for column, name in renamed.items() if name.isdecimal() and int(name)}
-    if len(given) < len(renamed):
-        name = next(name for column, name in renamed.items() if column not in given)
+    place_of_column = {column: int(name) for column, name in renamed.items() if name.isdecimal() and int(name)}
+    if len(place_of_column) < len(renamed):
+        name = next(name for column, name in renamed.items() if column not in place_of_column)
         raise FieldError("is not a JSON object, whose keys have names; fields are named by their places, from 1", name)
-    missing = [column for column in (*columns.values.columns, *properties) if column not in given and column != "op"]
+    needed = [column for column in (*columns.values.columns, *properties) if column != "op"]
+    missing = [column for column in needed if column not in place_of_column]
     if missing:
         raise FieldError("has no place among the fields; give one to each column, as in source=2", missing[0])
-    if len(set(given.values())) < len(given):
-        raise InputError(f"two columns have the same place among the fields: {given}")
-    return {place: column for column, place in given.items()}
+    if len(set(place_of_column.values())) < len(place_of_column):
+        raise InputError(f"two columns have the same place among the fields: {place_of_column}")
+    return {place: column for column, place in place_of_column.items()}
 
 
 def _layout_of(described: dict[str, Any], columns: MessageColumns, further: tuple[str, ...]) -> JsonLayout | Layout:

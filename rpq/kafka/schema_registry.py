@@ -294,21 +294,21 @@ def _without_login(url: str) -> tuple[str, str]:
     return ",".join(plain), login
 
 
-def _settings(url: str, login: str, given: Mapping[str, str]) -> dict[str, Any]:
+def _settings(url: str, login: str, user_settings: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings of a client that sends each request once; the run repeats it."""
     for name, why in _RESERVED.items():
-        if name in given:
+        if name in user_settings:
             raise KafkaUsageError(f"--schema-registry-config: {name} cannot be set: {why}")
-    settings: dict[str, Any] = {"timeout": CALL_SECONDS, **given, "url": url, "max.retries": 0}
+    settings: dict[str, Any] = {"timeout": CALL_SECONDS, **user_settings, "url": url, "max.retries": 0}
     for name, type_ in (("timeout", float), ("cache.capacity", int)):
         try:
             settings |= {name: type_(settings[name])} if name in settings else {}
         except ValueError:
             raise KafkaUsageError(f"--schema-registry-config: {name} is {settings[name]!r}; expected a number") from None
-    if login and "basic.auth.user.info" in given:
+    if login and "basic.auth.user.info" in user_settings:
         raise KafkaUsageError("--schema-registry: has a login, and basic.auth.user.info another one; give one of the two")
     login = login or os.environ.get(LOGIN, "")
-    if login and not {"basic.auth.user.info", "bearer.auth.credentials.source"} & {*given}:
+    if login and not {"basic.auth.user.info", "bearer.auth.credentials.source"} & {*user_settings}:
         settings["basic.auth.user.info"] = login
     return settings
 

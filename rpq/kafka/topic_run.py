@@ -259,7 +259,8 @@ def run_topics(
         raise InputError("replace: applies to tables; expected output='postgresql://…'")
     written = [] if are_tables else map(checked_topic, outputs.values())
     cluster = one_cluster([*uris, *written, *letters])[0]
-    given = kafka_config if isinstance(kafka_config, Mapping) or kafka_config is None else read_settings(kafka_config)
+    is_read = isinstance(kafka_config, Mapping) or kafka_config is None
+    settings = kafka_config if is_read else read_settings(kafka_config)
     client()
     registry = SchemaRegistry(schema_registry) if isinstance(schema_registry, str) else schema_registry
     if registry is not None and rdf is not None:
@@ -287,7 +288,7 @@ def run_topics(
         "witness": witness,
         "max_ahead": max_ahead,
     }
-    clients = ClientSettings(cluster.brokers, given)
+    clients = ClientSettings(cluster.brokers, settings)
     source = TopicSource(
         TopicInput(
             brokers=cluster.brokers,

@@ -302,8 +302,8 @@ def _best_counts(dimensions: int, weights: _Weights, shares: int) -> tuple[int, 
     while improved:
         improved = False
         for chosen in combinations(range(dimensions), min(3, dimensions)):
-            others = int(np.prod(np.delete(counts, chosen)))
-            some = _products(len(chosen), shares // others)
+            other_cells = int(np.prod(np.delete(counts, chosen)))
+            some = _products(len(chosen), shares // other_cells)
             found = np.repeat(counts[None], len(some), axis=0)
             found[:, chosen] = some
             ranks = _rank(found, weights)

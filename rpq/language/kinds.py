@@ -92,8 +92,8 @@ def single_thread_warning(questions: Iterable[Question], threads: int) -> str | 
     names = [repr(one.name) for one in questions if threads > 1 and not kind_of(one).divides(one)]
     if not names:
         return None
-    shown, others = ", ".join(names[:_MOST_NAMED_QUERIES]), len(names) - _MOST_NAMED_QUERIES
-    more = f" and {others} more" if others > 0 else ""
+    shown, hidden_count = ", ".join(names[:_MOST_NAMED_QUERIES]), len(names) - _MOST_NAMED_QUERIES
+    more = f" and {hidden_count} more" if hidden_count > 0 else ""
     verb = "is" if len(names) == 1 else "are each"
     return f"{threads} threads do not divide every query: {shown}{more} {verb} evaluated by one thread"
 
@@ -156,8 +156,8 @@ _READERS: Mapping[str, Callable[[JsonValue], Any]] = {
 
 def read_options(content: JsonValue, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, Any]:
     """Return options of a query from JSON values; those that are `optional` may be missing or null. Raises `Damage`."""
-    given = [*required, *(name for name in optional if name in content and not content[name].is_none)]
-    return {name: _READERS[name](content[name]) for name in given}
+    names = [*required, *(name for name in optional if name in content and not content[name].is_none)]
+    return {name: _READERS[name](content[name]) for name in names}
 
 
 def read_question(content: JsonValue, kind: type[AnyQuery], text: str, options: Mapping[str, Any]) -> AnyQuery:

@@ -244,8 +244,8 @@ class Query(_Options):
                 continue
             if option.name in ("sources", "targets"):
                 some = ", ".join(map(repr, sorted(value, key=str)[:_MOST_SHOWN_VERTICES]))
-                others = len(value) - _MOST_SHOWN_VERTICES
-                shown.append(f"{option.name}={{{some}{f', … {others:,} more' if others > 0 else ''}}}")
+                hidden_count = len(value) - _MOST_SHOWN_VERTICES
+                shown.append(f"{option.name}={{{some}{f', … {hidden_count:,} more' if hidden_count > 0 else ''}}}")
             else:
                 shown.append(f"{option.name}={value!r}")
         return f"Query({', '.join(shown)})"

@@ -79,8 +79,8 @@ class Deletions:
         if pa.types.is_dictionary(columns["label"].type):
             columns["label"] = columns["label"].dictionary_decode()
         columns["delete"] = pa.array(deletes)
-        others = {*columns, "stream", "event"}
-        properties = {field.name: field for field in batch.schema if field.name not in others}
+        tuple_columns = {*columns, "stream", "event"}
+        properties = {field.name: field for field in batch.schema if field.name not in tuple_columns}
         columns |= {name: batch.column(name) for name in properties}
         schema = pa.schema([properties.get(name, pa.field(name, column.type)) for name, column in columns.items()])
         if not drawn:

@@ -259,10 +259,10 @@ def leaves_of(name: str, schema: pa.Schema) -> str:
 def with_nested_columns(batch: pa.RecordBatch, names: Iterable[str]) -> pa.RecordBatch:
     """Return a batch with the columns of these names, including names that reach into its columns.  O(rows)."""
     columns = []
-    for name in (given := list(names)):
+    for name in (all_names := list(names)):
         path = (name,) if name in batch.schema.names else path_of(name) or (name,)
         columns.append(column_at(batch.column(str(path[0])), path[1:]))
-    return pa.RecordBatch.from_arrays(columns, given)
+    return pa.RecordBatch.from_arrays(columns, all_names)
 
 
 def column_of(columns: Mapping[str, pa.Array], name: str, data: bytes) -> pa.Array | None:

@@ -547,9 +547,9 @@ def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[s
             DELETE: _is_text(type_) or pa.types.is_boolean(type_),
         }.get(column, _is_text(type_))
         if not allowed:
-            given = columns.time_format
+            time_format = columns.time_format
             expected = {
-                "timestamp": "integers or timestamps" if given is None else f"text for --time-format {given}",
+                "timestamp": "integers or timestamps" if time_format is None else f"text for --time-format {time_format}",
                 "label": "text",
                 "stream": "text",
                 "event": "text or integers",

@@ -315,5 +315,5 @@ def parquet_writer(file: Any, schema: pa.Schema) -> pq.ParquetWriter:
     """
     from pyarrow import parquet as pq
 
-    others = [field.name for field in schema if not pa.types.is_string(field.type)]
-    return pq.ParquetWriter(file, schema, compression="zstd", compression_level=1, write_statistics=others)
+    measured_columns = [field.name for field in schema if not pa.types.is_string(field.type)]
+    return pq.ParquetWriter(file, schema, compression="zstd", compression_level=1, write_statistics=measured_columns)

@@ -113,10 +113,10 @@ def table_in(url: str) -> TableName:
         )
     if name == POSITIONS:
         raise InputError(f"{place}: {POSITIONS} is the table with the positions of runs; name another one")
-    others = "&".join(f"{key}={value}" for key, value in parameters if key != "table")
+    other_parameters = "&".join(f"{key}={value}" for key, value in parameters if key != "table")
     passwords = [(found["login"] or "").partition(":")[2], *(value for key, value in parameters if key in _SECRETS)]
     return TableName(
-        url=f"{address}?{others}" if others else address,
+        url=f"{address}?{other_parameters}" if other_parameters else address,
         place=place,
         schema=schema or None,
         name=name,

@@ -327,10 +327,10 @@ def raise_file_limit(connections: int) -> int:
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
-        others = len(os.listdir("/dev/fd"))
+        open_files = len(os.listdir("/dev/fd"))
     except OSError:
-        others = 32
-    needed = connections + others + SPARE_DESCRIPTORS
+        open_files = 32
+    needed = connections + open_files + SPARE_DESCRIPTORS
     if soft != resource.RLIM_INFINITY and soft < needed:
         with contextlib.suppress(OSError, ValueError):
             raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
@@ -338,4 +338,4 @@ def raise_file_limit(connections: int) -> int:
             soft = raised
     if soft == resource.RLIM_INFINITY:
         return connections
-    return max(1, min(connections, soft - others - min(SPARE_DESCRIPTORS, soft // 4)))
+    return max(1, min(connections, soft - open_files - min(SPARE_DESCRIPTORS, soft // 4)))

@@ -96,9 +96,10 @@ class Operation:
                 raise NoSuchQuery("the name of a query must be text in UTF-8") from None
         if self.is_open:
             return found
-        given, properties = request.query_params, models.properties_of(self.parameters)
+        params, properties = request.query_params, models.properties_of(self.parameters)
         texts = {
-            name: given.getlist(name) if properties.get(name, {}).get("type") == "array" else given[name] for name in given
+            name: params.getlist(name) if properties.get(name, {}).get("type") == "array" else params[name]
+            for name in params
         }
         try:
             parameters = models.read_model(texts, self.parameters, kind="parameter", are_texts=True)
@@ -265,8 +266,8 @@ class Admission:
                 f"--allow-origin {origin}",
             )
         if self.token is not None and path not in OPEN_PATHS and not path.startswith("/page/"):
-            scheme, _, given = headers.get("authorization", "").encode("latin-1").partition(b" ")
-            if scheme.lower() != b"bearer" or not self._is_token(given):
+            scheme, _, token = headers.get("authorization", "").encode("latin-1").partition(b" ")
+            if scheme.lower() != b"bearer" or not self._is_token(token):
                 return Problem(
                     401,
                     "TokenMissing",

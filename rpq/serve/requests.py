@@ -342,10 +342,10 @@ def read_tuple_body(
     if timestamp is not None and type_ not in SYNTAX_OF_TYPE:
         raise InputError("?timestamp= is the time of RDF triples; other tuples have a column 'timestamp'")
     if renamed is not None or label is not None:
-        given = "?columns=" if renamed is not None else "?label="
+        used_parameter = "?columns=" if renamed is not None else "?label="
         if rules is not None or type_ not in (JSON, *JSON_LINES, *CSV):
             reason = "--edges-from names the columns of records" if rules is not None else "its columns have fixed names"
-            raise InputError(f"{given} is for JSON and CSV; {reason}")
+            raise InputError(f"{used_parameter} is for JSON and CSV; {reason}")
         names = _rename_columns(names or ColumnNames(), renamed, label, further)
     if type_ in SYNTAX_OF_TYPE:
         columns, warnings = _read_rdf(body, SYNTAX_OF_TYPE[type_], documents, timestamp), list[str]()
@@ -441,9 +441,9 @@ def _read_arrow(body: bytes, further: Sequence[str]) -> PostedTuples:
         raise InputError(f"{NAME}: is not a stream in Arrow's IPC format: {str(error) or 'it is damaged'}") from error
     if table.num_rows > len(body) + unpacked:
         raise InputError(f"{NAME}: has {table.num_rows:,} rows, more than bytes; send it in parts")
-    given, unknown = columns_by_name(table)
+    tuple_columns, other_names = columns_by_name(table)
     try:
-        ColumnNames(fixed=True).refuse_missing([*given, *map(str, unknown)], there=list(given))
+        ColumnNames(fixed=True).refuse_missing([*tuple_columns, *map(str, other_names)], there=list(tuple_columns))
         unread = ColumnNames(fixed=True).deletes_not_read(table.schema.names)
     except FieldError as error:
         place = "" if error.column is None else f"column '{error.column}' "
@@ -452,10 +452,10 @@ def _read_arrow(body: bytes, further: Sequence[str]) -> PostedTuples:
     if not table.num_rows:
         return PostedTuples(None, warnings)
     there = [name for name in further if table.schema.names.count(name) == 1]
-    for name, column in (given | {name: table.column(name) for name in there}).items():
+    for name, column in (tuple_columns | {name: table.column(name) for name in there}).items():
         _refuse_repetitions(name, column, byte_limit=max(MOST_WRITTEN, MOST_TIMES * len(body)))
     # Plain types from here on: the engine gets it together with what others post.
-    columns = {name: plain_column(name, given[name]) for name in _NAMES if name in given}
+    columns = {name: plain_column(name, tuple_columns[name]) for name in _NAMES if name in tuple_columns}
     columns |= {name: _plain_property(name, table.column(name)) for name in there}
     return PostedTuples(pa.RecordBatch.from_arrays([*columns.values()], [*columns]), warnings)
 

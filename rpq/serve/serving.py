@@ -205,8 +205,8 @@ def _tls(certificate: str | None, key: str | None) -> Tls | None:
     if certificate is None and key is None:
         return None
     if certificate is None or key is None:
-        given, missing = ("--tls-cert", "--tls-key") if key is None else ("--tls-key", "--tls-cert")
-        raise click.UsageError(f"{given} needs {missing}: TLS takes a certificate and its key")
+        option, missing = ("--tls-cert", "--tls-key") if key is None else ("--tls-key", "--tls-cert")
+        raise click.UsageError(f"{option} needs {missing}: TLS takes a certificate and its key")
     tls = Tls(certificate=certificate, key=key)
     try:
         _ = tls.context
@@ -353,8 +353,8 @@ def _feeds(service: Service, settings: RunSettings, speed: float | None) -> tupl
     opened = open_input(settings, properties=service.further_columns)
     playback = Playback(speed=speed, time_unit=opened.time_unit)
     again = [one.url for one in opened.sources if one.guarantee != "none"]
-    others = [path for path in settings.inputs if path not in again]
-    paths = [*map(input_identity, settings.inputs)] if are_regular(others) else None
+    other_inputs = [path for path in settings.inputs if path not in again]
+    paths = [*map(input_identity, settings.inputs)] if are_regular(other_inputs) else None
     feed = FileFeed(service, opened.reader, playback, on_error=settings.on_error, paths=paths, sources=opened.sources)
     return playback, [feed]
 

@@ -181,8 +181,8 @@ class TupleJournal:
 def _plain(tuples: pa.RecordBatch) -> pa.RecordBatch:
     """Return tuples with dictionary columns decoded, so that a record is complete in itself."""
     columns = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in tuples.columns]
-    given = zip(tuples.schema, columns, strict=True)
-    fields = [pa.field(field.name, column.type, metadata=field.metadata) for field, column in given]
+    described_columns = zip(tuples.schema, columns, strict=True)
+    fields = [pa.field(field.name, column.type, metadata=field.metadata) for field, column in described_columns]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 

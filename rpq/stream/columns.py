@@ -131,31 +131,31 @@ def columns_of(
         if few is not None:
             return few
     stream_time = times
-    given, unknown = columns_by_name(data)
-    column = given.pop("event", None)
+    tuple_columns, other_names = columns_by_name(data)
+    column = tuple_columns.pop("event", None)
     event = column if events else None
-    column = given.pop("edge", None)
+    column = tuple_columns.pop("edge", None)
     edge = column if ids is not None else None
     if stream is not None:
-        if "stream" in given:
+        if "stream" in tuple_columns:
             raise InputError("the tuples have a column 'stream', and stream names one for all: give one of the two")
         check_stream(stream)
-    missing = [name for name in _NAMES if name not in given]
+    missing = [name for name in _NAMES if name not in tuple_columns]
     if missing:
-        names = [*given, *unknown]
+        names = [*tuple_columns, *other_names]
         raise InputError(
             f"no column {', '.join(map(repr, missing))}: tuples have the columns source, target, label, timestamp and "
             f"optionally op or delete, not {', '.join(map(str, names[:10])) or 'none'}{', …' if len(names) > 10 else ''}",
             column=missing[0],
         )
-    if "op" in given and "delete" in given:
+    if "op" in tuple_columns and "delete" in tuple_columns:
         raise InputError("the columns 'op' and 'delete' have the same meaning: give one of them", column="delete")
     if event is not None:
-        given["event"] = event
-    read = {name: column if type(column) is list else _read(name, column) for name, column in given.items()}
+        tuple_columns["event"] = event
+    read = {name: column if type(column) is list else _read(name, column) for name, column in tuple_columns.items()}
     count = len(read["source"])
     problems: list[InputError] = []
-    others: list[InputError] = []
+    column_problems: list[InputError] = []
     edge_ids, has_no_label = None, None
     if ids is not None:
         read["edge"] = [None] * count if edge is None else edge if type(edge) is list else _read("edge", edge)
@@ -164,7 +164,7 @@ def columns_of(
         raise InputError(f"the columns are of different lengths: {lengths}")
     if ids is not None:
         is_delete = _deletes(read, count, []) != 0
-        edge_ids = _edge_ids(read.pop("edge"), ids.kind, is_delete, others)
+        edge_ids = _edge_ids(read.pop("edge"), ids.kind, is_delete, column_problems)
         is_by_id = is_delete & np.asarray(edge_ids.is_valid())
         if is_by_id.any():
             has_no_label = is_by_id & ~_present_values(read["label"])
@@ -174,16 +174,16 @@ def columns_of(
     if has_no_label is not None and has_no_label.any():
         label = label.dictionary_decode() if pa.types.is_dictionary(label.type) else label
         label = pc.if_else(pa.array(has_no_label), "", label)
-    delete = _deletes(read, count, others)
+    delete = _deletes(read, count, column_problems)
     if ids is not None and (unless_newer := property_column(data, UNLESS_NEWER)[0]) is not None:
         delete = np.where(np.asarray(plain(unless_newer).fill_null(False)), np.uint8(DELETE_UNLESS_NEWER), delete)
-    streams = _streams(read["stream"], others) if "stream" in read else None
+    streams = _streams(read["stream"], column_problems) if "stream" in read else None
     if source.type != TEXT or count > _FEW_TUPLES:  # a stream of integers uses no kernels for texts
         label, streams = _encode_texts(label), None if streams is None else _encode_texts(streams)
-    bad = min([one.row or 0 for one in (*problems, *others)]) if problems or others else count
+    bad = min([one.row or 0 for one in (*problems, *column_problems)]) if problems or column_problems else count
     timestamp, times = timestamps_as_integers(read["timestamp"], times, latest, problems, end=bad)
-    values = {} if properties is None else properties(data, count=count, times=times, problems=others)
-    problems += others
+    values = {} if properties is None else properties(data, count=count, times=times, problems=column_problems)
+    problems += column_problems
     error = min(problems, key=lambda one: one.row or 0) if problems else None
     end = count if error is None else error.row or 0
     first = first_of_events(read["event"]) if event is not None else None
@@ -286,16 +286,16 @@ def check_stream(stream: Any) -> None:
 
 def with_event(data: Any, event: Any) -> Any:
     """Return columns with one more, that of events, or one event of all tuples. Raises `InputError`."""
-    given, others = columns_by_name(data)
-    if "event" in given:
+    tuple_columns, other_names = columns_by_name(data)
+    if "event" in tuple_columns:
         raise InputError("the tuples have a column 'event', and event makes them one: give one of the two", column="event")
     if isinstance(event, (bool, int, str)):
-        event = [event] * max(map(len, given.values()), default=0)
+        event = [event] * max(map(len, tuple_columns.values()), default=0)
     if isinstance(data, Mapping):
         return {**data, "event": event}
     if isinstance(data, (pa.Table, pa.RecordBatch)):
         return {**dict(zip(data.schema.names, data.columns, strict=True)), "event": event}
-    return {**given, **{name: data[name] for name in others if isinstance(name, str)}, "event": event}
+    return {**tuple_columns, **{name: data[name] for name in other_names if isinstance(name, str)}, "event": event}
 
 
 def only_tuple(data: Any) -> tuple[Any, ...] | None:
@@ -509,9 +509,9 @@ def _ends(source: Any, target: Any, kind: str | None, problems: list[InputError]
     """Return sources and targets. If lists contain both kinds, that of the stream decides, or else that of most values."""
     if not isinstance(source, list) and not isinstance(target, list):
         return _vertices(source, "source", problems), _vertices(target, "target", problems)
-    given = {"source": source, "target": target}
-    lists = {name: column for name, column in given.items() if isinstance(column, list)}
-    found = {name: _vertices(column, name, problems) for name, column in given.items() if name not in lists}
+    columns = {"source": source, "target": target}
+    lists = {name: column for name, column in columns.items() if isinstance(column, list)}
+    found = {name: _vertices(column, name, problems) for name, column in columns.items() if name not in lists}
     if kind is None and lists:
         if found:
             kind = "string" if next(iter(found.values())).type == TEXT else "int64"
@@ -542,8 +542,8 @@ def _edge_ids(column: Any, kind: str | None, is_delete: np.ndarray, problems: li
     """Return the ids of edges, null where none is given, which inserts may not have."""
     is_given = _present_values(column)
     if isinstance(column, list):
-        given = [value for value, is_there in zip(column, is_given.tolist(), strict=True) if is_there]
-        array, misfit = vertices_of(given, kind, "edge") if given else (pa.array([], TEXT), None)
+        ids = [value for value, is_there in zip(column, is_given.tolist(), strict=True) if is_there]
+        array, misfit = vertices_of(ids, kind, "edge") if ids else (pa.array([], TEXT), None)
         places = np.flatnonzero(is_given)
         if misfit is not None:
             add_problem(problems, int(places[misfit.row]), "edge", misfit.reason.replace("vertices", "ids of edges"))
@@ -707,13 +707,13 @@ def static_columns(
     further columns, if it is given; the names of all further columns are returned as well. With `ids` there may be a column
     edge, which then has an id for each edge. Raises `InputError` at the first edge that is not well-formed.
     """
-    others: list[str] = []
+    property_names: list[str] = []
     if _is_table(edges):
         if not (isinstance(edges, (Mapping, pa.Table, pa.RecordBatch)) or hasattr(edges, "iloc")):
             edges = pa.table(edges)
         read = _columns_of_table(edges, may_have_ids=ids is not None)
         names = edges.schema.names if isinstance(edges, (pa.Table, pa.RecordBatch)) else [*getattr(edges, "columns", edges)]
-        others = [name for name in names if isinstance(name, str) and name not in EXPECTATIONS]
+        property_names = [name for name in names if isinstance(name, str) and name not in EXPECTATIONS]
     else:
         read, properties = _columns_of_rows(edges), None
 
@@ -728,7 +728,7 @@ def static_columns(
     columns = columns_of(timeless, times=_NO_TIME, latest=INT64_MAX, kind=kind, properties=read_others, ids=ids)
     if columns.error is not None:
         raise columns.error
-    return columns, others
+    return columns, property_names
 
 
 _NO_TIME = StreamTime()
@@ -740,19 +740,19 @@ def _is_table(edges: Any) -> bool:
 
 
 def _columns_of_table(edges: Any, *, may_have_ids: bool) -> dict[str, Any]:
-    given, others = columns_by_name(edges)
-    missing = [name for name in _STATIC_NAMES if name not in given]
+    tuple_columns, other_names = columns_by_name(edges)
+    missing = [name for name in _STATIC_NAMES if name not in tuple_columns]
     if missing:
-        names = ", ".join(map(str, [*given, *others])) or "none"
+        names = ", ".join(map(str, [*tuple_columns, *other_names])) or "none"
         expected = "static edges have the columns source, target, label"
         raise InputError(f"no column {', '.join(map(repr, missing))}: {expected}, not {names}", column=missing[0])
     for name in ("op", "delete"):
-        if name in given:
+        if name in tuple_columns:
             raise InputError(f"static edges are never deleted, and have no column {name!r}", column=name)
-    if "edge" in given and not may_have_ids:
+    if "edge" in tuple_columns and not may_have_ids:
         hint = "leave out the column 'edge', or use rpq.Engine(…, edges=\"id\")"
         raise InputError(f"static edges have ids where the edges of the stream have some: {hint}", column="edge")
-    return {name: given[name] for name in (*_STATIC_NAMES, "edge") if name in given}
+    return {name: tuple_columns[name] for name in (*_STATIC_NAMES, "edge") if name in tuple_columns}
 
 
 def _columns_of_rows(edges: Any) -> dict[str, Any]:

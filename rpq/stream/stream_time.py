@@ -77,11 +77,11 @@ class _Length(NamedTuple):
 
 def _named_lengths(query: Any) -> list[_Length]:
     """Return the lengths of a query; count windows and unbounded ones have none."""
-    windows, others = lengths_of(query)
+    windows, lengths = lengths_of(query)
     timed = [window for window in windows if isinstance(window, Window)]
     return [
         *(_Length(query.name, "the window", f"{window}", window.unit is not None) for window in timed),
-        *(_Length(query.name, name, f"{length!r}", isinstance(length, str)) for name, length in others),
+        *(_Length(query.name, name, f"{length!r}", isinstance(length, str)) for name, length in lengths),
     ]
 
 
@@ -152,8 +152,8 @@ class StreamTime:
 
         A query with `readings` or other lengths has a method `in_unit`, which converts it to s, ms, us or ns.
         """
-        windows, others = lengths_of(query)
-        is_plain = all(window.unit is None for window in windows) and not any(isinstance(one, str) for _, one in others)
+        windows, lengths = lengths_of(query)
+        is_plain = all(window.unit is None for window in windows) and not any(isinstance(one, str) for _, one in lengths)
         if is_plain and (self.unit is None or not getattr(query, "reads_report_time", False)):
             return query
         if hasattr(query, "in_unit"):
@@ -267,10 +267,10 @@ class StreamTime:
             step, zone = self.type.unit, self.type.tz
         windows = ((query.name, query.window) for query in queries if not hasattr(query, "readings"))
         durations = {name: [one.size, one.slide] for name, one in windows if isinstance(one, Window) and one.unit}
-        others = ((query.name, lengths_of(query)[1]) for query in queries)
+        lengths_by_query = ((query.name, lengths_of(query)[1]) for query in queries)
         in_durations = {
             query: {name: nanoseconds_of(length) for name, length in lengths if isinstance(length, str)}
-            for query, lengths in others
+            for query, lengths in lengths_by_query
         }
         lengths = {query: by_name for query, by_name in in_durations.items() if by_name}
         return {

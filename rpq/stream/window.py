@@ -57,8 +57,8 @@ class Window:
         is_duration = unit is not None or lengths["size"][1]
         for name, (value, _) in lengths.items():
             if value <= 0 or (value > INT64_MAX and not is_duration):
-                given = duration_text(value) if is_duration else value
-                raise QueryError(f"the {name} of a window must be positive and fit into 64 bits, not {given}")
+                value_text = duration_text(value) if is_duration else value
+                raise QueryError(f"the {name} of a window must be positive and fit into 64 bits, not {value_text}")
             object.__setattr__(self, name, value)
         object.__setattr__(self, "unit", "ns" if is_duration else None)
 

@@ -329,10 +329,10 @@ def _pack_stream(
     has_ids = identity == "id"
     properties = property_names(queries)
     sizes: Mapping[str, int] = {}
-    given: Any = {"sequence": sequence, "time_unit": unit, "properties": properties, "has_ids": has_ids}
-    read: Callable[..., EdgeColumns] = partial(edge_columns, names=named, **given)
+    options: Any = {"sequence": sequence, "time_unit": unit, "properties": properties, "has_ids": has_ids}
+    read: Callable[..., EdgeColumns] = partial(edge_columns, names=named, **options)
     if rules is not None:
-        read = partial(record_columns, rules=rules, **given)
+        read = partial(record_columns, rules=rules, **options)
     if not isinstance(data, str):
         columns = read(data, with_place=False)
         order = [sql.col(name) for name in ("timestamp", *(["sequence"] if sequence else []))]

@@ -156,14 +156,14 @@ class RpqChanges:
         text, size, step = (_constant(name, one) for name, one in (("query", query), ("window", window), ("slide", slide)))
         if not isinstance(text, str):
             raise PipelineError(f"query is {text!r}; expected text, as in 'a2q/c2a*'")
-        given = {name: value for name, one in options.items() if (value := _constant(name, one)) is not None}
-        for name in given:
+        constants = {name: value for name, one in options.items() if (value := _constant(name, one)) is not None}
+        for name in constants:
             if name not in (*_TABLE_OPTIONS, *_QUERY_OPTIONS):
                 names = ", ".join((*_TABLE_OPTIONS, *_QUERY_OPTIONS))
                 raise PipelineError(f"{name} is not an option of rpq_changes; the options are {names}")
-        of_query = {name: given[name] for name in _QUERY_OPTIONS if name in given}
+        of_query = {name: constants[name] for name in _QUERY_OPTIONS if name in constants}
         return _analysis(edges.dataType, _query(text, size, step, of_query), **{
-            name: given[name] for name in _TABLE_OPTIONS if name in given
+            name: constants[name] for name in _TABLE_OPTIONS if name in constants
         })
 
     def eval(self, edges: types.Row, *_: Any, **__: Any) -> Iterator[tuple[Any, ...]]:

@@ -271,11 +271,11 @@ def pack_changes(
     names = parse_column_names(columns, label, has_ids=has_ids)
     properties = property_names(queries)
     rules = rules_of(edges_from, columns, label)
-    given: Any = {"sequence": sequence, "time_unit": time_unit, "properties": properties, "has_ids": has_ids}
+    options: Any = {"sequence": sequence, "time_unit": time_unit, "properties": properties, "has_ids": has_ids}
     if rules is None:
-        tuples, kind, is_time, types = edge_columns(edges, names=names, **given)
+        tuples, kind, is_time, types = edge_columns(edges, names=names, **options)
     else:
-        tuples, kind, is_time, types = record_columns(edges, rules, stops=on_error == "stop", **given)
+        tuples, kind, is_time, types = record_columns(edges, rules, stops=on_error == "stop", **options)
     keys = partition_keys(shares)
     resolved_queries = queries_in_unit(queries, time_unit if is_time else None)
     if on_error == "skip":

@@ -52,8 +52,8 @@ def earlier_result(settings: Settings, name: str) -> dict[str, Any] | None:
         earlier = read_result(settings.output, name)
     except FileNotFoundError:
         return None
-    others = {**settings.describe(), "queries": earlier["settings"]["queries"]}
-    return earlier if earlier["settings"] == others else None
+    expected = {**settings.describe(), "queries": earlier["settings"]["queries"]}
+    return earlier if earlier["settings"] == expected else None
 
 
 def select(patterns: Iterable[str], names: Iterable[str], kind: str) -> list[str]:

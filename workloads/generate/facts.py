@@ -155,9 +155,10 @@ def _signatures() -> list[_Signature]:
     """Return the labels of YAGO between types, most frequent first, and others up to a hundred labels."""
     named = [_Signature(*part.split()) for part in _NAMED.replace("\n", " ").split(";")]
     shapes = [name for name, shape in SHAPES.items() if not shape.symmetric]
-    others = _LABELS - len({signature.label for signature in named})
+    unnamed_count = _LABELS - len({signature.label for signature in named})
     return named + [
-        _Signature(_KINDS[n % 6], f"property{n:02d}", _KINDS[n * 5 % 6], shapes[n % len(shapes)]) for n in range(others)
+        _Signature(_KINDS[n % 6], f"property{n:02d}", _KINDS[n * 5 % 6], shapes[n % len(shapes)])
+        for n in range(unnamed_count)
     ]
 
 

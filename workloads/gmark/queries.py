@@ -60,18 +60,18 @@ def _query(schema: Schema, size: int, random: np.random.Generator) -> str:
     return "/".join(groups)
 
 
-def _concatenation(schema: Schema, at: str, labels: int, left: int, random: np.random.Generator) -> tuple[str, str]:
+def _concatenation(schema: Schema, at: str, labels: int, remaining: int, random: np.random.Generator) -> tuple[str, str]:
     steps = []
     for step in range(labels):
-        relation = _step(schema, at, left - step, random)
+        relation = _step(schema, at, remaining - step, random)
         steps.append(f"<{relation.label}>")
         at = relation.target
     return "/".join(steps), at
 
 
-def _alternation(schema: Schema, at: str, labels: int, left: int, random: np.random.Generator) -> tuple[str, str]:
+def _alternation(schema: Schema, at: str, labels: int, remaining: int, random: np.random.Generator) -> tuple[str, str]:
     """Draw different labels that leave the type, and others if there are too few; the path continues after the first."""
-    first = _step(schema, at, left, random)
+    first = _step(schema, at, remaining, random)
     chosen = [first.label]
     others = list(dict.fromkeys(r.label for r in schema.leaving[at] if r.label != first.label))
     chosen += [others[place] for place in random.permutation(len(others))[: labels - 1]]
@@ -80,9 +80,9 @@ def _alternation(schema: Schema, at: str, labels: int, left: int, random: np.ran
     return "|".join(f"<{label}>" for label in chosen), first.target
 
 
-def _step(schema: Schema, at: str, left: int, random: np.random.Generator) -> Relation:
+def _step(schema: Schema, at: str, remaining: int, random: np.random.Generator) -> Relation:
     """Draw a relation from the type that the remaining labels can follow, or if there is none, as many as possible."""
     choices = schema.leaving[at] or list(schema.relations)
-    needed = min(left - 1, max(schema.longest_walk[relation.target] for relation in choices))
+    needed = min(remaining - 1, max(schema.longest_walk[relation.target] for relation in choices))
     fitting = [relation for relation in choices if schema.longest_walk[relation.target] >= needed]
     return fitting[random.integers(len(fitting))]

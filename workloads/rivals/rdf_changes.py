@@ -86,13 +86,13 @@ class Terms:
         self._numbers = {text: number for number, text in enumerate(texts)}
 
     @classmethod
-    def of(cls, table: pa.Table, *, others: Sequence[str] = ()) -> tuple[Terms, list[np.ndarray]]:
-        """Return the terms of a table, then `others`, and the numbers of its sources, labels and targets."""
+    def of(cls, table: pa.Table, *, further: Sequence[str] = ()) -> tuple[Terms, list[np.ndarray]]:
+        """Return the terms of a table, then `further`, and the numbers of its sources, labels and targets."""
         names = ("source", "label", "target")
         chunks = [chunk.cast(pa.string()) for name in names for chunk in table[name].chunks]
         encoded = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode()
         numbers = encoded.indices.to_numpy().astype(np.int64)
-        return cls([*dict.fromkeys([*encoded.dictionary.to_pylist(), *others])]), np.split(numbers, len(names))
+        return cls([*dict.fromkeys([*encoded.dictionary.to_pylist(), *further])]), np.split(numbers, len(names))
 
     def number(self, text: str) -> int:
         """Return the number of a term. Raises `KeyError` if the stream does not contain it."""
@@ -173,7 +173,7 @@ def write_rdf_changes(query: SparqlQuery, stream: RdfStream, folder: Path, *, ep
         raise ValueError(f"{query.name}: rivals follow windows of time, or events alone")
     if stream.static is not None and windows_read(query.parsed.body).get(None):
         table = pa.concat_tables([table, pa.Table.from_batches([stream.static.select(table.column_names)])])
-    terms, numbers = Terms.of(table, others=[*graphs, *_template_terms(query)])
+    terms, numbers = Terms.of(table, further=[*graphs, *_template_terms(query)])
     read_tuples = int(is_read.sum())
     columns = [np.zeros(tuples, np.int64) for _ in numbers]
     for column, some in zip(columns, numbers, strict=True):

@@ -148,7 +148,7 @@ class Evaluation:
         self.report_empty = report_empty
         self.awaits_first = False  # whether rows precede the first tuple, which has not arrived
         self.midway = False  # whether the last call began to apply tuples and did not finish
-        self.guard = MemoryGuard(memory_limit, others=lambda: self.vertices.nbytes + self.edge_bytes)
+        self.guard = MemoryGuard(memory_limit, other_bytes=lambda: self.vertices.nbytes + self.edge_bytes)
         self.row_guard = RowGuard(max_rows)
         self.output = Output(
             self.running, self.graph, self.vertices, self.labels, most_rows=self.row_guard.effective_limit, witness=witness
@@ -662,14 +662,14 @@ class Evaluation:
         is_unnamed = any(graph_of(self.labels.names[label]) is None for label in labels)
         return is_unnamed or (self.multigraph is not None and bool(len(self.multigraph.statics)))
 
-    def load_static(self, edges: Columns, given: Iterable[str] = ()) -> None:
-        """Add static edges, `given` with these properties; comes before the first tuple. Raises `QueryError`. O(edges)."""
+    def load_static(self, edges: Columns, property_names: Iterable[str] = ()) -> None:
+        """Add static edges with these properties; comes before the first tuple. Raises `QueryError`. O(edges)."""
         if len(edges):
             self.refuse_other_graphs([running.question for running in self.running])
         if not len(edges):
             return  # without edges the kind of vertices stays open
         multigraph, ids = self.multigraph, None
-        self.static_properties = (self.static_properties or frozenset()).union(given)
+        self.static_properties = (self.static_properties or frozenset()).union(property_names)
         if multigraph is not None:
             labels = [label for label in edges.label.unique().to_pylist() if label is not None]
             if multigraph.hides_statics(labels, have_ids=edges.edge is not None) and not multigraph.hides:
@@ -681,7 +681,8 @@ class Evaluation:
         else:
             self.graph.enter_static(chunk.source, chunk.target, chunk.label)
         if multigraph is not None:
-            unread = frozenset(given) - multigraph.sets.properties  # a column of nulls that queries read has no values
+            # A column of nulls that queries read has no values.
+            unread = frozenset(property_names) - multigraph.sets.properties
             multigraph.statics.add(chunk, edges.properties, unread, edge=ids)
         self._enter_derived_statics()
         self.note_first()

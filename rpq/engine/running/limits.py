@@ -68,11 +68,11 @@ class MemoryGuard:
     With thousands of queries, examining all of them at each growth would dominate the run time.
     """
 
-    def __init__(self, limit: int, *, others: Callable[[], int]) -> None:
+    def __init__(self, limit: int, *, other_bytes: Callable[[], int]) -> None:
         self.limit = limit
         self.row = 0  # of the push, at which the chunk begins
         self.places: np.ndarray | None = None  # the tuple of each edge of the chunk; None if every edge is one
-        self._other_bytes = others  # bytes of what queries share
+        self._other_bytes = other_bytes  # bytes of what queries share
         self._workers: dict[Any, int] = {}  # bytes, when each was last measured
         self._grown_workers: dict[Any, None] = {}  # workers that have grown since
 

@@ -366,8 +366,8 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
     static = {name: _array(arrays, name, np.int32, statics) if has_static else np.zeros(0, np.int32) for name in _STATIC}
     versions = len(_array(arrays, _VERSIONS[0], np.int32)) if _VERSIONS[0] in arrays else 0
     version = {name: _array(arrays, name, np.int32, versions) if versions else np.zeros(0, np.int32) for name in _VERSIONS}
-    others = len(_array(arrays, _PARALLEL[0], np.int32)) if _PARALLEL[0] in arrays else 0
-    parallel = {name: _array(arrays, name, np.int32, others) if others else np.zeros(0, np.int32) for name in _PARALLEL}
+    rows = len(_array(arrays, _PARALLEL[0], np.int32)) if _PARALLEL[0] in arrays else 0
+    parallel = {name: _array(arrays, name, np.int32, rows) if rows else np.zeros(0, np.int32) for name in _PARALLEL}
     made = EdgeVertexArrays.none()
     if _VERTICES[0] in arrays:
         made_of_edges = len(_array(arrays, _VERTICES[0], np.int32))
@@ -396,8 +396,8 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
         **static,
         **version,
         **parallel,
-        parallel_timestamp=_array(arrays, "parallel_timestamp", np.int64, others) if others else np.zeros(0, np.int64),
-        parallel_slides=[_array(arrays, name, np.int64, others) for name in _expiries(arrays, "parallel_expiry_")],
+        parallel_timestamp=_array(arrays, "parallel_timestamp", np.int64, rows) if rows else np.zeros(0, np.int64),
+        parallel_slides=[_array(arrays, name, np.int64, rows) for name in _expiries(arrays, "parallel_expiry_")],
         version_timestamp=_array(arrays, "version_timestamp", np.int64, versions) if versions else np.zeros(0, np.int64),
         version_names=version_names,
         version_set=None if version_names is None else _array(arrays, "version_set", np.int32, versions),

@@ -68,8 +68,8 @@ class PathExpressions:
     def own_conditions(self, edge: EdgePattern) -> tuple[str, list[Node]]:
         """Return the condition that reads the edge alone, as a text, and the conditions that read other values as well."""
         own: list[Node] = [
-            Comparison("==", Name(given.name, column=given.at + 1), given.value, column=given.at + 1)
-            for given in edge.properties
+            Comparison("==", Name(one.name, column=one.at + 1), one.value, column=one.at + 1)
+            for one in edge.properties
         ]
         others: list[Node] = []
         for part in conjuncts(edge.where):

@@ -205,21 +205,21 @@ class _Translator:
                 block.constants[binding.internal] = binding.constant
                 block.outer_names.add(binding.internal)
             term = Variable(binding.internal)
-        for given in node.properties:
-            if given.name != "id":
-                self._values.refuse_node_property(node.variable or "", given.name, given.at)
-            value = given.value.value
+        for entry in node.properties:
+            if entry.name != "id":
+                self._values.refuse_node_property(node.variable or "", entry.name, entry.at)
+            value = entry.value.value
             if isinstance(value, (bool, float)):
-                self._fail(given.at, f"id is the name of a vertex, a text or an integer, not {value}")
+                self._fail(entry.at, f"id is the name of a vertex, a text or an integer, not {value}")
             constant = Constant(str(value))
             if constant.name.startswith('"'):
-                self._fail(given.at, 'a vertex whose name begins with " is refused here: write a.id = … in WHERE')
+                self._fail(entry.at, 'a vertex whose name begins with " is refused here: write a.id = … in WHERE')
             if isinstance(term, Blank):
                 term = constant
                 continue
             assert isinstance(term, Variable)
             if block.constants.setdefault(term.name, constant) != constant:
-                self._fail(given.at, f"{name} has two ids, {block.constants[term.name].name!r} and {constant.name!r}")
+                self._fail(entry.at, f"{name} has two ids, {block.constants[term.name].name!r} and {constant.name!r}")
             binding = block.scope.own.get(name or "")
             if binding is not None:
                 block.scope.own[name or ""] = replace(binding, constant=constant)

@@ -82,9 +82,9 @@ def _join(parts: list[Operator]) -> Operator:
     conjunctions = sum(map(is_filtered_conjunction, found))
     parts_left: list[Operator] = []
     for place, part in enumerate(found):
-        others = frozenset().union(*(possible_variables(one) for other, one in enumerate(found) if other != place))
+        other_variables = frozenset().union(*(possible_variables(one) for other, one in enumerate(found) if other != place))
         while conjunctions > 1 and is_filtered_conjunction(part) and isinstance(part, Filter):
-            if not _sees_the_same(part.condition, part.inner, others):
+            if not _sees_the_same(part.condition, part.inner, other_variables):
                 break
             conditions.append(part.condition)
             part = part.inner
@@ -103,8 +103,9 @@ def _push_filter(operator: Operator, condition: Formula) -> Operator:
     match operator:
         case Join(parts):
             for place, part in enumerate(parts):
-                others = frozenset().union(*(possible_variables(one) for other, one in enumerate(parts) if other != place))
-                if names & possible_variables(part) and _sees_the_same(condition, part, others):
+                other_parts = (*parts[:place], *parts[place + 1 :])
+                other_variables = frozenset().union(*map(possible_variables, other_parts))
+                if names & possible_variables(part) and _sees_the_same(condition, part, other_variables):
                     return make_join(*parts[:place], _push_filter(part, condition), *parts[place + 1 :])
         case Union(branches):
             return make_union(*(_push_filter(branch, condition) for branch in branches))
@@ -123,6 +124,6 @@ def _push_filter(operator: Operator, condition: Formula) -> Operator:
     return Filter(operator, condition)
 
 
-def _sees_the_same(condition: Formula, part: Operator, others: frozenset[str]) -> bool:
+def _sees_the_same(condition: Formula, part: Operator, other_variables: frozenset[str]) -> bool:
     """Return whether a condition has the same value in a part and in its join with others: the part binds its variables."""
-    return variables_of(condition) & others <= certain_variables(part)
+    return variables_of(condition) & other_variables <= certain_variables(part)

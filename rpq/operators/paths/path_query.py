@@ -111,7 +111,7 @@ class PathExplanation:
 
     def __str__(self) -> str:
         whose = "all of them roots" if self.roots is None else f"of which it names {self.roots:,}"
-        others = f"{self.shared_with:,} other {'query' if self.shared_with == 1 else 'queries'}"
+        queries_text = f"{self.shared_with:,} other {'query' if self.shared_with == 1 else 'queries'}"
         return "\n".join(
             [
                 f"expression   {self.query.expression}",
@@ -121,7 +121,7 @@ class PathExplanation:
                 *(["length       the smallest number of edges of a path"] if self.query.has_length else []),
                 f"automaton    {self.states:,} {'state' if self.states == 1 else 'states'}",
                 f"followed     from {self.followed_from}, {whose}",
-                *([f"shared: its trees with {others}"] if self.shared_with else []),
+                *([f"shared: its trees with {queries_text}"] if self.shared_with else []),
                 f"trees        {self.trees:,}, of {self.cells:,} cells",
             ]
         )

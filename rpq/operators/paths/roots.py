@@ -221,7 +221,7 @@ class NamedRoots:
 
     def remove(self, names: Iterable[Vertex], reader: int) -> int:
         """Remove a reader of these names; return how many vertices have no reader now. O(names, and their readers)."""
-        left = 0
+        unread = 0
         for name in names:
             readers = self._of_name[name]
             readers.remove(reader)
@@ -232,8 +232,8 @@ class NamedRoots:
             del self._of_name[name]
             if root is not None:
                 del self._name_of[root], self._id_of[name]
-                left += 1
-        return left
+                unread += 1
+        return unread
 
     def meet(self, vertices: VertexDictionary, new_ids: np.ndarray) -> np.ndarray:
         """Note which of the vertices `new_ids` are roots. Return these (int64). O(the fewer of the two)."""

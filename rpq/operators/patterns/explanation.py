@@ -475,11 +475,11 @@ def explain_running(
         return ExplainedRelation(name=name, atoms=atoms) if content is None else explained_relation(name, atoms, content)
 
     def explained_relation(name: str, atoms: tuple[int, ...], content: Content | PathContent) -> ExplainedRelation:
-        others = tuple(
+        shared_with = tuple(
             other for other, member in host.members.items() if other != question.name and content in member.contents
         )
         found = ExplainedRelation(
-            name=name, atoms=atoms, edges=host.store.current_edges(host.number_of(content)), shared_with=others
+            name=name, atoms=atoms, edges=host.store.current_edges(host.number_of(content)), shared_with=shared_with
         )
         if isinstance(content, PathContent):
             return replace(found, trees=host.paths[content].trees, cells=host.paths[content].index.live()[0])

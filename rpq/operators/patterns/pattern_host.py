@@ -313,8 +313,8 @@ class PatternHost:
 
     def sharing_of(self, number: int) -> str:
         """Return a text on what a part shares with others; it is empty if there are few queries."""
-        others = len({name for name, _ in self._parts[number]}) - 1
-        texts = [f"the whole plan with {others:,} other {'query' if others == 1 else 'queries'}"] if others else []
+        queries = len({name for name, _ in self._parts[number]}) - 1
+        texts = [f"the whole plan with {queries:,} other {'query' if queries == 1 else 'queries'}"] if queries else []
         needed, shared = self.tables.shared_conditions(number)
         if needed:
             texts.append(f"{shared:,} of the {needed:,} conditions that it needs with others")

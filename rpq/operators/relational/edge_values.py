@@ -284,8 +284,8 @@ class RunningEdgeValues(RunningPattern):
 
     def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
         found = []
-        for value, given in zip(self._values, values, strict=True):
-            identity = id_of_value(value.kind, value.column, given, vertices, self._terms, self._own_columns)
+        for value, answer_value in zip(self._values, values, strict=True):
+            identity = id_of_value(value.kind, value.column, answer_value, vertices, self._terms, self._own_columns)
             if identity is None:
                 return None
             found.append(identity)
@@ -381,17 +381,17 @@ class RunningEdgeValues(RunningPattern):
 
 
 def id_of_value(
-    kind: str, column: str, given: Any, vertices: VertexDictionary, terms: TermIds, columns: tuple[str, ...]
+    kind: str, column: str, value: Any, vertices: VertexDictionary, terms: TermIds, columns: tuple[str, ...]
 ) -> int | None:
     """Return the id in rows of a vertex, if that is the `kind`, or of a value of an edge, or None if no row can have it."""
     if kind == "vertex":
-        identity = vertices.id_of(given)
+        identity = vertices.id_of(value)
         return None if identity < 0 else int(terms.replace_aliases(np.array([identity]))[0])
-    text = _text_of_value(kind, column, given, columns)
-    return None if text is None and given is not None else terms.intern(text)
+    text = _text_of_value(kind, column, value, columns)
+    return None if text is None and value is not None else terms.intern(text)
 
 
-def _text_of_value(kind: str, column: str, given: Any, columns: tuple[str, ...]) -> str | None:
+def _text_of_value(kind: str, column: str, value: Any, columns: tuple[str, ...]) -> str | None:
     """Return the text for a value of an edge in rows, or None for a null and for values that no edge can have.
 
     `kind` is that of a `Value`, `column` one of the columns, which know the types of properties and ids. A text may
@@ -402,10 +402,10 @@ def _text_of_value(kind: str, column: str, given: Any, columns: tuple[str, ...])
         assert isinstance(columns, ValueColumns)
         of_type = columns.types.get(column, pa.string())
     try:
-        is_text = isinstance(given, str) and not pa.types.is_string(of_type)
-        array = texts_to_values([given], of_type) if is_text else pa.array([given], of_type, from_pandas=False)
+        is_text = isinstance(value, str) and not pa.types.is_string(of_type)
+        array = texts_to_values([value], of_type) if is_text else pa.array([value], of_type, from_pandas=False)
         if is_text and array.null_count and pa.types.is_timestamp(of_type):
-            array = pa.array([given]).cast(of_type)  # a date as JSON has it
+            array = pa.array([value]).cast(of_type)  # a date as JSON has it
     except (pa.ArrowException, OverflowError):
         return None
     return value_texts(array)[0]

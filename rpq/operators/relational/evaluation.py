@@ -342,8 +342,8 @@ class SharedOperators:
         shared = [users for users in (self._users[node] for node in network.steps) if len(users) > 1]
         if not shared:
             return ""
-        others = len({other for users in shared for other in users}) - 1
-        texts = f"{others:,} other {'query' if others == 1 else 'queries'}"
+        other_queries = len({other for users in shared for other in users}) - 1
+        texts = f"{other_queries:,} other {'query' if other_queries == 1 else 'queries'}"
         return f"{len(shared)} of {len([*network.steps])} operators with {texts}"
 
     def _check(self) -> None:

@@ -116,10 +116,10 @@ class RunningMatch(RunningSparql):
 
     def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
         found = []
-        for column, given in zip(self.question.translation.columns, values, strict=True):
+        for column, value in zip(self.question.translation.columns, values, strict=True):
             identity: int | None = UNBOUND
-            if given is not None:
-                identity = id_of_value(column.source, column.name, given, vertices, self._terms, self._own_columns)
+            if value is not None:
+                identity = id_of_value(column.source, column.name, value, vertices, self._terms, self._own_columns)
             if identity is None:
                 return None
             found.append(identity)

@@ -203,13 +203,13 @@ def _pairs_of_every_label(one: WindowAtom, conjunction: Conjunction) -> Operator
     """
     step = edge_step(one.atom.expression)
     terms = {one.atom.subject, one.atom.object}
-    others = {
+    other_terms = {
         term
         for other in conjunction.atoms
         if other is not one and other.predicate is None
         for term in (other.atom.subject, other.atom.object)
     }
-    if step is None or step.label is not None or terms & others or any(isinstance(term, Constant) for term in terms):
+    if step is None or step.label is not None or terms & other_terms or any(isinstance(term, Constant) for term in terms):
         return None
     source, target = (one.atom.subject, one.atom.object)[:: -1 if step.inverse else 1]
     edges = Conjunction((WindowAtom.of_every_label(source, _ANY, target, one.window),))
@@ -437,8 +437,9 @@ class _Planner:
         """Return the nodes of parts that are joined, with the columns that other parts share."""
         nodes = []
         for place, part in enumerate(parts):
-            others = frozenset().union(*(possible_variables(one) for other, one in enumerate(parts) if other != place))
-            nodes.append(self.node(part, needed | others))
+            other_parts = (*parts[:place], *parts[place + 1 :])
+            other_variables = frozenset().union(*map(possible_variables, other_parts))
+            nodes.append(self.node(part, needed | other_variables))
         return nodes
 
     def _join_nodes(self, nodes: Sequence[Node]) -> Node:
@@ -722,7 +723,7 @@ def _are_linked(sides: Sequence[Names], comparisons: Sequence[Comparison]) -> bo
     )
 
 
-def _link(condition: Formula, left: Node, right: Node, others: Sequence[Node]) -> Comparison | None:
+def _link(condition: Formula, left: Node, right: Node, other_nodes: Sequence[Node]) -> Comparison | None:
     """Return a condition as a comparison of values of `left` with values of `right`, None if it is none.
 
     The values must be those that the condition sees above the join of all nodes: a variable that some row of a side leaves
@@ -733,7 +734,7 @@ def _link(condition: Formula, left: Node, right: Node, others: Sequence[Node]) -
         return None
 
     def is_of(names: Names, side: Node, other: Node) -> bool:
-        elsewhere = frozenset(other.columns).union(*(node.columns for node in others))
+        elsewhere = frozenset(other.columns).union(*(node.columns for node in other_nodes))
         return names <= frozenset(side.columns) and names & elsewhere <= side.sure
 
     for one in (comparison, comparison.mirror()):
@@ -743,10 +744,10 @@ def _link(condition: Formula, left: Node, right: Node, others: Sequence[Node]) -
 
 
 def _links(
-    conditions: Sequence[Formula], left: Node, right: Node, others: Sequence[Node]
+    conditions: Sequence[Formula], left: Node, right: Node, other_nodes: Sequence[Node]
 ) -> list[tuple[Formula, Comparison]]:
     """Return the conditions that are comparisons of values of `left` with values of `right`, as in `_link`."""
-    found = ((one, _link(one, left, right, others)) for one in conditions)
+    found = ((one, _link(one, left, right, other_nodes)) for one in conditions)
     return [(one, link) for one, link in found if link is not None]
 
 

@@ -276,11 +276,11 @@ class ChangeReader:
             reason = "is a number without a unit, which times of deletes have; expected --time-unit"
             for row in np.flatnonzero(numpy_array(numbers.is_valid())).tolist():
                 errors.setdefault(int(of_change[row]), FieldError(reason, name))
-        given = of_schema or unit
-        scaled = _convert_unit(numbers, given, unit)
+        source_unit = of_schema or unit
+        scaled = _convert_unit(numbers, source_unit, unit)
         if scaled.null_count > texts.null_count and self._edges.times in (None, "integers"):
             self._edges.times = "integers"  # a value that is not a time is an error of its record only
-            zeros = str(NANOSECONDS[given] // NANOSECONDS[unit])[1:]
+            zeros = str(NANOSECONDS[source_unit] // NANOSECONDS[unit])[1:]
             odd = pc.if_else(numbers.is_valid(), pc.binary_join_element_wise(texts, zeros, ""), texts)
             return pc.coalesce(scaled.cast(pa.string()), odd)
         return scaled.cast(pa.timestamp(unit))

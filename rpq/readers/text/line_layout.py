@@ -226,11 +226,11 @@ class Layout:
 
     def _is_delete_by_id(self, texts: list[str]) -> bool:
         """Return whether a tuple is a delete with an id; raise `FieldError` for an insert without one."""
-        given = dict(zip(self.fields, texts, strict=False))
-        is_delete = check_op(given["op"]) if "op" in given else "delete" in given and check_delete(given["delete"])
-        if not given.get(self.edge) and not is_delete:
+        fields = dict(zip(self.fields, texts, strict=False))
+        is_delete = check_op(fields["op"]) if "op" in fields else "delete" in fields and check_delete(fields["delete"])
+        if not fields.get(self.edge) and not is_delete:
             raise FieldError(NO_ID, self.edge.removeprefix(FURTHER))
-        return is_delete and bool(given.get(self.edge))
+        return is_delete and bool(fields.get(self.edge))
 
     def _timestamp(self, text: str) -> int:
         if self.times != "integers":

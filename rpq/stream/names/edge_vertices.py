@@ -92,8 +92,8 @@ class EdgeVertices:
         if not len(ids):
             return
         self._make_room(int(ids.max()) + 1)
-        for mine, given in zip(self._columns, columns, strict=True):
-            mine[ids] = given
+        for mine, new_values in zip(self._columns, columns, strict=True):
+            mine[ids] = new_values
         for name in values.keys() - self._values.keys():
             self._values[name] = np.full(self._room, None, object)
         for name, mine in self._values.items():

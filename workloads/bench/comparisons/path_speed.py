@@ -59,21 +59,21 @@ HOW = (
 
 def measure_speed(dataset: str, figures: str, settings: Settings, say: Say) -> Outcome:
     """Measure the queries of a set of published figures on its data set."""
-    others = figures_of_others(figures)
+    published_set = figures_of_others(figures)
     stream = stream_of(dataset, settings, say)
     is_whole = settings.scale >= 1 and settings.data is not None
     selected = {name.upper() for name in settings.queries}
     records = []
-    for published in others["queries"]:
+    for published in published_set["queries"]:
         if selected and published["name"] not in selected:
             continue
         say(f"{published['name']} …")
         query = rpq.Query(named_queries.named_query(published["name"], stream.queries), window=stream.window)
         record = {"query": published["name"], **measure_query(query, stream, settings)}
-        records.append(record | (_comparison(record, published, others) if is_whole else {}))
+        records.append(record | (_comparison(record, published, published_set) if is_whole else {}))
     expected = [record["rows_as_expected"] for record in records if record.get("rows_as_expected") is not None]
     facts: dict[str, Any] = {
-        "others": others["source"],
+        "others": published_set["source"],
         "start_seconds": measure.median(start_seconds("a/b*") for _ in range(min(3, settings.repeat))),
     }
     if settings.is_cold:
@@ -130,21 +130,21 @@ def figure_text(figure: Any) -> float | str | None:
     return f"> {figure['minimum']:g}"
 
 
-def _comparison(record: Record, published: Mapping[str, Any], others: Mapping[str, Any]) -> Record:
+def _comparison(record: Record, published: Mapping[str, Any], published_set: Mapping[str, Any]) -> Record:
     """Return the figures of other engines for a query, and the ratios to them."""
     comparison: Record = {}
     if "rows" in published:
         comparison |= {"rows_expected": published["rows"], "rows_as_expected": published["rows"] == record["rows_added"]}
-    comparison |= published_seconds(published, others)
+    comparison |= published_seconds(published, published_set)
     comparison["LM-SRPQ_mb"] = published.get("resident_mb")
     comparison["sketch_ratio"] = measure.ratio(record["engine_seconds"], published.get("seconds", {}).get("sketch"))
     return comparison
 
 
-def published_seconds(published: Mapping[str, Any], others: Mapping[str, Any]) -> Record:
-    """Return the seconds of other engines for a query: those `published` of it, and those of `others` for all queries."""
+def published_seconds(published: Mapping[str, Any], published_set: Mapping[str, Any]) -> Record:
+    """Return the seconds of other engines: those `published` for a query, and those of `published_set` for all queries."""
     seconds = {f"{system}_seconds": figure_text(figure) for system, figure in published.get("seconds", {}).items()}
-    for figure in others.get("seconds", {}).values():
+    for figure in published_set.get("seconds", {}).values():
         seconds["others_seconds"] = figure_text(figure)
     return seconds
 

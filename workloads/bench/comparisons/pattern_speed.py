@@ -229,10 +229,10 @@ COLUMNS = (
 
 def measure(settings: Settings, say: Say) -> Outcome:
     """Measure the patterns of the published table, then patterns with paths if the engine evaluates them."""
-    others = figures_of_others("patterns")
+    published_set = figures_of_others("patterns")
     is_whole = settings.scale >= 1 and settings.data is not None
     names = {name.upper() for name in settings.queries}
-    selected = [*others["queries"], *(MIXED if takes_paths() else ())]
+    selected = [*published_set["queries"], *(MIXED if takes_paths() else ())]
     selected = [published for published in selected if not names or published["name"] in names]
     streams = {name: stream_of(name, settings, say) for name in dict.fromkeys(published["data"] for published in selected)}
     records = []
@@ -246,7 +246,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
     checks = {"rows of Arrow equal the rows counted": True}  # otherwise `run_in_stages` has raised an error
     if is_whole:
         checks["rows are as expected"] = all(record.get("rows_as_expected", True) for record in records)
-    facts = {"others": others["source"], "patterns with paths": "measured" if takes_paths() else "not evaluated yet"}
+    facts = {"others": published_set["source"], "patterns with paths": "measured" if takes_paths() else "not evaluated yet"}
     described = [stream.describe() for stream in streams.values()]
     return Outcome(records=records, streams=described, checks=checks, facts=facts)
 

@@ -409,14 +409,14 @@ class Runs:
         """Run the engine for at most `seconds`, then the engine without sharing, baselines and Neo4j for their time."""
         shared = self._shared(point, drawn, table, pieces=pieces, seconds=seconds)
         compared = {*point.figures} - {*ENGINE_ONLY}
-        others: list[Record] = []
+        other_records: list[Record] = []
         if compared - {*WITHOUT_BASELINES}:
-            others += self._baselines(point, drawn, table)
+            other_records += self._baselines(point, drawn, table)
         if compared:
-            others += self._neo4j(point, drawn, table)
+            other_records += self._neo4j(point, drawn, table)
         for figure in point.figures:
             shown = shared if figure in GROWING else [_whole(shared)]
-            self._add(point.setting, figure, [*shown, *(others if figure in compared else ())])
+            self._add(point.setting, figure, [*shown, *(other_records if figure in compared else ())])
 
     def _add(self, setting: Setting, figure: str, measured: Iterable[Record]) -> None:
         records = [{**setting.record(figure), "agrees": None, **one, "commit": self._commit} for one in measured]

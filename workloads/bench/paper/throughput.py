@@ -67,9 +67,10 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 def published(name: str, stream: Stream) -> Record:
     """Return the published seconds of other engines for a query over the whole stream."""
-    others: dict[str, Any] = figures_of_others(PUBLISHED[stream.name]) if stream.name in PUBLISHED else {"queries": []}
-    entry = next((query for query in others["queries"] if query["name"] == name), None)
-    return {} if entry is None or others["edges"] != len(stream) else published_seconds(entry, others)
+    is_published = stream.name in PUBLISHED
+    published_set: dict[str, Any] = figures_of_others(PUBLISHED[stream.name]) if is_published else {"queries": []}
+    entry = next((query for query in published_set["queries"] if query["name"] == name), None)
+    return {} if entry is None or published_set["edges"] != len(stream) else published_seconds(entry, published_set)
 
 
 def published_algorithm(query: rpq.Query, stream: Stream, seconds: float) -> Record:

@@ -26,15 +26,15 @@ def free_slots(index: Index) -> list[int]:
     return found
 
 
-def stored_cells(index: Index, *, others: Sequence[int] = ()) -> dict[tuple[int, int, int], tuple[int, int]]:
+def stored_cells(index: Index, *, foreign_blocks: Sequence[int] = ()) -> dict[tuple[int, int, int], tuple[int, int]]:
     """Return the live cells as (vertex, state, slot) -> (value, hops), and assert that rows and blocks are stored correctly.
 
-    The blocks `others` belong to other structures.
+    `foreign_blocks` belong to other structures.
     """
     table, state = index.table, index.state
     states = int(index.program.sizes[STATES])
     now = int(state[layout.NOW])
-    used_blocks: list[int] = [*others]
+    used_blocks: list[int] = [*foreign_blocks]
     cells = {}
     free_rows = set(table.free_rows[: state[layout.FREE_ROWS]].tolist())
     for row in range(state[layout.ROWS]):

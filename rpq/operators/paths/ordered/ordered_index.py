@@ -417,7 +417,7 @@ def check_ordered(index: Index, timeline: Timeline) -> None:
     copies = timeline.copies[: timeline.fields[COPIES]].tolist()
     found = {
         (vertex, at, int(table.slot_vertex[slot])): value
-        for (vertex, at, slot), (value, _) in stored_cells(index, others=copies).items()
+        for (vertex, at, slot), (value, _) in stored_cells(index, foreign_blocks=copies).items()
     }
     expected = expected_cells(index, timeline)
     assert found == expected, f"cells differ: {set(found.items()) ^ set(expected.items())}"

@@ -81,7 +81,7 @@ class KnownPaths:
 
     def run_over_entries(self, kernel: Callable[..., int], *arguments: int) -> None:
         """Call a kernel that processes all entries as `run` does, with the current capacity for entries."""
-        self.run(lambda *given: kernel(*given[:3], self.capacity, *given[3:]), *arguments)
+        self.run(lambda *views: kernel(*views[:3], self.capacity, *views[3:]), *arguments)
 
     def of_roots(self, roots: list[int]) -> np.ndarray:
         """Return which entries belong to some roots, as a boolean array."""

@@ -181,9 +181,9 @@ class ComparedValues:
         if not len(places):
             return _NO_VALUES
         kinds, high, low = (np.ascontiguousarray(places[name]) for name in ("kinds", "high", "low"))
-        others = kinds >= MOMENT
-        if others.any():
-            present = {*np.unique(kinds[others]).tolist()}
+        is_typed = kinds >= MOMENT
+        if is_typed.any():
+            present = {*np.unique(kinds[is_typed]).tolist()}
             for table in self._tables():
                 for kind in present.intersection(table.column.kinds):
                     numbers = high if table.column.is_high else low

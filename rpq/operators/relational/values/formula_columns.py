@@ -354,9 +354,9 @@ class NumberColumn(NumericColumn):
             return super()._vertex_values(vertices)
         kinds = read_names(self._terms.names(vertices))[0]
         results = np.full(len(vertices), UNFIT)
-        others = (kinds <= INTEGER) | (kinds > DOUBLE)
-        if others.any():
-            results[others] = super()._vertex_values(vertices[others])
+        is_other = (kinds <= INTEGER) | (kinds > DOUBLE)
+        if is_other.any():
+            results[is_other] = super()._vertex_values(vertices[is_other])
         return results
 
     def _result(self, binding: dict[str, str]) -> int:
