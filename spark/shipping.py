@@ -34,11 +34,12 @@ class ShippedObject:
         self.__dict__.update(state)
 
 
-def version_mismatch(package: str, here: str, driver: str) -> str:
+def version_mismatch(package: str, executor: str, driver: str) -> str:
     """Return the message for an executor whose version of a package is not the driver's."""
     return (
-        f"the executor on {socket.gethostname()} (Python {platform.python_version()}) has {package} {here}, the driver has "
-        f"{driver}: use the same version on both, with one wheel for --py-files, one archived environment, or one image"
+        f"the executor on {socket.gethostname()} (Python {platform.python_version()}) has {package} {executor}, "
+        f"the driver has {driver}: use the same version on both, with one wheel for --py-files, one archived environment, "
+        "or one image"
     )
 
 

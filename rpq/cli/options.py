@@ -475,8 +475,8 @@ def advice_for_command(message: str, command: str = "") -> str:
     'use --edges parallel, where each insert is an edge, or --edges id'
     """
 
-    def option(found: re.Match[str]) -> str:
-        return f"{command}--{found[1].replace('_', '-')} {found[2]}"
+    def option(match: re.Match[str]) -> str:
+        return f"{command}--{match[1].replace('_', '-')} {match[2]}"
 
     return re.sub(r' or (edges)="(\w+)"', r" or --\1 \2", re.sub(r'rpq\.Engine\(…, (\w+)="(\w+)"\)', option, message))
 

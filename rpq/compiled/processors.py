@@ -56,7 +56,7 @@ def is_known(name: str) -> bool:
     return result.returncode == 0 and "not a recognized processor" not in result.stderr
 
 
-def difference(made_for: tuple[str, str], here: tuple[str, str]) -> str:
+def difference(made_for: tuple[str, str], this_processor: tuple[str, str]) -> str:
     """Return the difference between the processor (name, features) of compiled kernels and this one, in words.
 
     >>> difference(("skylake", "+avx"), ("znver3", "+avx"))
@@ -64,13 +64,13 @@ def difference(made_for: tuple[str, str], here: tuple[str, str]) -> str:
     >>> difference(("skylake", "+avx,+adx"), ("skylake", "+avx,-adx"))
     'made for processor skylake with adx, this one is without'
     """
-    if made_for[0] != here[0]:
-        return f"made for processor {made_for[0]}, this is {here[0]}"
-    its_features, here_features = enabled_features(made_for[1]), enabled_features(here[1])
+    if made_for[0] != this_processor[0]:
+        return f"made for processor {made_for[0]}, this is {this_processor[0]}"
+    its_features, here_features = enabled_features(made_for[1]), enabled_features(this_processor[1])
     more, less = its_features - here_features, here_features - its_features
     if more:
-        return f"made for processor {here[0]} with {_some(more)}, this one is without"
-    return f"made for processor {here[0]} without {_some(less)}, this one is with"
+        return f"made for processor {this_processor[0]} with {_some(more)}, this one is without"
+    return f"made for processor {this_processor[0]} without {_some(less)}, this one is with"
 
 
 def _some(features: frozenset[str]) -> str:

@@ -214,21 +214,21 @@ class ColumnNames:
                 raise FieldError("occurs twice in the header; expected each column once", name)
             if name in among:
                 places[column] = among.index(name)
-        self.refuse_missing(names if nested is None else nested, there=places)
+        self.refuse_missing(names if nested is None else nested, present=places)
         if "op" in places and DELETE in places:
             raise FieldError(OP_AND_DELETE, DELETE)
         return places
 
-    def refuse_missing(self, names: Sequence[str], *, there: Mapping[str, int] | Sequence[str]) -> None:
-        """Raise `MissingColumns` with all columns that an input with these names lacks; `there` are the columns found.
+    def refuse_missing(self, names: Sequence[str], *, present: Mapping[str, int] | Sequence[str]) -> None:
+        """Raise `MissingColumns` with all columns that an input with these names lacks; it has those in `present`.
 
         >>> try:
-        ...     ColumnNames.parse("source=user").refuse_missing(["user", "product", "ts"], there=["source"])
+        ...     ColumnNames.parse("source=user").refuse_missing(["user", "product", "ts"], present=["source"])
         ... except MissingColumns as error:
         ...     print(error.message.partition("; give ")[2])
         --columns source=user,target=product,timestamp=ts --label LABEL
         """
-        missing = [column for column in self.required_columns if column not in there]
+        missing = [column for column in self.required_columns if column not in present]
         if not missing:
             return
         needed = [self[one] for one in self.required_columns if one not in _OPTIONAL]
@@ -365,8 +365,8 @@ def _columns_option(pairs: Mapping[str, str]) -> str:
     return shlex.quote(text.getvalue())
 
 
-def _rename_hint(found: Mapping[str, str], missing: Sequence[str]) -> str:
+def _rename_hint(column_names: Mapping[str, str], missing: Sequence[str]) -> str:
     """Return advice for an input with fixed column names: which columns to rename and which to add."""
-    renamed = ", ".join(f"{found[column]} to {column}" for column in missing if column in found)
-    added = " and ".join(column for column in missing if column not in found)
+    renamed = ", ".join(f"{column_names[column]} to {column}" for column in missing if column in column_names)
+    added = " and ".join(column for column in missing if column not in column_names)
     return "; " + ", ".join([*([f"rename {renamed}"] if renamed else []), *([f"add {added}"] if added else [])])

@@ -443,7 +443,7 @@ def _read_arrow(body: bytes, further: Sequence[str]) -> PostedTuples:
         raise InputError(f"{NAME}: has {table.num_rows:,} rows, more than bytes; send it in parts")
     tuple_columns, other_names = columns_by_name(table)
     try:
-        ColumnNames(fixed=True).refuse_missing([*tuple_columns, *map(str, other_names)], there=list(tuple_columns))
+        ColumnNames(fixed=True).refuse_missing([*tuple_columns, *map(str, other_names)], present=list(tuple_columns))
         unread = ColumnNames(fixed=True).deletes_not_read(table.schema.names)
     except FieldError as error:
         place = "" if error.column is None else f"column '{error.column}' "

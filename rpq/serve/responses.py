@@ -49,27 +49,27 @@ class AnswerFormat:
     write: Callable[[AnswersRead], bytes]
 
 
-def _as_json(found: AnswersRead) -> bytes:
-    if not found.columns:  # an ASK that holds
-        rows = [b"[]"] * min(len(found.answers), found.limit)
-    elif all(_is_plain(column.type) for column in found.table.columns):
-        rows = [buffer.to_pybytes().rstrip(b"\n").replace(b"\n", b",") for buffer in json_arrays(found.table)]
+def _as_json(answers: AnswersRead) -> bytes:
+    if not answers.columns:  # an ASK that holds
+        rows = [b"[]"] * min(len(answers.answers), answers.limit)
+    elif all(_is_plain(column.type) for column in answers.table.columns):
+        rows = [buffer.to_pybytes().rstrip(b"\n").replace(b"\n", b",") for buffer in json_arrays(answers.table)]
     else:
-        values = zip(*(column.to_pylist() for column in found.table.columns), strict=True)
+        values = zip(*(column.to_pylist() for column in answers.table.columns), strict=True)
         rows = [json_text([json_value(value) for value in row]) for row in values]
     content = models.Answers(
-        columns=list(found.columns),
+        columns=list(answers.columns),
         rows=[Raw(row) for row in rows],  # type: ignore[misc]
-        total=len(found.answers),
-        time=json_value(found.time),
-        position=found.position,
+        total=len(answers.answers),
+        time=json_value(answers.time),
+        position=answers.position,
     )
     return json_text(content)
 
 
-def _as_csv(found: AnswersRead) -> bytes:
-    header = pa.table({str(number): [name] for number, name in enumerate(found.columns)})
-    table = found.table
+def _as_csv(answers: AnswersRead) -> bytes:
+    header = pa.table({str(number): [name] for number, name in enumerate(answers.columns)})
+    table = answers.table
     texts = [column if _is_plain(column.type) else _as_text(column) for column in table.columns]
     body = pa.table(texts, names=table.column_names) if texts else table
     return b"".join(buffer.to_pybytes() for one in (header, body) for buffer in csv_lines(one))
@@ -84,8 +84,9 @@ def _as_text(column: pa.ChunkedArray) -> pa.Array:
     return pa.array([None if value is None else str(value) for value in values], pa.string())
 
 
-def _as_arrow(found: AnswersRead) -> bytes:
-    table = found.table.replace_schema_metadata({"rpq.total": str(len(found.answers)), "rpq.position": str(found.position)})
+def _as_arrow(answers: AnswersRead) -> bytes:
+    metadata = {"rpq.total": str(len(answers.answers)), "rpq.position": str(answers.position)}
+    table = answers.table.replace_schema_metadata(metadata)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -99,19 +100,19 @@ FORMATS = {
 }
 
 
-def witness_model(found: Path | Witness, *, time: Any, position: int) -> models.Witness:
+def witness_model(witness: Path | Witness, *, time: Any, position: int) -> models.Witness:
     """Return a witness: its edges in the order of the walk and, for a pattern, the binding and the edges of each atom."""
     about: dict[str, Any] = {"time": json_value(time), "position": position}
-    if isinstance(found, Path):
-        times = found.timestamps or (None,) * len(found.labels)
-        values = found.properties or (None,) * len(found.labels)
-        steps = zip(found.vertices, found.labels, found.vertices[1:], times, values, strict=False)
+    if isinstance(witness, Path):
+        times = witness.timestamps or (None,) * len(witness.labels)
+        values = witness.properties or (None,) * len(witness.labels)
+        steps = zip(witness.vertices, witness.labels, witness.vertices[1:], times, values, strict=False)
         return models.Witness(edges=[_edge_in_graph(*step) for step in steps], **about)
-    atoms = [models.Atom(atom=atom.atom, edges=[_edge_of(step) for step in atom.steps]) for atom in found.atoms]
+    atoms = [models.Atom(atom=atom.atom, edges=[_edge_of(step) for step in atom.steps]) for atom in witness.atoms]
     return models.Witness(
         edges=[edge for atom in atoms for edge in atom.edges],
         atoms=atoms,
-        binding={name: json_value(value) for name, value in found.binding},
+        binding={name: json_value(value) for name, value in witness.binding},
         **about,
     )
 

@@ -413,17 +413,17 @@ def columns_by_name(data: Any) -> tuple[dict[str, Any], list[Any]]:
     )
 
 
-def _other_names(names: list[Any], found: dict[str, Any]) -> list[Any]:
-    """Return the names that are not `found`. Raises `InputError` if one that is found occurs twice."""
-    if len(found) == len(names):
+def _other_names(names: list[Any], columns: dict[str, Any]) -> list[Any]:
+    """Return the names that are not those of `columns`. Raises `InputError` if one of `columns` occurs twice."""
+    if len(columns) == len(names):
         return []
-    read_names = [name for name in names if isinstance(name, str) and name in found]
-    for name in found:
+    read_names = [name for name in names if isinstance(name, str) and name in columns]
+    for name in columns:
         if read_names.count(name) > 1:
             raise InputError(
                 f"column {name!r} stands {read_names.count(name)} times in the table; it can be there once", column=name
             )
-    return [name for name in names if not (isinstance(name, str) and name in found)]
+    return [name for name in names if not (isinstance(name, str) and name in columns)]
 
 
 _OF_NUMBERS = {"source", "target", "timestamp"}

@@ -259,12 +259,12 @@ def _source_of_files(spark: SparkSession, paths: Sequence[str], settings: _Setti
     return _Source(staged, tuple(files), unit_of_all, has_lines)
 
 
-def _unit_of_text(lines: LineOptions, found: Mapping[str, str], times: dict[str, str]) -> str | None:
-    """Return the unit of the timestamps of text files, given the kind of times (`Head.times`) found in each.
+def _unit_of_text(lines: LineOptions, kind_of_path: Mapping[str, str], times: dict[str, str]) -> str | None:
+    """Return the unit of the timestamps of text files, given the kind of times (`Head.times`) of each.
 
     `times` collects a path for each kind over all inputs.  Raises `InputError` if some times have a zone and others none.
     """
-    times.update({kind: path for path, kind in found.items()})
+    times.update({kind: path for path, kind in kind_of_path.items()})
     if "naive" in times and "aware" in times:
         raise InputError(
             f"{times['naive']}: its times have no zone, but those of {times['aware']} have one; inputs that are read "
@@ -272,9 +272,9 @@ def _unit_of_text(lines: LineOptions, found: Mapping[str, str], times: dict[str,
             file=times["naive"],
             column="timestamp",
         )
-    kinds = {kind != "integers" for kind in found.values()}
+    kinds = {kind != "integers" for kind in kind_of_path.values()}
     if len(kinds) > 1:
-        some = {kind != "integers": path for path, kind in found.items()}
+        some = {kind != "integers": path for path, kind in kind_of_path.items()}
         raise InputError(
             f"inputs that are read together must agree: {some[True]} has times, {some[False]} numbers",
             file=some[False],

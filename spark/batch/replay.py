@@ -602,7 +602,7 @@ class FilePacker(ShippedObject):
                 raise InputError(f"{path}: column {name!r} {has}; other files have {kind}", file=path, column=name)
 
 
-def _has_type(found: pa.DataType, kind: pa.DataType) -> bool:
+def _has_type(column_type: pa.DataType, kind: pa.DataType) -> bool:
     """Return whether a column type is an integer type, or text, according to `kind`."""
-    found = plain_type(found)
-    return bool(pa.types.is_integer(found)) if kind == pa.int64() else found in (TEXT, TEXTS)
+    column_type = plain_type(column_type)
+    return bool(pa.types.is_integer(column_type)) if kind == pa.int64() else column_type in (TEXT, TEXTS)

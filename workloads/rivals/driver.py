@@ -377,13 +377,13 @@ class WindowChanges:
         return [edge for edge, sign in changes.items() if sign < 0], [edge for edge, sign in changes.items() if sign > 0]
 
 
-def compare(rival: str, found: Iterable[Reading], ours: Mapping[int, Reading]) -> tuple[Reading, Reading] | None:
+def compare(rival: str, rival_readings: Iterable[Reading], ours: Mapping[int, Reading]) -> tuple[Reading, Reading] | None:
     """Check the readings of a rival at the slides for which we have one; return the last pair, or None without any.
 
     Raises `AnswersDifferError`.
     """
     last = None
-    for reading in found:
+    for reading in rival_readings:
         own = ours.get(reading.slide)
         if own is None:
             continue

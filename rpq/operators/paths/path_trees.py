@@ -378,8 +378,8 @@ class PathTrees:
                 self._waiting[place].append(pairs)
         return self._first_rows(reader, time, self._waiting.pop(reader.place))
 
-    def _first_rows(self, reader: Reader, time: int, found: Sequence[np.ndarray]) -> list[Delta]:
-        pairs = np.concatenate([_NO_PAIRS, *found])
+    def _first_rows(self, reader: Reader, time: int, pairs_of_parts: Sequence[np.ndarray]) -> list[Delta]:
+        pairs = np.concatenate([_NO_PAIRS, *pairs_of_parts])
         if not len(pairs):
             return []
         self._rows[reader.place, 0] += len(pairs)

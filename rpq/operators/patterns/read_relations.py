@@ -32,9 +32,16 @@ BYTES_AN_EDGE = 100
 
 
 def fill(
-    host: PatternHost, content: Content, chunk: Chunk, mine: np.ndarray, slides: np.ndarray, *, is_checked: bool, query: str
+    host: PatternHost,
+    content: Content,
+    chunk: Chunk,
+    is_selected: np.ndarray,
+    slides: np.ndarray,
+    *,
+    is_checked: bool,
+    query: str,
 ) -> None:
-    """Fill an empty relation with those edges of a chunk that have its label and are selected by `mine`.
+    """Fill an empty relation with those edges of a chunk that have its label and that `is_selected` marks.
 
     The edges of a relation that has some do not change; with `is_checked` other edges than these are an error. `slides` are
     those at which the edges leave. Raises `MemoryLimitError`, `Damage`. O(edges).
@@ -43,14 +50,14 @@ def fill(
     is_empty = not store.current_edges(number)
     if not (is_empty or is_checked):
         return
-    mine = mine & relations.edges_of(content, chunk) & store.are_own(number, chunk.source, chunk.target)
-    expires = slides[mine]
+    is_selected = is_selected & relations.edges_of(content, chunk) & store.are_own(number, chunk.source, chunk.target)
+    expires = slides[is_selected]
     if is_empty:
         host.ask_for(BYTES_AN_EDGE * len(expires))
-        relations.fill(content, chunk, mine, expires)
+        relations.fill(content, chunk, is_selected, expires)
         return
     is_same = store.current_edges(number) == len(expires)
-    if not (is_same and (relations.expiries(content, chunk, mine, NOT_HELD) == expires).all()):
+    if not (is_same and (relations.expiries(content, chunk, is_selected, NOT_HELD) == expires).all()):
         raise Damage(f"query {query!r} holds other edges than one that has the same")
 
 
@@ -587,11 +594,11 @@ class WindowedReads:
         for content, place in self._edge_contents.items():
             if place is None:
                 continue
-            mine = slides[place] > now[place]
-            fill(self._host, content, chunk, mine, slides[place], is_checked=is_checked, query=self._question.name)
+            is_selected = slides[place] > now[place]
+            fill(self._host, content, chunk, is_selected, slides[place], is_checked=is_checked, query=self._question.name)
         for read, path in self._paths:
-            mine = np.full(len(chunk.edge), NOT_HELD) if read.reading is None else slides[read.reading]
-            self._host.paths.load(path, chunk, mine, is_checked=is_checked)
+            is_selected = np.full(len(chunk.edge), NOT_HELD) if read.reading is None else slides[read.reading]
+            self._host.paths.load(path, chunk, is_selected, is_checked=is_checked)
             self._host.settle(path)
         if self._host.thread == 0:
             self._membership.load(self._key, chunk, slides, is_checked=is_checked)

@@ -185,16 +185,16 @@ class RunningMatch(RunningSparql):
     def _relation_of(self, edge: MeaningEdge) -> int:
         return self._relations.relation(self._window_relation(edge))
 
-    def _steps_of_atom(self, found: Match, place: int, graph: WindowGraph) -> tuple[Step, ...]:
-        source, read, target = found.meaning.edges[place]
+    def _steps_of_atom(self, match_: Match, place: int, graph: WindowGraph) -> tuple[Step, ...]:
+        source, read, target = match_.meaning.edges[place]
         assert isinstance(read, RelationRead)
         return steps_of_atom(
-            found.conjunction.atoms[place].atom,
+            match_.conjunction.atoms[place].atom,
             (source, read.of, target),
-            found.binding,
+            match_.binding,
             self._host,
-            lambda edge: self._relation_of(found.meaning.edges[place]),
-            lambda _: self._relations.path_relation(self._window_relation(found.meaning.edges[place])).index,
+            lambda edge: self._relation_of(match_.meaning.edges[place]),
+            lambda _: self._relations.path_relation(self._window_relation(match_.meaning.edges[place])).index,
             graph,
         )
 

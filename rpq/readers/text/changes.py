@@ -109,20 +109,20 @@ class ChangeReader:
         sides = ("",) if self._is_row else ("before", "after")
         return frozenset(self._row_name(side, name) for side in sides for name in of_rules)
 
-    def check_first(self, found: Mapping[str, Any]) -> None:
+    def check_first(self, record: Mapping[str, Any]) -> None:
         """Raise `FieldError` if the first change has another form, or its row lacks a column that each edge needs."""
-        is_envelope = "op" in found and ("after" in found or "before" in found or found["op"] in ("m", "t"))
+        is_envelope = "op" in record and ("after" in record or "before" in record or record["op"] in ("m", "t"))
         if self._is_row and is_envelope:
             raise FieldError("is an envelope of Debezium, with before and after; expected a row, or --changes debezium")
-        if not self._is_row and "op" not in found:
-            hint = ", or --changes debezium-rows" if {"__deleted", "__op", "__ts_ms"} & {*found} else ""
+        if not self._is_row and "op" not in record:
+            hint = ", or --changes debezium-rows" if {"__deleted", "__op", "__ts_ms"} & {*record} else ""
             raise FieldError(f"is missing; expected an envelope of Debezium, with op, before and after{hint}", "op")
-        row = found if self._is_row else found.get("after") or found.get("before")
+        row = record if self._is_row else record.get("after") or record.get("before")
         if not isinstance(row, dict):
             return
         for rule in self._edges.rules.rules:
             missing = [name for name in rule.names.values() if name not in self._facts and value_at(row, name, row) is row]
-            if rule.is_required and missing and found.get("op", "c") not in ("d", "u"):
+            if rule.is_required and missing and record.get("op", "c") not in ("d", "u"):
                 there = ", ".join(name for name in names_in(row) if not name.startswith("__"))
                 raise FieldError(
                     f"is not a column of the row, which has {there}; give --columns source=COLUMN,target=COLUMN"

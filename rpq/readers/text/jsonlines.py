@@ -108,34 +108,34 @@ class JsonLayout:
         >>> JsonLayout(names=ColumnNames()).read(b'{"source": "a", "target": "b", "label": "x", "timestamp": 3}')
         {'source': 'a', 'target': 'b', 'label': 'x', 'timestamp': 3, 'delete': False, 'stream': None}
         """
-        found = read_object(line)
-        refuse_duplicates(found, self.all_keys)
+        record = read_object(line)
+        refuse_duplicates(record, self.all_keys)
         values: dict[str, Any] = {}
-        is_by_id = self.names.has_ids and self._is_delete_by_id(found)
+        is_by_id = self.names.has_ids and self._is_delete_by_id(record)
         for column, name in self.columns:
             if column == STREAM:
-                values[column] = _name_or_none(value_at(found, name), name, "the name of a stream, or null")
+                values[column] = _name_or_none(value_at(record, name), name, "the name of a stream, or null")
                 continue
             if column == EVENT:
-                value = value_at(found, name)
+                value = value_at(record, name)
                 value = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
                 values[column] = _name_or_none(value, name, "the identifier of an event, or null")
                 continue
             if column == "op":
-                values[DELETE] = _is_minus(value_at(found, name), name)
+                values[DELETE] = _is_minus(value_at(record, name), name)
                 continue
             if column == DELETE:
-                self._read_delete(found, name, values)
+                self._read_delete(record, name, values)
                 continue
-            value = value_at(found, name)
+            value = value_at(record, name)
             if value is None and is_by_id and column != "timestamp":
                 values[column] = None
                 continue
             if value is None:
-                is_there = value_at(found, name, MISSING) is not MISSING
-                if not is_there and len(self._missing_columns(found)) > 1:
-                    self.refuse_missing(found)
-                reason = "is null; expected a value" if is_there else self._describe_missing(column, name, found)
+                is_there = value_at(record, name, MISSING) is not MISSING
+                if not is_there and len(self._missing_columns(record)) > 1:
+                    self.refuse_missing(record)
+                reason = "is null; expected a value" if is_there else self._describe_missing(column, name, record)
                 raise FieldError(reason, name)
             if column == "timestamp":
                 values[column] = self._timestamp(value, name)
@@ -152,32 +152,32 @@ class JsonLayout:
                     f"{_quote_json(value)} is not text; expected {self._describe_expected(column)}{hint}", name
                 )
         for key in self.further:
-            value = value_at(found, key)
+            value = value_at(record, key)
             values[FURTHER + key] = check_text(value, key) if isinstance(value, str) and value else value
         values.setdefault(DELETE, False)
         return values
 
-    def _is_delete_by_id(self, found: Mapping[str, Any]) -> bool:
+    def _is_delete_by_id(self, record: Mapping[str, Any]) -> bool:
         """Return whether a tuple is a delete with an id; raise `FieldError` for an insert without one, and for bad ids."""
         name = self.names[EDGE]
-        edge, values = value_at(found, name), {}
+        edge, values = value_at(record, name), {}
         if edge is not None and (not isinstance(edge, (str, int)) or isinstance(edge, bool)):
             raise FieldError(f"{_quote_json(edge)} is not the id of an edge; expected text or an integer", name)
         accepted_columns = self.names.accepted_columns
         if "op" in accepted_columns:
-            values[DELETE] = _is_minus(value_at(found, self.names["op"]), self.names["op"])
+            values[DELETE] = _is_minus(value_at(record, self.names["op"]), self.names["op"])
         if DELETE in accepted_columns:
-            self._read_delete(found, self.names[DELETE], values)
+            self._read_delete(record, self.names[DELETE], values)
         is_delete = bool(values.get(DELETE))
         if edge in (None, "") and not is_delete:
             raise FieldError(NO_ID, name)
         return is_delete and edge not in (None, "")
 
-    def _read_delete(self, found: Mapping[str, Any], name: str, values: dict[str, Any]) -> None:
-        value = value_at(found, name)
+    def _read_delete(self, record: Mapping[str, Any], name: str, values: dict[str, Any]) -> None:
+        value = value_at(record, name)
         if value is None:
             return
-        if DELETE in values and value_at(found, self.names["op"]) is not None:
+        if DELETE in values and value_at(record, self.names["op"]) is not None:
             raise FieldError(OP_AND_DELETE, name)
         delete = boolean_of_text(value) if isinstance(value, str) else value
         if not isinstance(delete, bool):
@@ -211,8 +211,8 @@ class JsonLayout:
             raise FieldError(f"{_quote_json(value)} is not a time; expected {expected}", name)
         return check_time(value, name, kind=self.times, unit=self.time_unit)
 
-    def _describe_missing(self, column: str, name: str, found: Mapping[str, Any]) -> str:
-        names = names_in(found)
+    def _describe_missing(self, column: str, name: str, record: Mapping[str, Any]) -> str:
+        names = names_in(record)
         message = f"is missing; found {', '.join(map(quote_value, names)) or 'none'}"
         if self.is_first or name == column:
             return message + did_you_mean(name, names)
@@ -222,23 +222,23 @@ class JsonLayout:
             "each, and --on-error skip leaves out those without it"
         )
 
-    def refuse_missing(self, found: Mapping[str, Any]) -> None:
+    def refuse_missing(self, record: Mapping[str, Any]) -> None:
         """Raise `MissingColumns` if an object lacks required keys; a delete with an id needs no names."""
-        if self.names.has_ids and value_at(found, self.names[EDGE]) is not None and self._is_delete_by_id(found):
+        if self.names.has_ids and value_at(record, self.names[EDGE]) is not None and self._is_delete_by_id(record):
             return
-        missing = self._missing_columns(found)
-        self.names.refuse_missing(names_in(found), there=[column for column, _ in self.columns if column not in missing])
+        missing = self._missing_columns(record)
+        self.names.refuse_missing(names_in(record), present=[column for column, _ in self.columns if column not in missing])
 
-    def _missing_columns(self, found: Mapping[str, Any]) -> list[str]:
+    def _missing_columns(self, record: Mapping[str, Any]) -> list[str]:
         """Return the columns that an object lacks and must have."""
         needed = (one for one in self.columns if one[0] not in _OPTIONAL)
-        return [column for column, name in needed if value_at(found, name, MISSING) is MISSING]
+        return [column for column, name in needed if value_at(record, name, MISSING) is MISSING]
 
     def with_detected_kinds(self, line: bytes) -> JsonLayout:
         """Return the layout with the kinds of the vertices and timestamps in the first object; raise `FieldError`."""
-        found = read_object(line)
-        self.refuse_missing(found)
-        source, time = (value_at(found, self.names[column]) for column in ("source", "timestamp"))
+        record = read_object(line)
+        self.refuse_missing(record)
+        source, time = (value_at(record, self.names[column]) for column in ("source", "timestamp"))
         integers = isinstance(source, int) and not isinstance(source, bool) and not self.names.text_vertices
         kind = time_kind(time.strip(" \t")) if isinstance(time, str) else None
         layout = JsonLayout(
@@ -258,12 +258,12 @@ class _Object(dict[str, Any]):
     duplicates: frozenset[str]
 
 
-def refuse_duplicates(found: Mapping[str, Any], names: Iterable[str]) -> None:
+def refuse_duplicates(record: Mapping[str, Any], names: Iterable[str]) -> None:
     """Raise `FieldError` if a key on the path to the value of one of these names occurs twice in its object."""
-    if not _has_duplicates(found):
+    if not _has_duplicates(record):
         return
     for name in sorted(names):
-        if any(isinstance(one, _Object) and key in one.duplicates for one, key in objects_on_path(found, name)):
+        if any(isinstance(one, _Object) and key in one.duplicates for one, key in objects_on_path(record, name)):
             raise FieldError("occurs twice in the object", name)
 
 
@@ -277,7 +277,7 @@ def _has_duplicates(value: Any) -> bool:
 def read_object(line: bytes) -> dict[str, Any]:
     """Parse the object in a line; raise `FieldError` if there is none.  The attribute `duplicates` has duplicate keys."""
     try:
-        found = json.loads(line.decode("utf-8", "surrogateescape"), object_pairs_hook=_object)
+        record = json.loads(line.decode("utf-8", "surrogateescape"), object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         raise FieldError(f"is not JSON: {error.msg} at character {error.pos + 1}; expected one object per line") from error
     except RecursionError as error:
@@ -285,17 +285,17 @@ def read_object(line: bytes) -> dict[str, Any]:
     except ValueError as error:
         reason = "a number has thousands of digits; write it in quotes, where it is a name"
         raise FieldError(f"cannot be read as JSON: {reason}") from error
-    if not isinstance(found, dict):
-        raise FieldError(f'{_quote_json(found)} is not an object; expected one per line, such as {{"source": …}}')
-    return found
+    if not isinstance(record, dict):
+        raise FieldError(f'{_quote_json(record)} is not an object; expected one per line, such as {{"source": …}}')
+    return record
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
     names = [name for name, _ in pairs]
-    result = _Object(found)
+    result = _Object(members)
     result.duplicates = frozenset(name for name in names if names.count(name) > 1)
     return result
 
@@ -352,13 +352,13 @@ class JsonLines:
         if b"\r" in data:  # white space between the tokens of JSON, and not allowed inside text
             data = data.replace(b"\r\n", b"\n")
         read: dict[str, Any] = {}
-        found = None
+        flat_columns = None
         if not layout.further and not layout.has_escapes:
             from rpq.stream.arrays.flat_objects import read_flat_objects
 
-            found = read_flat_objects(data, layout.keys)
-        if found is not None:
-            arrays, count = dict(zip(keys, found, strict=True)), len(found[0])
+            flat_columns = read_flat_objects(data, layout.keys)
+        if flat_columns is not None:
+            arrays, count = dict(zip(keys, flat_columns, strict=True)), len(flat_columns[0])
         else:
             count = _objects(data)
             table = self._arrow_table(data) if count else None
@@ -418,11 +418,11 @@ class JsonLines:
         before = dict(self._types)
         for line in data.split(b"\n", 50)[:50]:
             try:
-                found = read_object(line)
+                record = read_object(line)
             except FieldError:
                 continue
             for key in (*self.layout.further, *of_tuples):
-                type_ = _VALUE_TYPES.get(type(value_at(found, key)))
+                type_ = _VALUE_TYPES.get(type(value_at(record, key)))
                 if key in of_tuples and type_ not in _TYPES_OF_LOOSE[of_tuples[key]]:
                     continue
                 if type_ is not None and not (type_ == pa.int64() and self._types.get(key) == pa.float64()):

@@ -246,8 +246,8 @@ class Layout:
                 "timestamp",
             ) from error
 
-    def _wrong_width(self, found: int) -> str:
+    def _wrong_width(self, field_count: int) -> str:
         counts = " or ".join(str(width) for width in self.widths)
         names = ", ".join(field.removeprefix(FURTHER) or "(not read)" for field in self.fields)
-        fields = "field" if found == 1 else "fields"
-        return f"found {found} {fields}, expected {counts}: {names}; separated by {SEPARATOR_NAMES[self.separator]}"
+        fields = "field" if field_count == 1 else "fields"
+        return f"found {field_count} {fields}, expected {counts}: {names}; separated by {SEPARATOR_NAMES[self.separator]}"

@@ -81,9 +81,9 @@ class EdgeValues:
             if has_values:
                 self._latest[key] = timestamp, values_at(columns, names, row)
 
-    def collect(self, bound: int, kept: Collection[Any] = ()) -> None:
-        """Forget the edges with a timestamp up to a bound unless their keys are among those `kept`. O(edges)."""
-        self._latest = {key: latest for key, latest in self._latest.items() if latest[0] > bound or key in kept}
+    def collect(self, bound: int, keys_in_use: Collection[Any] = ()) -> None:
+        """Remove the edges with a timestamp up to a bound, except those with `keys_in_use`. O(edges)."""
+        self._latest = {key: latest for key, latest in self._latest.items() if latest[0] > bound or key in keys_in_use}
 
 
 def values_at(columns: Mapping[str, pa.Array], names: Iterable[str], row: int) -> dict[str, Any]:

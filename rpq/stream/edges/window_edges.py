@@ -241,16 +241,16 @@ class WindowEdges:
         `keys` are those of the edges, None for a delete without one, and `now` the stream times after the tuples. `is_read`
         says of each tuple whether a query reads its label, and `is_plain` whether one does without a condition.
         """
-        found, self._ordered_labels = _Changes(), self._are_ordered()
+        changes, self._ordered_labels = _Changes(), self._are_ordered()
         outcome = np.full(len(chunk.label), IRRELEVANT, np.uint8)
         prior_timestamp, prior_label = np.full(len(outcome), ABSENT_VERSION, np.int64), chunk.label.copy()
         ends = chunk.source, chunk.label, chunk.target
         columns = (*ends, chunk.timestamp, chunk.delete, derived_set, is_read, is_plain, now)
         tuples = zip(keys, *(column.tolist() for column in columns), strict=True)
         for row, (key, u, label, v, time, delete, labels, read, plain, moment) in enumerate(tuples):
-            self._expire(row, moment, found)
+            self._expire(row, moment, changes)
             if delete:
-                gone, outcome[row] = self._delete(row, key, (u, label, v), time, delete, read, found)
+                gone, outcome[row] = self._delete(row, key, (u, label, v), time, delete, read, changes)
                 if gone:
                     before = max(gone, key=lambda edge: edge.timestamp)
                     prior_timestamp[row], prior_label[row] = before.timestamp, before.label
@@ -264,7 +264,7 @@ class WindowEdges:
                 outcome[row] = REFRESHED
                 if read and self.counts:
                     self._number(previous)
-                    self._evict(row, time, found)
+                    self._evict(row, time, changes)
                 continue
             outcome[row] = INSERTED if previous is None else REFRESHED
             is_held = read or not self.counts
@@ -272,44 +272,45 @@ class WindowEdges:
             before_it = time
             if previous is not None:
                 touched, before_it = self._remove(previous), previous.timestamp
-                found.departed_edges.append((row, LOSSES, previous))
+                changes.departed_edges.append((row, LOSSES, previous))
             elif is_held:
                 touched, before_it = self._hide(key), TIMELESS
             gained: list[Link] = []
             if is_held:
                 edge = WindowEdge(key, (u, label, v), time, derived_set=labels, is_plain=bool(plain), number=0)
                 gained = self._add(edge)
-                found.entered_edges.append((row, edge))
+                changes.entered_edges.append((row, edge))
             else:
-                found.reveal(row, label, self._reveal(key), time)
-            self._lose(row, LOSSES, touched, before_it, time, found, skip=gained)
+                changes.reveal(row, label, self._reveal(key), time)
+            self._lose(row, LOSSES, touched, before_it, time, changes, skip=gained)
             for link in gained:
-                found.insert(row, GAINS, link, time if self._is_ordered(link) else self._time_of(link))
+                changes.insert(row, GAINS, link, time if self._is_ordered(link) else self._time_of(link))
             if read and self.counts:
-                self._evict(row, time, found)
+                self._evict(row, time, changes)
         self._since_collect += len(chunk.label)
         return ChunkEffects(
-            found.graph_changes(),
+            changes.graph_changes(),
             outcome,
-            found.entered_edges,
-            found.departed_edges,
-            found.boundaries,
+            changes.entered_edges,
+            changes.departed_edges,
+            changes.boundaries,
             prior_timestamp,
             prior_label,
         )
 
     def expire(self, time: int) -> ChunkEffects:
         """Advance the time without a tuple; return the changes, of a tuple 0 that is none."""
-        found = _Changes()
-        self._expire(0, time, found)
+        changes = _Changes()
+        self._expire(0, time, changes)
         none, no_times, no_labels = np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int32)
-        return ChunkEffects(found.graph_changes(), none, [], found.departed_edges, found.boundaries, no_times, no_labels)
+        departed, boundaries = changes.departed_edges, changes.boundaries
+        return ChunkEffects(changes.graph_changes(), none, [], departed, boundaries, no_times, no_labels)
 
     def _is_late(self, timestamp: int, now: int) -> bool:
         return isinstance(self.window, Window) and timestamp <= self.window.lower_bound(now)
 
     def _delete(
-        self, row: int, key: Hashable | None, ends: Link, time: int, delete: int, read: int, found: _Changes
+        self, row: int, key: Hashable | None, ends: Link, time: int, delete: int, read: int, changes: _Changes
     ) -> tuple[list[WindowEdge], int]:
         """Delete an edge, or all with some ends. Return them, and the outcome."""
         if key is None:
@@ -321,9 +322,9 @@ class WindowEdges:
             read = read or previous is not None
         for edge in gone:
             touched = self._remove(edge)
-            found.departed_edges.append((row, LOSSES, edge))
-            found.reveal(row, edge.label, self._reveal(edge.key), time)
-            self._lose(row, LOSSES, touched, edge.timestamp, time, found)
+            changes.departed_edges.append((row, LOSSES, edge))
+            changes.reveal(row, edge.label, self._reveal(edge.key), time)
+            self._lose(row, LOSSES, touched, edge.timestamp, time, changes)
         return gone, int(DELETED if gone else ABSENT if read else IRRELEVANT)
 
     def _number(self, edge: WindowEdge) -> None:
@@ -333,7 +334,7 @@ class WindowEdges:
         self._edges.pop(edge.key, None)
         self._edges[edge.key] = edge
 
-    def _evict(self, row: int, time: int, found: _Changes) -> None:
+    def _evict(self, row: int, time: int, changes: _Changes) -> None:
         """Evict the edges whose last inserts are too far back."""
         assert isinstance(self.window, CountWindow)
         bound, gone = self.window.lower_bound(self.number), []
@@ -341,9 +342,9 @@ class WindowEdges:
             if oldest.number > bound:
                 break
             gone.append(oldest)
-        self._let_leave(row, 0, gone, time, found)
+        self._let_leave(row, 0, gone, time, changes)
 
-    def _expire(self, row: int, now: int, found: _Changes) -> None:
+    def _expire(self, row: int, now: int, changes: _Changes) -> None:
         """Remove the edges whose time is over, each boundary in an event of its own."""
         if not self._departures or self._departures[0][0] > now:
             return
@@ -355,25 +356,25 @@ class WindowEdges:
                 events.setdefault(boundary, []).append(edge)
         for place, (boundary, edges) in enumerate(events.items()):
             stage = STAGES * (place - len(events))
-            found.boundaries[row, stage] = boundary
-            found.move_time(row, stage, edges[0].label, boundary)
-            self._let_leave(row, stage, edges, boundary, found)
+            changes.boundaries[row, stage] = boundary
+            changes.move_time(row, stage, edges[0].label, boundary)
+            self._let_leave(row, stage, edges, boundary, changes)
 
-    def _let_leave(self, row: int, stage: int, edges: Sequence[WindowEdge], time: int, found: _Changes) -> None:
+    def _let_leave(self, row: int, stage: int, edges: Sequence[WindowEdge], time: int, changes: _Changes) -> None:
         """Evict edges in one event, whose stages begin with `stage`."""
         touched: dict[Link, int] = {}
         for edge in edges:
             for link in self._remove(edge):
                 touched[link] = max(touched.get(link, edge.timestamp), edge.timestamp)
-            found.departed_edges.append((row, stage + EVICTIONS, edge))
+            changes.departed_edges.append((row, stage + EVICTIONS, edge))
         for edge in edges:
             revealed = [link for link in self._reveal(edge.key) if link not in touched]
             if revealed:
-                found.move_time(row, stage + LOSSES, edge.label, time)  # as these inserts do not
+                changes.move_time(row, stage + LOSSES, edge.label, time)  # as these inserts do not
             for link in revealed:
-                found.insert(row, stage + GAINS, link, TIMELESS)
+                changes.insert(row, stage + GAINS, link, TIMELESS)
         for link, before in touched.items():
-            self._lose(row, stage + EVICTIONS, [link], before, time, found)
+            self._lose(row, stage + EVICTIONS, [link], before, time, changes)
 
     # --- edges of the graph ----------------------------------------------------------------------------------
 
@@ -425,7 +426,7 @@ class WindowEdges:
         touched: Sequence[Link],
         before: int,
         time: int,
-        found: _Changes,
+        changes: _Changes,
         skip: Sequence[Link] = (),
     ) -> None:
         """Add the deletes of those links that only an edge with the timestamp `before` had.
@@ -435,15 +436,15 @@ class WindowEdges:
         """
         for link in touched:
             if link not in self._links:
-                found.delete(row, stage, link, time)
+                changes.delete(row, stage, link, time)
             elif self._is_ordered(link):
-                found.delete(row, stage, link, time)
+                changes.delete(row, stage, link, time)
                 times = [*self._links[link].values()]
                 for each in times[:-1] if link in skip else times:
-                    found.insert(row, stage, link, each)
+                    changes.insert(row, stage, link, each)
             elif link not in skip and (youngest := self._time_of(link)) < before:
-                found.delete(row, stage, link, time)
-                found.insert(row, stage, link, youngest)
+                changes.delete(row, stage, link, time)
+                changes.insert(row, stage, link, youngest)
 
     # --- what is held ----------------------------------------------------------------------------------------
 

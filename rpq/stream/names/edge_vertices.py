@@ -150,10 +150,10 @@ class EdgeVertices:
         self._know_current()
         return self._pop(self._current_by_number.get(number))
 
-    def _pop(self, found: dict[int, None] | None) -> Sequence[int]:
-        if not found:
+    def _pop(self, current: dict[int, None] | None) -> Sequence[int]:
+        if not current:
             return ()
-        vertices = [*found]
+        vertices = [*current]
         self._remove(vertices)
         return vertices
 

@@ -257,14 +257,14 @@ def _model(replays: Sequence[tuple[Line, Record]], own: Mapping[str, float]) -> 
 
 
 def _machines(
-    measured: Sequence[tuple[Line, Record]], own: Mapping[str, float], found: np.ndarray
+    measured: Sequence[tuple[Line, Record]], own: Mapping[str, float], coefficients: np.ndarray
 ) -> Iterator[Record]:
     """Yield the edges from which n machines beat one, by job.
 
     One machine runs `rpq run` with as many threads as cores.  Spark starts in the wall seconds of the smallest job on one
     executor, and has a share per machine with as many threads.  Each share reads all edges, and the rest is divided.
     """
-    read, row = found[TERMS.index("read")] / 1e6, found[TERMS.index("row")] / 1e6
+    read, row = coefficients[TERMS.index("read")] / 1e6, coefficients[TERMS.index("row")] / 1e6
     start = min((one["seconds"] for line, one in measured if line.executors == 1), default=0.0)
     alone = min((one["seconds"] for line, one in measured if line.threads == 1), default=0.0)
     works = [(one, own[line.job]) for line, one in measured if line.threads == 1 and JOBS[line.job].part == 1]

@@ -207,10 +207,10 @@ def _pushes(stream: RdfStream) -> Iterator[tuple[int, pa.RecordBatch]]:
             yield slide, batch
 
 
-def _record(line: Line, store: driver.Rival, found: driver.RivalRun, ours: Sequence[driver.Reading], own: Record) -> Record:
+def _record(line: Line, store: driver.Rival, run: driver.RivalRun, ours: Sequence[driver.Reading], own: Record) -> Record:
     """Return the line of the table for a store."""
     slides = line.stream.slides[line.stream.slides >= line.stream.first_slide]
-    reached = found.readings[-1].slide if found.readings else line.stream.first_slide - 1
+    reached = run.readings[-1].slide if run.readings else line.stream.first_slide - 1
     record: Record = {
         "query": line.query.name,
         "about": line.about,
@@ -219,14 +219,14 @@ def _record(line: Line, store: driver.Rival, found: driver.RivalRun, ours: Seque
         "published": line.published_speed,
         "published_mb": line.published_mb,
         **own,
-        "rival_bytes": found.loaded_bytes if own["bytes"] else None,
+        "rival_bytes": run.loaded_bytes if own["bytes"] else None,
         "window_tuples": (len(line.stream.slides) - len(slides)) or None,
         "slide_tuples": len(slides) / len(np.unique(slides)),
         "slides": len(np.unique(slides[slides <= reached])),
         "all_slides": len(np.unique(slides)),
-        "problem": found.problem,
+        "problem": run.problem,
     }
-    readings = list(answers_so_far(found.readings)) if line.stream.are_graphs else found.readings
+    readings = list(answers_so_far(run.readings)) if line.stream.are_graphs else run.readings
     try:
         last = driver.compare(store.name, readings, {reading.slide: reading for reading in ours})
     except driver.AnswersDifferError as error:

@@ -189,33 +189,34 @@ class SharedRelations:
             source, target = chunk.source[mine], chunk.target[mine]
             self.store.enter_static(self._numbers[content], source, target, label=self._numbers_of(content, chunk, mine))
 
-    def fill(self, content: Content, chunk: Chunk, mine: np.ndarray, expires: np.ndarray) -> None:
-        """Fill an empty relation with those edges of a chunk that are `mine`; `expires` has their slides. O(edges)."""
+    def fill(self, content: Content, chunk: Chunk, is_selected: np.ndarray, expires: np.ndarray) -> None:
+        """Fill an empty relation with the selected edges of a chunk; `expires` has their slides. O(edges)."""
         self.store.fill_relation(
             self._numbers[content],
-            chunk.source[mine],
-            chunk.target[mine],
-            chunk.timestamp[mine],
+            chunk.source[is_selected],
+            chunk.target[is_selected],
+            chunk.timestamp[is_selected],
             expires,
-            label=self._numbers_of(content, chunk, mine),
+            label=self._numbers_of(content, chunk, is_selected),
         )
 
-    def expiries(self, content: Content, chunk: Chunk, mine: np.ndarray, absent: int) -> np.ndarray:
-        """Return the slides at which edges of a chunk that are `mine` expire, `absent` for those that are not there."""
-        source, target, label = chunk.source[mine], chunk.target[mine], self._numbers_of(content, chunk, mine)
+    def expiries(self, content: Content, chunk: Chunk, is_selected: np.ndarray, absent: int) -> np.ndarray:
+        """Return the slides at which the selected edges of a chunk expire, `absent` for those not in the relation."""
+        source, target = chunk.source[is_selected], chunk.target[is_selected]
+        label = self._numbers_of(content, chunk, is_selected)
         return self.store.expiries(self._numbers[content], source, target, absent, label=label)
 
     def edges_of(self, content: Content, chunk: Chunk) -> np.ndarray:
         """Return which edges of a chunk have labels of a relation, and loops only where these are in it (boolean)."""
         if content.label is not None:
-            mine = chunk.label == self.label_id(content.name)
+            is_selected = chunk.label == self.label_id(content.name)
         else:
-            mine = np.isin(chunk.label, [number for name, number in self._label_ids.items() if content.has(name)])
-        return mine & (chunk.source != chunk.target) if content.loopless else mine
+            is_selected = np.isin(chunk.label, [number for name, number in self._label_ids.items() if content.has(name)])
+        return is_selected & (chunk.source != chunk.target) if content.loopless else is_selected
 
-    def _numbers_of(self, content: Content, chunk: Chunk, mine: np.ndarray) -> np.ndarray | None:
-        """Return the numbers of the labels of those edges of a chunk that are `mine`, for a relation of all labels."""
-        return self.store.relations.label_number[chunk.label[mine]] if content.label is None else None
+    def _numbers_of(self, content: Content, chunk: Chunk, is_selected: np.ndarray) -> np.ndarray | None:
+        """Return the numbers of the labels of the selected edges of a chunk if the relation is one of all labels."""
+        return self.store.relations.label_number[chunk.label[is_selected]] if content.label is None else None
 
     def set_number(self, content: Content, number: int) -> None:
         """Set how many inserts the count window of a relation has numbered; with edges, it must be the same number."""

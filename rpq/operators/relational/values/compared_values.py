@@ -224,11 +224,11 @@ class PlaceColumn(NumericColumn):
     def _judge_of_numbers(self, formula: Formula) -> Judge | None:
         return None
 
-    def _read_cached(self, rows: np.ndarray, found: np.ndarray) -> bool:
+    def _read_cached(self, rows: np.ndarray, results: np.ndarray) -> bool:
         return False
 
-    def _are_missing(self, found: np.ndarray) -> np.ndarray:
-        are_unknown: np.ndarray = found["kinds"] == NO_VALUE - 1
+    def _are_missing(self, results: np.ndarray) -> np.ndarray:
+        are_unknown: np.ndarray = results["kinds"] == NO_VALUE - 1
         return are_unknown
 
     def array_of(self, rows: np.ndarray) -> np.ndarray:

@@ -255,13 +255,13 @@ class NumericColumn(_FormulaColumn[int]):
         found[~is_vertex] = self._of_ids(ids[~is_vertex])
         return found
 
-    def _read_cached(self, rows: np.ndarray, found: np.ndarray) -> bool:
+    def _read_cached(self, rows: np.ndarray, results: np.ndarray) -> bool:
         """Write the result of each row by a kernel. Return False if a result is not known yet, otherwise True."""
-        return bool(read_cached(np.ascontiguousarray(rows), self._places[0], self._by_vertex, self._missing, found))
+        return bool(read_cached(np.ascontiguousarray(rows), self._places[0], self._by_vertex, self._missing, results))
 
-    def _are_missing(self, found: np.ndarray) -> np.ndarray:
+    def _are_missing(self, results: np.ndarray) -> np.ndarray:
         """Return which results are not known yet."""
-        are_unknown: np.ndarray = found == self._missing
+        are_unknown: np.ndarray = results == self._missing
         return are_unknown
 
     def _of_vertices(self, ids: np.ndarray) -> np.ndarray:
@@ -381,11 +381,11 @@ class AmountColumn(NumericColumn):
     def _judge_of_numbers(self, formula: Formula) -> Judge | None:
         return None
 
-    def _read_cached(self, rows: np.ndarray, found: np.ndarray) -> bool:
+    def _read_cached(self, rows: np.ndarray, results: np.ndarray) -> bool:
         return False
 
-    def _are_missing(self, found: np.ndarray) -> np.ndarray:
-        are_unknown: np.ndarray = found["kinds"] == NO_AMOUNT + 1
+    def _are_missing(self, results: np.ndarray) -> np.ndarray:
+        are_unknown: np.ndarray = results["kinds"] == NO_AMOUNT + 1
         return are_unknown
 
     def _vertex_values(self, vertices: np.ndarray) -> np.ndarray:
