@@ -145,7 +145,7 @@ class TopicReader:
         self._log = ConnectionLog()
         self._consumer = settings.create_client(kafka.Consumer, {**options, "logger": self._log})
         self._deadline = None if waits_forever else time.monotonic() + START_SECONDS
-        self._known = self._all_topics()
+        self._topics = self._all_topics()
 
     # --- topics and partitions -------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class TopicReader:
         kafka = client()
         found: dict[Place, int] = {}
         for topic in self._readers:
-            for number in sorted(self._known[topic].partitions):
+            for number in sorted(self._topics[topic].partitions):
                 place = Place(topic, number)
                 partition = kafka.TopicPartition(topic, number)
                 low, high = self._call_broker(partial(self._consumer.get_watermark_offsets, partition, timeout=CALL_SECONDS))

@@ -357,7 +357,7 @@ class Pattern:
         is_plain = select is None or (isinstance(select, (tuple, list)) and all(isinstance(name, str) for name in select))
         is_plain = is_plain and (filter is None or isinstance(filter, str))
         key = (text, None if select is None else tuple(select), filter) if is_plain else None
-        if key is not None and (cached := _known.get(key)) is not None:
+        if key is not None and (cached := _patterns.get(key)) is not None:
             return cached
         atoms = read_atoms(text)
         variables = tuple(dict.fromkeys(term.name for term in _terms(atoms) if isinstance(term, Variable)))
@@ -376,7 +376,7 @@ class Pattern:
         condition = None if filter is None else read_filter(filter, variables, edges)
         pattern = cls(atoms=atoms, values=values, filter=condition)
         if key is not None:
-            _known[key] = pattern
+            _patterns[key] = pattern
         return pattern
 
     @property
@@ -454,7 +454,7 @@ class Pattern:
         return tuple(term for term in _terms(self.atoms) if isinstance(term, Constant))
 
 
-_known: WeakValueDictionary[tuple[str, tuple[str, ...] | None, str | None], Pattern] = WeakValueDictionary()
+_patterns: WeakValueDictionary[tuple[str, tuple[str, ...] | None, str | None], Pattern] = WeakValueDictionary()
 
 
 def edge_column(variable: str) -> str:

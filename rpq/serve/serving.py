@@ -276,7 +276,7 @@ def _service(
             engine._times = engine._times.with_type(times)
         multigraph = engine._evaluation.multigraph
         if multigraph is not None:
-            multigraph.statics.known = properties
+            multigraph.statics.read_properties = properties
         load_static(settings, engine, LabelMonitor([]), properties=sorted(properties) if multigraph is not None else ())
         return engine
 
@@ -289,7 +289,7 @@ def _service(
         multigraph = engine._evaluation.multigraph
         if multigraph is not None:
             # The checkpoint accepted these queries, so its static edges have all values of the properties that they read.
-            multigraph.statics.known = multigraph.statics.properties.union(*map(properties_of, engine.queries))
+            multigraph.statics.read_properties = multigraph.statics.properties.union(*map(properties_of, engine.queries))
         return engine
 
     try:

@@ -103,7 +103,7 @@ class _Graph:
         """The neighbours of each vertex, with the label of the edge and whether it leads to the neighbour."""
         self.lists: dict[tuple[str, str, bool], list[str]] = {}
         self.labels: dict[tuple[str, str], str] = {}
-        self.known = set(self.edges)
+        self.edge_set = set(self.edges)
         self.alike: dict[tuple[str, bool], list[str]] = {}
         """The vertices grouped by their first edge, which distinguishes for example persons from places."""
         for source, label, target in self.edges:
@@ -130,7 +130,7 @@ class _Graph:
                 x, label, y = atom
                 if x not in bound or y not in bound:
                     waiting.append(atom)
-                elif (bound[x], label, bound[y]) not in self.known:
+                elif (bound[x], label, bound[y]) not in self.edge_set:
                     return 0
             if not waiting:
                 return 1

@@ -193,9 +193,9 @@ class ConditionSets:
             return ColumnKind(key=key, kind="time" if self.is_timed else "unknown", unit=self.time_unit)
         if name in types.loose:
             return ColumnKind(key=key, kind="untyped")
-        if name not in types.known:
+        if name not in types.by_name:
             return ColumnKind(key=key, kind="unknown")
-        kind, unit = kind_of_type(types.known[name])
+        kind, unit = kind_of_type(types.by_name[name])
         return ColumnKind(key=key, kind=kind, unit=unit)
 
     def read(
@@ -297,7 +297,7 @@ class ConditionSets:
         if not conditions.texts:
             return 0
         if conditions.comparisons is None:
-            columns = {name: pa.array([value], self.types.known[name]) for name, value in values.items()}
+            columns = {name: pa.array([value], self.types.by_name[name]) for name, value in values.items()}
             return int(self.sets_of(label, names, columns, timestamp)[0])
         positions = [
             position
@@ -343,7 +343,7 @@ class ConditionSets:
         self, columns: Mapping[str, pa.Array], timestamp: np.ndarray | None, count: int
     ) -> dict[str, pa.Array]:
         """Return the columns of all properties, and of timestamps; those that are missing are null, once they are needed."""
-        return _CompleteColumns(columns, timestamp, count, self.types.known)
+        return _CompleteColumns(columns, timestamp, count, self.types.by_name)
 
     def _conditions_of_label(self, label: str) -> _LabelConditions:
         """Return the conditions on a label. O(conditions), the first time."""
@@ -369,7 +369,7 @@ class ConditionSets:
         return found
 
     def _can_search(self, name: str, comparisons: Sequence[_Comparison]) -> bool:
-        kind = self.types.known.get(name)
+        kind = self.types.by_name.get(name)
         return kind is not None and name not in self.types.loose and _SortedConstants.fits(kind, comparisons)
 
     def _factors(

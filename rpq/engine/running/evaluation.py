@@ -203,7 +203,7 @@ class Evaluation:
         edges = self.graph.static_edges()
         if len(edges):
             multigraph.statics.add(self.graph.chunk_of(edges), {}, self.static_properties or ())
-            multigraph.statics.known = None if self.static_properties is not None else frozenset()
+            multigraph.statics.read_properties = None if self.static_properties is not None else frozenset()
 
     # --- tuples ----------------------------------------------------------------------------------------------
 

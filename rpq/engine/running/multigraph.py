@@ -351,7 +351,7 @@ class Multigraph:
         self, data: Any, *, count: int, times: StreamTime, problems: list[InputError]
     ) -> Mapping[str, pa.Array]:
         """Return the columns of properties that queries need and static edges have. Raises `InputError`."""
-        more = self.statics.known or ()
+        more = self.statics.read_properties or ()
         columns = self.sets.read(data, count=count, problems=problems, is_timed=False, more=more)
         self.note_types()
         return columns
@@ -530,7 +530,7 @@ class Multigraph:
         Of the others, only those are returned that no edge hides now. There are none before static edges begin, which they
         do with `begins`. O(edges · conditions).
         """
-        values, statics = self.statics.values(self.sets.types.known), self.statics
+        values, statics = self.statics.values(self.sets.types.by_name), self.statics
         pieces = [self._derivation.derive_statics(statics.chunk(), values)]
         if self._links.are_read and len(statics):
             pieces += self._links.derive_statics(statics, values, names=self._values_of_vertices)
@@ -583,7 +583,7 @@ class Multigraph:
 
     def columns_of_one(self, values: Mapping[str, Any]) -> dict[str, pa.Array]:
         """Return the values of one tuple, from `values_of_one`, as columns."""
-        return {name: pa.array([value], self.sets.types.known[name]) for name, value in values.items()}
+        return {name: pa.array([value], self.sets.types.by_name[name]) for name, value in values.items()}
 
     def derive_one(
         self, single: SingleTuple, values: Mapping[str, Any], time: int | None, *, is_plain: bool

@@ -164,7 +164,7 @@ class WindowContents:
         self._graph = graph
         self._parallel = parallel
         self._live = _NONE if empty else None
-        self._known: dict[Hashable, tuple[Chunk, list[np.ndarray]]] = {}
+        self._edges: dict[Hashable, tuple[Chunk, list[np.ndarray]]] = {}
 
     def of(
         self, windows: Sequence[tuple[AnyWindow, Hashable]], *, is_ordered: bool = False, tracked: Hashable = None
@@ -177,15 +177,15 @@ class WindowContents:
         if is_ordered and self._live is not _NONE and self._parallel is not None:
             return self._parallel_edges(*windows, tracked=tracked)
         key = tuple(windows)
-        if key not in self._known:
+        if key not in self._edges:
             if self._live is None:
                 self._live = self._graph.live_edges()
             slides = [self._graph.slides(window, numbered, self._live) for window, numbered in windows]
             is_inside = np.zeros(len(self._live), bool)
             for (window, numbered), mine in zip(windows, slides, strict=True):
                 is_inside |= mine > self._graph.current_slide(window, numbered)
-            self._known[key] = self._graph.chunk_of(self._live[is_inside]), [mine[is_inside] for mine in slides]
-        return self._known[key]
+            self._edges[key] = self._graph.chunk_of(self._live[is_inside]), [mine[is_inside] for mine in slides]
+        return self._edges[key]
 
     def _parallel_edges(
         self, window_and_key: tuple[AnyWindow, Hashable], *, tracked: Hashable

@@ -159,7 +159,7 @@ def _statics_of(evaluation: Evaluation, number: np.ndarray, labels: np.ndarray) 
         np.where(ids == NO_VERTEX, np.int32(-1), number[ids]).astype(np.int32) for ids in (statics.vertex, statics.twin)
     )
     columns = number[statics.source], labels[statics.label], number[statics.target], vertex, twin
-    values = {f"value.{name}": column for name, column in statics.values(multigraph.sets.types.known).items()}
+    values = {f"value.{name}": column for name, column in statics.values(multigraph.sets.types.by_name).items()}
     saved = {name: pa.array(column) for name, column in zip(STATIC_COLUMNS, columns, strict=True)}
     if multigraph.by_id is not None and (have_ids := statics.edge >= 0).any():
         ids = multigraph.by_id.names.names_of(statics.edge[have_ids])
@@ -187,7 +187,7 @@ def _counted_table_of(evaluation: Evaluation, number: np.ndarray) -> np.ndarray:
     for edge in edges:
         if edge.values is not None:
             values.put(edge.number, 0, edge.values)
-    _, properties = values.columns([edge.number for edge in edges], multigraph.sets.types.known)
+    _, properties = values.columns([edge.number for edge in edges], multigraph.sets.types.by_name)
     saved = {name: pa.array(column, pa.int64()) for name, column in columns.items()}
     return table_bytes(saved | {f"value.{name}": column for name, column in properties.items()})
 
@@ -243,7 +243,7 @@ def _edge_values_of(evaluation: Evaluation, window_edges: np.ndarray) -> EdgeVal
     else:
         ends = (edges.source[window_edges], edges.label[window_edges], edges.target[window_edges])
         keys = [*zip(*(column.tolist() for column in ends), strict=True)]
-    is_known, columns = multigraph.witness_values.columns(keys, multigraph.sets.types.known)
+    is_known, columns = multigraph.witness_values.columns(keys, multigraph.sets.types.by_name)
     return EdgeValueArrays(is_known, table_bytes(columns))
 
 
@@ -311,7 +311,7 @@ def _multigraph_of(evaluation: Evaluation) -> MultigraphState | None:
     sets = multigraph.sets
     return MultigraphState(
         identity=multigraph.identity,
-        types=sets.types.known,
+        types=sets.types.by_name,
         loose=sorted(sets.types.loose),
         unit=sets.time_unit,
         is_timed=sets.is_timed,
@@ -649,7 +649,7 @@ class SavedState:
             keys, timestamps = [*zip(*(column.tolist() for column in ends), strict=True)], saved.timestamp
         table = saved.values.properties()
         columns = {name: table[name].combine_chunks() for name in table.column_names}
-        multigraph.witness_values.load(keys, timestamps.tolist(), saved.values.known.tolist(), columns)
+        multigraph.witness_values.load(keys, timestamps.tolist(), saved.values.is_known.tolist(), columns)
 
     def _restore_edges_by_id(
         self, state: EdgesByIdState, edges: EdgesById, multigraph: Multigraph, identity: np.ndarray

@@ -70,12 +70,12 @@ class EdgeVertexArrays(NamedTuple):
 class EdgeValueArrays(NamedTuple):
     """The values of edges that witnesses show: of those in windows, or where edges have ids of their current versions."""
 
-    known: np.ndarray  # uint8: whether the values of the edge are known
+    is_known: np.ndarray  # uint8: whether the values of the edge are known
     values: np.ndarray  # uint8: the properties, a record batch in Arrow's format for files
 
     def properties(self) -> pa.Table:
         """Return the properties, a row for each edge. Raises `Damage`."""
-        return _table(self.values, len(self.known))
+        return _table(self.values, len(self.is_known))
 
 
 def table_bytes(columns: Mapping[str, pa.Array]) -> np.ndarray:

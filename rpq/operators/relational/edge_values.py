@@ -64,8 +64,8 @@ class BoundFilter:
     def are_accepted(self, rows: np.ndarray, vertices: VertexDictionary, unit: str | None) -> np.ndarray:
         """Return for which rows the filter holds. O(rows)."""
         edges = vertices.edges
-        if self._predicate is None or self._types != (dict(edges.types.known), unit):
-            self._types = dict(edges.types.known), unit
+        if self._predicate is None or self._types != (dict(edges.types.by_name), unit):
+            self._types = dict(edges.types.by_name), unit
             self._predicate = self._bound(edges, vertices.kind, unit)
         pieces = (rows[first : first + _MOST_ROWS] for first in range(0, len(rows), _MOST_ROWS))
         found = [self._predicate.mask(self._columns(piece, vertices), len(piece))[0] for piece in pieces]
@@ -79,9 +79,9 @@ class BoundFilter:
                 return ColumnKind(key=value.column, kind="time", unit=unit)
             if value.name in edges.types.loose:
                 return ColumnKind(key=value.column, kind="untyped")
-            if value.name not in edges.types.known:
+            if value.name not in edges.types.by_name:
                 return ColumnKind(key=value.column, kind="unknown")
-            of_type, own_unit = kind_of_type(edges.types.known[value.name])
+            of_type, own_unit = kind_of_type(edges.types.by_name[value.name])
             return ColumnKind(key=value.column, kind=of_type, unit=own_unit)
 
         where = self._condition.where
@@ -232,7 +232,7 @@ class RunningEdgeValues(RunningPattern):
         different, places = np.unique(vertices, return_inverse=True)
         if value.kind == "property":
             found = edges.values(value.name, different)
-            if value.name in edges.types.known and isinstance(self._own_columns, ValueColumns):
+            if value.name in edges.types.by_name and isinstance(self._own_columns, ValueColumns):
                 self._own_columns.types[value.column] = found.type
         elif value.kind == "number":
             found = edges.identities(different)

@@ -210,7 +210,7 @@ def type_of(column: Column, vertices: VertexDictionary) -> pa.DataType | None:
         return pa.int64() if vertices.kind == "int64" else None
     if column.value.kind == "number":
         return edges.identity_type
-    kind = edges.types.known.get(column.value.name) if column.value.kind == "property" else None
+    kind = edges.types.by_name.get(column.value.name) if column.value.kind == "property" else None
     if column.source == "sum":
         return _type_of_sum(kind)
     return kind

@@ -36,18 +36,18 @@ class PropertyTypes:
     ([7, None], "row 1: column 'amount': 'much' is a string, and the values before are of type int")
     """
 
-    def __init__(self, known: Mapping[str, pa.DataType] | None = None, loose: Collection[str] = ()) -> None:
-        self.known: dict[str, pa.DataType] = dict(known or {})
+    def __init__(self, by_name: Mapping[str, pa.DataType] | None = None, loose: Collection[str] = ()) -> None:
+        self.by_name: dict[str, pa.DataType] = dict(by_name or {})
         self.loose = set(loose)
 
     @property
     def names(self) -> dict[str, str]:
         """The names of the known types."""
-        return {name: "loose" if name in self.loose else _name_of(kind) for name, kind in self.known.items()}
+        return {name: "loose" if name in self.loose else _name_of(kind) for name, kind in self.by_name.items()}
 
     def copy(self) -> PropertyTypes:
         """Return a copy, which can be changed independently."""
-        return PropertyTypes(self.known, self.loose)
+        return PropertyTypes(self.by_name, self.loose)
 
     def read(
         self, data: Any, names: Collection[str], *, count: int, problems: list[InputError]
@@ -77,7 +77,7 @@ class PropertyTypes:
 
     def value_of_one(self, name: str, value: Any) -> int | float | str | None:
         """Return a number or a text as a value of its property; None if it does not fit the type of the property."""
-        kind, type_of_value = self.known.get(name), type(value)
+        kind, type_of_value = self.by_name.get(name), type(value)
         if kind is None or name in self.loose:
             return None
         if type_of_value is int and -(2**63) <= value < 2**63:
@@ -88,7 +88,7 @@ class PropertyTypes:
 
     def _convert_column(self, name: str, column: Any, problems: list[InputError]) -> pa.Array | None:
         """Return a column in the type of its property; None where it has no value and no type."""
-        kind = self.known.get(name)
+        kind = self.by_name.get(name)
         if isinstance(column, (pa.Array, pa.ChunkedArray)):
             try:
                 array = plain(column)
@@ -101,7 +101,7 @@ class PropertyTypes:
             return None
         array = _widen(name, array)
         if kind is None:
-            self.known[name] = array.type
+            self.by_name[name] = array.type
             return array
         if array.type == kind:
             return array
@@ -127,8 +127,8 @@ class PropertyTypes:
         scale = max(kind.scale, array.type.scale)
         digits = scale + max(kind.precision - kind.scale, array.type.precision - array.type.scale)
         if digits <= _MOST_DIGITS:
-            self.known[name] = decimal_type(digits, scale)
-            return array.cast(self.known[name])
+            self.by_name[name] = decimal_type(digits, scale)
+            return array.cast(self.by_name[name])
         for row in np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)).tolist():
             try:
                 array[row].cast(kind)

@@ -32,8 +32,8 @@ class StaticEdges:
         """The number of the id of each, -1 without one."""
         self.unread: frozenset[str] = frozenset()
         """The names of properties that edges had and that no query read when they were loaded."""
-        self.known: frozenset[str] | None = None
-        """The properties that were read where others may have been left out; None where all that edges had were seen."""
+        self.read_properties: frozenset[str] | None = None
+        """The properties whose values were read, if edges may have had others; None if all were read."""
         self._values: dict[str, pa.Array] = {}
 
     def __len__(self) -> int:
@@ -89,12 +89,12 @@ class StaticEdges:
 
     @property
     def properties(self) -> frozenset[str]:
-        """The properties of which values are kept."""
+        """The properties that have values here."""
         return frozenset(self._values)
 
     def lost_properties(self, properties: frozenset[str]) -> list[str]:
-        """Return those of some properties that edges had, or may have had, but whose values were not kept."""
-        unknown = frozenset() if self.known is None or not len(self) else properties - self.known
+        """Return those of some properties that edges had, or may have had, but whose values were not read."""
+        unknown = frozenset() if self.read_properties is None or not len(self) else properties - self.read_properties
         return sorted((self.unread & properties) | unknown)
 
     def values(self, types: Mapping[str, pa.DataType]) -> dict[str, pa.Array]:

@@ -225,7 +225,7 @@ class EdgeVertices:
     def values(self, name: str, ids: np.ndarray) -> pa.Array:
         """Return a property of edges, null for those that have none, in the type of the property. O(ids)."""
         values = self._values.get(name)
-        kind = self.types.known.get(name, pa.string())
+        kind = self.types.by_name.get(name, pa.string())
         if values is None:
             return pa.nulls(len(ids), kind)
         is_time = pa.types.is_timestamp(kind)

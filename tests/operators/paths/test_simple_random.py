@@ -138,7 +138,7 @@ def in_doubt(engine: rpq.Engine) -> tuple[set[int], set[int], set[int]]:
     """Return the pairs in doubt of an engine with one index, its answers, and those answers whose root has conflicts."""
     (index,) = engine._evaluation.running.find("q").indexes
     answers = set(index.answers().tolist())
-    known = index.judge.known.certificates.key.tolist() if index.judge.doubts else []
+    known = index.judge.known_paths.certificates.key.tolist() if index.judge.doubts else []
     table = index.index.table
     conflicted = {pair for pair in answers if holds_root(table, table.conflicted_roots, pair >> 32)}
     return {pair for pair in known if pair >= 0}, answers, conflicted

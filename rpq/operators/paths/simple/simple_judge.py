@@ -73,24 +73,24 @@ class SimpleJudge:
     def serve(self, index: JudgedIndex) -> None:
         """Attach the judge to an index. `Judge` describes this method and those below."""
         self._index = index
-        self.known = KnownPaths(index, room=self._room)
+        self.known_paths = KnownPaths(index, room=self._room)
         self._rows = EventRows(index)
-        self._aside_roots = AsideRoots(index, self.known, self._rows)
+        self._aside_roots = AsideRoots(index, self.known_paths, self._rows)
 
     @property
     def nbytes(self) -> int:
         """The number of bytes of certificates and searches."""
-        return self.known.nbytes
+        return self.known_paths.nbytes
 
     def make_room(self, vertices: int, edges: int) -> None:
         """Make room for ids up to these numbers in certificates and searches."""
-        self.known.make_room(vertices, edges)
+        self.known_paths.make_room(vertices, edges)
 
     # --- where rows are judged -------------------------------------------------------------------------------
 
     def judge_tuple(self, chunk: Chunk, i: int) -> None:
         """Reduce the rows of a tuple to those of simple paths."""
-        self.known.begin()
+        self.known_paths.begin()
         if chunk.delete[i]:
             self._judge_delete(chunk, i)
         else:
@@ -102,8 +102,8 @@ class SimpleJudge:
 
     def _judge_delete(self, chunk: Chunk, i: int) -> None:
         order, rows, aside = 2 * i + 1, self._rows, self._aside_roots
-        judge.judge_lost_pairs(self._index.view, self.known.view)
-        self.known.run(judge.replace_paths_over, int(chunk.edge[i]), self.budget)
+        judge.judge_lost_pairs(self._index.view, self.known_paths.view)
+        self.known_paths.run(judge.replace_paths_over, int(chunk.edge[i]), self.budget)
         rows.append(aside.lost_answers(inserted=False))
         aside.note(i)
         rows.end(-1, order)
@@ -115,7 +115,7 @@ class SimpleJudge:
         order, rows, aside = 2 * i + 1, self._rows, self._aside_roots
         program, label = self._index.index.program, int(chunk.label[i])
         classes = int(program.forward[label]), int(program.inverse[label])
-        self.known.run(judge.judge_insert, int(chunk.source[i]), int(chunk.target[i]), *classes, self.budget)
+        self.known_paths.run(judge.judge_insert, int(chunk.source[i]), int(chunk.target[i]), *classes, self.budget)
         if not aside.overdrawn_roots():
             rows.end(1, order)
             return
@@ -129,11 +129,11 @@ class SimpleJudge:
     def judge_load(self, *, quiet: bool) -> None:
         """Reduce the rows of a load to those of simple paths."""
         self._aside_roots.set_waiting_aside()
-        self.known.begin()
+        self.known_paths.begin()
         # A load repeats the searches of many tuples at once, which must not count against the budget.
         budget = _UNLIMITED if quiet else self.budget
-        self.known.run(judge.judge_new_pairs, budget)
-        self.known.run(judge.search_pairs_in_doubt, budget)
+        self.known_paths.run(judge.judge_new_pairs, budget)
+        self.known_paths.run(judge.search_pairs_in_doubt, budget)
         self._aside_roots.drop_rows()
         self._aside_roots.note(-1)
 
@@ -144,8 +144,8 @@ class SimpleJudge:
             if index.index.program.sizes[ACCEPTING] > 1:
                 # A pair is no longer in doubt when its accepting cell in doubt expires: the table then reports the end of
                 # the pair.
-                judge.forget_certain_pairs(index.view, self.known.view, self.known.capacity)
-            stop = min(slide, int(judge.next_expiry(self.known.view, self.known.capacity)))
+                judge.forget_certain_pairs(index.view, self.known_paths.view, self.known_paths.capacity)
+            stop = min(slide, int(judge.next_expiry(self.known_paths.view, self.known_paths.capacity)))
             if self._aside_roots.sizes:
                 stop = min(stop, self._next_edge_expiry())
             index.cross_table(stop, order)
@@ -157,8 +157,8 @@ class SimpleJudge:
     def _judge_boundary(self, order: int, time: int) -> None:
         """Replace the paths that expire at the boundary of that time, which the table has crossed."""
         rows, aside = self._rows, self._aside_roots
-        self.known.begin()
-        self.known.run_over_entries(judge.replace_expired_paths, self.budget)
+        self.known_paths.begin()
+        self.known_paths.run_over_entries(judge.replace_expired_paths, self.budget)
         if not self._index.index.settings[layout.EXPLICIT]:
             # No rows are reported except for roots that are set aside here: all of their answers before the boundary leave
             # with a row, whichever was examined first.
@@ -170,7 +170,7 @@ class SimpleJudge:
 
     def write_paths(self) -> int:
         """Write a simple path for each row of the current event, from row RESUME on."""
-        return int(judge.write_paths(self._index.view, self.known.view))
+        return int(judge.write_paths(self._index.view, self.known_paths.view))
 
     # --- present state ---------------------------------------------------------------------------------------
 
@@ -178,24 +178,24 @@ class SimpleJudge:
         """Return those of some pairs of the table that have a simple path and a root that is not set aside."""
         if not self._index.state[layout.CONFLICTED]:
             return walks
-        return walks[judge.has_answers(self._index.view, self.known.view, walks)]
+        return walks[judge.has_answers(self._index.view, self.known_paths.view, walks)]
 
     def path_of(self, source: int, target: int) -> np.ndarray | None:
         """Return the path by which a pair in doubt is certified."""
-        entry = int(store.entry_of(self.known.view, source << 32 | target))
+        entry = int(store.entry_of(self.known_paths.view, source << 32 | target))
         if entry < 0:
             return None
-        certificates = self.known.certificates
+        certificates = self.known_paths.certificates
         start = certificates.path_start[entry]
         return certificates.step[start : start + certificates.length[entry]].copy()
 
     def figures(self) -> DoubtFigures:
         """Return the counts of the kernels. O(pairs in doubt)."""
-        fields, state = self.known.fields, self._index.state
+        fields, state = self.known_paths.fields, self._index.state
         return DoubtFigures(
             conflicts=int(state[layout.CONFLICTS]),
             conflicted_roots=int(state[layout.CONFLICTED]),
-            pairs_in_doubt=int((self.known.certificates.key >= 0).sum()),
+            pairs_in_doubt=int((self.known_paths.certificates.key >= 0).sum()),
             searches=int(fields[store.SEARCHES]),
             roots_set_aside=len(self._aside_roots.sizes),
             unblocked_pairs=int(fields[store.UNBLOCKED_PAIRS]),
@@ -207,7 +207,7 @@ class SimpleJudge:
     def set_figures(self, *, conflicts: int, searches: int) -> None:
         """Set the counts from which to continue."""
         self._index.state[layout.CONFLICTS] = conflicts
-        self.known.fields[store.SEARCHES] = searches
+        self.known_paths.fields[store.SEARCHES] = searches
 
     # --- roots that are set aside ----------------------------------------------------------------------------
 
@@ -230,9 +230,9 @@ class SimpleJudge:
         walks = self._aside_roots.restore(root)
         if walks is None:
             return False
-        self.known.begin()
+        self.known_paths.begin()
         self._rows.append(walks)
-        self.known.run(judge.judge_new_pairs, self.budget)
+        self.known_paths.run(judge.judge_new_pairs, self.budget)
         self._aside_roots.drop_rows()
         self._aside_roots.note(-1)
         self._rows.end(1, 1)
@@ -241,7 +241,7 @@ class SimpleJudge:
     def forget_roots(self, roots: np.ndarray) -> None:
         """Forget the paths and conflicts of roots, and that they were set aside."""
         index, gone = self._index.index, roots.tolist()
-        self.known.forget(self.known.of_roots(gone))
+        self.known_paths.forget(self.known_paths.of_roots(gone))
         release(index, mask_of(index.table, gone))
         for root in gone:
             self._aside_roots.sizes.pop(root, None)
@@ -275,7 +275,7 @@ class SimpleJudge:
         clean = table.conflicted_roots & ~found & ~table.suspended_roots
         self._cleared_roots += count(clean)
         release(index.index, clean)
-        judge.forget_certain_pairs(index.view, self.known.view, self.known.capacity)
+        judge.forget_certain_pairs(index.view, self.known_paths.view, self.known_paths.capacity)
 
     def _release_if_empty(self, root: int) -> None:
         """Remove the conflicts of a root that has lost the last of its first edges: the next sweep may release its slot."""
@@ -291,12 +291,12 @@ class SimpleJudge:
         ]
         edges = np.concatenate(links) >> 1 & layout.POINTER
         if not (graph.expiry[edges] > index.state[layout.NOW]).any():
-            self.known.forget(self.known.of_roots([root]))
+            self.known_paths.forget(self.known_paths.of_roots([root]))
             release(index, mask_of(table, [root]))
 
     def check(self) -> None:
         """Assert that the certificates, the doubt and the roots that are set aside are consistent."""
-        index, certificates = self._index.index, self.known.certificates
+        index, certificates = self._index.index, self.known_paths.certificates
         table, accepting = index.table, index.program.accepting
         aside = self._aside_roots.sizes.keys()
         assert aside == roots_in(table, table.suspended_roots)
