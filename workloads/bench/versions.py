@@ -108,7 +108,7 @@ class Measurement:
     task: Mapping[str, Any]
     figures: Mapping[str, tuple[str, str]]
 
-    def is_wanted(self, patterns: Sequence[str]) -> bool:
+    def is_selected(self, patterns: Sequence[str]) -> bool:
         """Return whether a pattern (`P1`, `insert/*`) matches its name, its last part or a figure; no patterns match all."""
         names = {self.name, self.name.rpartition("/")[2], *(name for name, _ in self.figures.values())}
         return not patterns or any(fnmatchcase(name.upper(), pattern.upper()) for pattern in patterns for name in names)
@@ -402,7 +402,7 @@ def _measure_one(
     """Yield the name and the records of each measurement, including those of an earlier run."""
     for measurement, rest in measurements():
         done = turns.of(measurement.name)
-        if measurement.is_wanted(settings.queries) and len(done) < settings.repeat:
+        if measurement.is_selected(settings.queries) and len(done) < settings.repeat:
             try:
                 _take_turns(measurement.name, {**measurement.task, **rest(inputs)}, versions, turns, settings.repeat)
             except StreamError as error:

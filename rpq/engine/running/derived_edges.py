@@ -155,13 +155,13 @@ class EdgeDerivation:
         if not self._replaces and chunk.delete.any():
             lost = np.where(before.timestamp != ABSENT_VERSION, self.whole_sets(chunk), 0).astype(np.int32)
             sets = self._sets.count
-        wanted = is_plain
+        flags = is_plain
         if len(has_more):
-            wanted = is_plain.copy()
-            wanted[has_more] |= _HAS_MORE
+            flags = is_plain.copy()
+            flags[has_more] |= _HAS_MORE
         kind, is_edge = np.empty(count, np.int64), np.empty(count, np.uint8)
         kinds_of_tuples(
-            tuples, bound, derived_set, lost, before.is_effective, wanted, self._replaces, sets, count, kind, is_edge
+            tuples, bound, derived_set, lost, before.is_effective, flags, self._replaces, sets, count, kind, is_edge
         )
         rows = _rows_to_apply(tuples, is_edge, now)
         used, place = distinct_values(kind, sets * sets * 4)
@@ -248,7 +248,7 @@ _HAS_MORE = 2
 
 
 @njit(cache=True, nogil=True)
-def kinds_of_tuples(tuples, bound, derived_set, lost, is_effective, wanted, replaces, sets, count, kind, is_edge):
+def kinds_of_tuples(tuples, bound, derived_set, lost, is_effective, flags, replaces, sets, count, kind, is_edge):
     """Write the kind of each tuple, and whether it becomes an edge.
 
     `lost` are the sets of derived labels that replacements and deletes take.
@@ -260,8 +260,8 @@ def kinds_of_tuples(tuples, bound, derived_set, lost, is_effective, wanted, repl
             old = np.int64(lost[i])
         if not is_delete and tuples.source[i] >= 0 and (is_effective[i] or tuples.timestamp[i] <= bound[i]):
             new = np.int64(derived_set[i])
-        kind[i] = ((old * sets + new) * 2 + (wanted[i] & 1)) * 2 + is_delete
-        is_edge[i] = (old | new) != 0 or wanted[i] != 0
+        kind[i] = ((old * sets + new) * 2 + (flags[i] & 1)) * 2 + is_delete
+        is_edge[i] = (old | new) != 0 or flags[i] != 0
 
 
 @njit(cache=True, nogil=True)

@@ -174,12 +174,12 @@ class EdgeFilter:
         _find_unaccepted(view(arrays), len(arrays.table), label, *ends, flags)
         return flags
 
-    def leave_out(self, texts: Any, label: np.ndarray, wanted: np.ndarray) -> None:
-        """Set to 0 in `wanted` (uint8) the tuples, the view of `TupleTexts`, whose edges are not accepted. O(tuples)."""
+    def leave_out(self, texts: Any, label: np.ndarray, is_selected: np.ndarray) -> None:
+        """Set `is_selected` (uint8) to 0 for tuples, the view of `TupleTexts`, with edges not accepted. O(tuples)."""
         if not self.filtered_labels:
             return
         constants, arrays = self._arrays_for("string")
-        arguments = texts, self._flags, constants.view, view(arrays), len(arrays.table), label, wanted
+        arguments = texts, self._flags, constants.view, view(arrays), len(arrays.table), label, is_selected
         if self._leave_out is None:
             self._leave_out = bound(_leave_out, *arguments)
         self._leave_out(*arguments)
@@ -285,12 +285,12 @@ def _accepts(arrays, room, label, u, v):
 
 
 @njit(cache=True, nogil=True)
-def _leave_out(texts, flags_of, constants, arrays, room, label, wanted):
-    """Set `wanted` to 0 for tuples whose label has a filter, and whose edge no entry accepts."""
+def _leave_out(texts, flags_of, constants, arrays, room, label, is_selected):
+    """Set `is_selected` to 0 for tuples whose label has a filter, and whose edge no entry accepts."""
     for row in range(len(label)):
         number = np.int64(label[row])
         flags = np.int64(flags_of[number]) if number < len(flags_of) else np.int64(0)
-        if flags == 0 or not wanted[row]:
+        if flags == 0 or not is_selected[row]:
             continue
         u, v = np.int64(-1), np.int64(-1)
         start, other = np.int64(texts.source_ends[row]), np.int64(texts.target_ends[row])
@@ -306,7 +306,7 @@ def _leave_out(texts, flags_of, constants, arrays, room, label, wanted):
         if flags & _TARGETS:
             v = find_text(constants, texts.target, other, other_length)
         if not _accepts(arrays, room, number, u, v):
-            wanted[row] = 0
+            is_selected[row] = 0
 
 
 @njit(cache=True, nogil=True)

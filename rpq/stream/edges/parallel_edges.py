@@ -125,9 +125,9 @@ class ParallelEdges:
         """True if enough edges have arrived since the last collection to pay for another one."""
         return self._count > 2 * max(self._capacity, self._count_after_settling)
 
-    def note(self, chunk: Chunk, is_mine: np.ndarray) -> None:
-        """Note the inserts and deletes of a chunk whose labels are among those wanted (uint8 a label id). O(tuples)."""
-        rows = np.flatnonzero((is_mine[chunk.label] != 0) & (chunk.source >= 0))
+    def note(self, chunk: Chunk, is_selected: np.ndarray) -> None:
+        """Note the inserts and deletes of a chunk whose labels `is_selected` marks (uint8 a label id). O(tuples)."""
+        rows = np.flatnonzero((is_selected[chunk.label] != 0) & (chunk.source >= 0))
         columns = tuple(column[rows] for column in (chunk.source, chunk.label, chunk.target, chunk.timestamp, chunk.delete))
         if len(rows) < _FEW:  # parts of few edges would take more than the edges
             for one in zip(*(column.tolist() for column in columns), strict=True):

@@ -154,10 +154,10 @@ class VertexDictionary:
         """The number of bytes held, but for the Python objects of names."""
         return sum(array.nbytes for array in self.names) + self._objects.nbytes + self._is_remembered.nbytes
 
-    def intern(self, column: pa.Array, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def intern(self, column: pa.Array, is_selected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the ids of the names of a column, new ones given to new names.
 
-        `column` is a string or int64 array without nulls; rows where `wanted` is 0 get id -1. Returns
+        `column` is a string or int64 array without nulls; rows where `is_selected` is 0 get id -1. Returns
         the ids (int32) and the ids that are new. An empty column leaves `kind` open. O(total length).
         """
         kind = "int64" if pa.types.is_integer(column.type) else "string"
@@ -174,13 +174,13 @@ class VertexDictionary:
         if kind == "int64":
             numbers = numpy_array(column).astype(np.int64, copy=False)
             while True:
-                row, new = _intern_numbers(self._view, numbers, wanted, ids, new_ids, row, new)
+                row, new = _intern_numbers(self._view, numbers, is_selected, ids, new_ids, row, new)
                 if row == len(ids):
                     return ids, new_ids[:new]
                 self._grow(expected=_estimate_new_names(new, row, len(ids)))
         offsets, data = _text_buffers(column)
         while True:
-            row, new = _intern_text(self._view, offsets, data, wanted, ids, new_ids, row, new)
+            row, new = _intern_text(self._view, offsets, data, is_selected, ids, new_ids, row, new)
             if row == len(ids):
                 return ids, new_ids[:new]
             now, end = int(offsets[row]), int(offsets[-1])
@@ -190,15 +190,15 @@ class VertexDictionary:
                 expected_text=(end - now) * new // max(1, row),
             )
 
-    def intern_ends(self, texts: Any, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def intern_ends(self, texts: Any, is_selected: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the ids of sources and targets, views of `TupleTexts`, and the new ids; rows and ids as of `intern`."""
-        count = len(wanted)
+        count = len(is_selected)
         self.kind = "string"
         source, target, new_ids = np.empty(count, np.int32), np.empty(count, np.int32), np.empty(2 * count, np.int32)
         place, new = 0, 0
         try:
             while True:
-                arguments = self._view, texts, wanted, source, target, new_ids, place, new
+                arguments = self._view, texts, is_selected, source, target, new_ids, place, new
                 if self._intern_ends is None:
                     self._intern_ends = bound(_intern_ends, *arguments)
                 place, new, text = self._intern_ends(*arguments)
@@ -241,17 +241,17 @@ class VertexDictionary:
         found: np.ndarray = self.names.length[ids] == NAMELESS
         return found
 
-    def find(self, column: pa.Array, wanted: np.ndarray) -> np.ndarray:
-        """Return the ids (int32) of the names of a column, -1 for names without one and for rows that are not `wanted`.
+    def find(self, column: pa.Array, is_selected: np.ndarray) -> np.ndarray:
+        """Return the ids (int32) of the names of a column, -1 for names without one and where `is_selected` is 0.
 
         `column` is an array of the dictionary's kind without nulls. O(total length).
         """
         ids = np.empty(len(column), np.int32)
         if self.kind == "int64":
             numbers = numpy_array(column).astype(np.int64, copy=False)
-            _find_numbers(self._view, numbers, wanted, ids)
+            _find_numbers(self._view, numbers, is_selected, ids)
         else:
-            _find_texts(self._view, *_text_buffers(column), wanted, ids)
+            _find_texts(self._view, *_text_buffers(column), is_selected, ids)
         return ids
 
     def name_of(self, vertex: int) -> int | str:
@@ -405,7 +405,7 @@ class FixedNames:
         is_number = kind == "int64"
         self.kind = kind
         """The kind of the vertices."""
-        self._wanted = np.array([isinstance(vertex, int) == is_number for vertex in vertices], np.uint8)
+        self._is_selected = np.array([isinstance(vertex, int) == is_number for vertex in vertices], np.uint8)
         self._ids = np.full(len(names), -1, np.int32)
         self._find: Any = None
         if is_number:
@@ -418,7 +418,7 @@ class FixedNames:
 
     def ids(self, vertices: VertexDictionary) -> np.ndarray:
         """Return the ids in a dictionary of that kind, -1 for names without one; the next call overwrites them."""
-        arguments = vertices._view, *self._names, self._wanted, self._ids
+        arguments = vertices._view, *self._names, self._is_selected, self._ids
         if self._find is None:
             self._find = bound(_find_numbers if self.kind == "int64" else _find_texts, *arguments)
         self._find(*arguments)
@@ -553,16 +553,16 @@ def _find_number(names, number):
 
 
 @njit(cache=True, nogil=True)
-def _find_numbers(names, numbers, wanted, ids):
+def _find_numbers(names, numbers, is_selected, ids):
     for row in range(len(ids)):
-        ids[row] = _find_number(names, numbers[row]) if wanted[row] else -1
+        ids[row] = _find_number(names, numbers[row]) if is_selected[row] else -1
 
 
 @njit(cache=True, nogil=True)
-def _find_texts(names, offsets, data, wanted, ids):
+def _find_texts(names, offsets, data, is_selected, ids):
     for row in range(len(ids)):
         first = np.int64(offsets[row])
-        ids[row] = find_text(names, data, first, np.int64(offsets[row + 1]) - first) if wanted[row] else -1
+        ids[row] = find_text(names, data, first, np.int64(offsets[row + 1]) - first) if is_selected[row] else -1
 
 
 @njit(cache=True, nogil=True)
@@ -641,10 +641,10 @@ def _intern_one_text(names, data):
 
 
 @njit(cache=True, nogil=True)
-def _intern_numbers(names, numbers, wanted, ids, new_ids, row, new):
+def _intern_numbers(names, numbers, is_selected, ids, new_ids, row, new):
     while row < len(ids):
         ids[row] = -1
-        if wanted[row]:
+        if is_selected[row]:
             code = _enter_number(names, numbers[row])
             if code < 0:
                 break
@@ -657,27 +657,27 @@ def _intern_numbers(names, numbers, wanted, ids, new_ids, row, new):
 
 
 @njit(cache=True, nogil=True)
-def _intern_text(names, offsets, data, wanted, ids, new_ids, row, new):
+def _intern_text(names, offsets, data, is_selected, ids, new_ids, row, new):
     """Write the ids of rows in batches, so that the places of a batch in the table are prefetched together."""
     hashes = np.empty(_TOGETHER, np.uint64)
     entries = names.fields[_TABLE]
     while row < len(ids):
         first, end = row, min(row + _TOGETHER, len(ids))
         for i in range(first, end):
-            if wanted[i]:
+            if is_selected[i]:
                 start = np.int64(offsets[i])
                 h = _hash_text(data, start, np.int64(offsets[i + 1]) - start)
                 hashes[i - first] = h
                 prefetch_at(names.table, home_of(entries, h))
         for i in range(first, end):
-            candidate = id_at(names.table, home_of(entries, hashes[i - first])) if wanted[i] else np.int64(-1)
+            candidate = id_at(names.table, home_of(entries, hashes[i - first])) if is_selected[i] else np.int64(-1)
             if candidate >= 0:
                 prefetch_at(names.hash, candidate)
                 prefetch_at(names.start, candidate)
                 prefetch_at(names.length, candidate)
         while row < end:
             ids[row] = -1
-            if wanted[row]:
+            if is_selected[row]:
                 start = np.int64(offsets[row])
                 code = _enter_text(names, hashes[row - first], data, start, np.int64(offsets[row + 1]) - start)
                 if code < 0:
@@ -691,17 +691,17 @@ def _intern_text(names, offsets, data, wanted, ids, new_ids, row, new):
 
 
 @njit(cache=True, nogil=True)
-def _intern_ends(names, texts, wanted, source, target, new_ids, place, new):
+def _intern_ends(names, texts, is_selected, source, target, new_ids, place, new):
     """Write the ids of sources and then of targets from a place among both on.
 
     Returns the place up to which that is done, the number of new ids, and the length of the text for which there is no room.
     """
-    count = len(wanted)
+    count = len(is_selected)
     if place < count:
-        place, new = _intern_text(names, texts.source_ends, texts.source, wanted, source, new_ids, place, new)
+        place, new = _intern_text(names, texts.source_ends, texts.source, is_selected, source, new_ids, place, new)
         if place < count:
             return place, new, np.int64(texts.source_ends[place + 1]) - np.int64(texts.source_ends[place])
-    row, new = _intern_text(names, texts.target_ends, texts.target, wanted, target, new_ids, place - count, new)
+    row, new = _intern_text(names, texts.target_ends, texts.target, is_selected, target, new_ids, place - count, new)
     length = np.int64(texts.target_ends[row + 1]) - np.int64(texts.target_ends[row]) if row < count else np.int64(0)
     return count + row, new, length
 

@@ -96,13 +96,13 @@ def find(relations, relation, source, target):
 def find_labelled(relations, relation, source, target, label):
     """Return the number of an edge, or 0 if the relation does not have it."""
     table, mask = relations.table, relations.state.mask
-    wanted = hash_of(relation, source, target, label)
-    place = wanted & mask
+    hashed = hash_of(relation, source, target, label)
+    place = hashed & mask
     while True:
         entry = table[place]
         if entry == 0:
             return np.int64(0)
-        if entry >> 32 == wanted:
+        if entry >> 32 == hashed:
             edge = relations.edge[entry & LOW]
             is_of_label = label < 0 or edge.place[OUT] == label
             if edge.source == source and edge.target == target and edge.relation == relation and is_of_label:
@@ -125,9 +125,9 @@ def leave(relations, relation, source, target, label, edge):
     table = relations.table
     mask = relations.state.mask
     hashed = hash_of(relation, source, target, label)
-    wanted = hashed << 32 | edge
+    own_entry = hashed << 32 | edge
     gap = hashed & mask
-    while table[gap] != wanted:
+    while table[gap] != own_entry:
         gap = (gap + 1) & mask
     place = gap
     while True:

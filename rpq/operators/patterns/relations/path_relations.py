@@ -446,7 +446,7 @@ class PathRelations:
 
     # --- roots -----------------------------------------------------------------------------------------------
 
-    def _wanted_roots(self, relation: PathRelation) -> Iterator[int]:
+    def _needed_roots(self, relation: PathRelation) -> Iterator[int]:
         """Return the vertices that are needed as roots, where not all are."""
         for need in relation.needs:
             assert need is not None
@@ -466,7 +466,7 @@ class PathRelations:
 
     def _candidates(self, relation: PathRelation, chunk: Chunk, named: Chunk) -> np.ndarray:
         """Return the vertices that a chunk may make needed as roots, and that are not roots yet."""
-        found = [relation.missing_roots(self._wanted_roots(relation))] if relation.is_dirty else []
+        found = [relation.missing_roots(self._needed_roots(relation))] if relation.is_dirty else []
         relation.is_dirty = False
         for need in relation.neighbour_needs:
             assert need.relation is not None
@@ -495,7 +495,7 @@ class PathRelations:
         """Grow the roots that a running index lacks; return how its relation changes. Raises `MemoryLimitError`."""
         relation = self._by_content[content]
         relation.is_dirty = False
-        missing = relation.non_roots if None in relation.needs else relation.missing_roots(self._wanted_roots(relation))
+        missing = relation.non_roots if None in relation.needs else relation.missing_roots(self._needed_roots(relation))
         return merge_deltas(self._grow(relation, missing))
 
     def restore_root(self, contents: Iterable[PathContent], root: int) -> Changes:
@@ -514,7 +514,7 @@ class PathRelations:
         for relation in self._by_content.values():
             index = relation.index
             index.sweep()
-            if relation.keeps_roots or not len(roots := relation.surplus_roots(self._wanted_roots(relation))):
+            if relation.keeps_roots or not len(roots := relation.surplus_roots(self._needed_roots(relation))):
                 continue
             pairs = index.answers()
             pairs = pairs[np.isin(pairs >> 32, roots)]
@@ -543,7 +543,7 @@ class PathRelations:
             relation.is_loaded = True
             relation.is_dirty = False
             if None not in relation.needs:
-                roots = relation.missing_roots(self._wanted_roots(relation))
+                roots = relation.missing_roots(self._needed_roots(relation))
                 index.index.table.is_root[roots] = 1
             index.load(edges, expires, quiet=is_checked)
             pairs = index.answers()
@@ -590,7 +590,7 @@ class PathRelations:
             if None in relation.needs:
                 assert not len(relation.non_roots), "a vertex is no root"
             elif not relation.is_dirty:
-                assert not len(relation.missing_roots(self._wanted_roots(relation))), "a root that is needed is missing"
+                assert not len(relation.missing_roots(self._needed_roots(relation))), "a root that is needed is missing"
 
 
 def _copy(delta: PathDelta) -> PathDelta:

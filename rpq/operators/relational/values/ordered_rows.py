@@ -332,12 +332,12 @@ def _place_of(positions, bags, labels, numbers, entry):
 
 
 @njit(cache=True, nogil=True)
-def _sort_smallest(positions, bags, labels, numbers, count, wanted):
-    """Move the `wanted` smallest of the first `count` entries of the buffer to its beginning, in order: quicksort (Hoare
+def _sort_smallest(positions, bags, labels, numbers, count, size):
+    """Move the `size` smallest of the first `count` entries of the buffer to its beginning, in order: quicksort (Hoare
     1962)."""
     buffer = positions.buffer
     begin, end, parts = np.int64(0), np.int64(count), np.int64(0)
-    while begin < wanted:
+    while begin < size:
         while end - begin > _SHORT and parts < _PARTS:
             pivot = np.int64(buffer[(begin + end - 1) // 2])
             left, right = begin, end - 1
@@ -379,15 +379,15 @@ def _fill_front(positions, bags, labels, numbers):
             positions.buffer[count] = entry
             count += 1
         entry = np.int64(bags.next[entry])
-    wanted = min(count, fields[NEEDED] - fields[FRONT_ROWS] + fields[SPARE])  # an entry has one row at least
-    _sort_smallest(positions, bags, labels, numbers, count, wanted)
-    for i in range(wanted):
+    size = min(count, fields[NEEDED] - fields[FRONT_ROWS] + fields[SPARE])  # an entry has one row at least
+    _sort_smallest(positions, bags, labels, numbers, count, size)
+    for i in range(size):
         entry = np.int64(positions.buffer[i])
         positions.front[fields[FRONT]] = entry
         positions.is_front[entry] = 1
         fields[FRONT] += 1
         fields[FRONT_ROWS] += bags.counts[entry]
-    fields[REST] -= wanted
+    fields[REST] -= size
 
 
 @njit(cache=True, nogil=True)
@@ -433,12 +433,12 @@ def _leave(positions, bags, labels, numbers, entry):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _write_change(positions, bags, entry, wanted, event, at, rows, weights, events):
+def _write_change(positions, bags, entry, output_count, event, at, rows, weights, events):
     """Write the change of the number of output rows of an entry."""
-    change = wanted - positions.output[entry]
+    change = output_count - positions.output[entry]
     if change == 0:
         return
-    positions.output[entry] = wanted
+    positions.output[entry] = output_count
     width, begin = positions.fields[WIDTH], entry * bags.fields[STRIDE]
     for column in range(width):
         rows[at[1] * width + column] = bags.rows[begin + np.int64(positions.columns[column])]
@@ -488,8 +488,8 @@ def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
         for place in range(walked):
             entry = np.int64(front[place])
             behind = position + bags.counts[entry]
-            wanted = max(np.int64(0), min(behind, end) - max(position, first))
-            _write_change(positions, bags, entry, wanted, event, at, rows, weights, events)
+            output_count = max(np.int64(0), min(behind, end) - max(position, first))
+            _write_change(positions, bags, entry, output_count, event, at, rows, weights, events)
             positions.is_front[entry] = 2
             position = behind
     for i in range(changed + departed):
@@ -497,8 +497,8 @@ def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
         if walked == 0 and i < changed and bags.prior_count[entry] == bags.counts[entry]:
             continue  # its rows left and returned in this event, which changes nothing at the positions
         if positions.is_front[entry] != 2:
-            wanted = bags.counts[entry] if end == NO_END else np.int64(0)
-            _write_change(positions, bags, entry, wanted, event, at, rows, weights, events)
+            output_count = bags.counts[entry] if end == NO_END else np.int64(0)
+            _write_change(positions, bags, entry, output_count, event, at, rows, weights, events)
     for place in range(walked):
         positions.is_front[np.int64(front[place])] = 1
     settle(bags)

@@ -193,12 +193,12 @@ class TermIds:
         """Return the terms of ids as an array of texts, null for unbound ones. O(ids)."""
         is_vertex, is_number = (ids >= 0) & (ids < FIRST), ids >= FIRST_NUMBER
         parts, rows = [], []
-        for are_wanted, terms_of in (
+        for is_of_kind, terms_of in (
             (~(is_vertex | is_number), self._terms_of_others),
             (is_vertex, self._terms_of_vertices),
             (is_number, self._terms_of_numbers),
         ):
-            places = np.flatnonzero(are_wanted)
+            places = np.flatnonzero(is_of_kind)
             if len(places) == len(ids):
                 return terms_of(ids)
             if len(places):

@@ -78,9 +78,9 @@ class Keys(NamedTuple):
         length = np.array([len(key) for key in keys], np.int64)
         return cls(np.cumsum(length) - length, length, np.array([*b"".join(keys)], np.uint8))
 
-    def select(self, are_wanted: np.ndarray) -> Keys:
+    def select(self, is_selected: np.ndarray) -> Keys:
         """Return some of the keys."""
-        return self if are_wanted.all() else Keys(self.start[are_wanted], self.length[are_wanted], self.data)
+        return self if is_selected.all() else Keys(self.start[is_selected], self.length[is_selected], self.data)
 
 
 def read_names(names: pa.Array, first_text: int, first_moment: int) -> tuple[np.ndarray, np.ndarray, Keys]:
