@@ -355,7 +355,7 @@ def prepare_command(**options: Any) -> None:
                 "graph": f"{figures['vertices_count']:,} vertices, {figures['edges']:,} edges",
                 "labels": ", ".join(f"{label} {one['tuples']:,}" for label, one in figures["labels"].items()),
                 "span": f"{span[0]} to {span[1]}" + (f" {figures['time_unit']}" if figures["time_unit"] else ""),
-                "rejected": f"{figures['rejected']:,} lines, kept in {options['output']}/_rejected"
+                "rejected": f"{figures['rejected']:,} lines, written to {options['output']}/_rejected"
                 if figures["rejected"]
                 else "",
                 "time": f"{figures['total_seconds']:.1f} s",

@@ -106,7 +106,7 @@ def _terms(text: str) -> tuple[list[_Edge], list[str]]:
             )
         if found["edge"] is None:
             if found["negated"] or not found["source"]:
-                raise QueryError(f"{term.strip()!r} is not an edge; only edges are negated, and a vertex alone has a name")
+                raise QueryError(f"{term.strip()!r} is not an edge; only edges can be negated; a lone vertex has a name")
             alone.append(found["source"])
             continue
         arrows = ("<-" if found["back"] else "-", "->" if found["forth"] else "-")
@@ -140,14 +140,14 @@ def _length(edge: _Edge, text: str | None) -> int:
 def _check_names(edges: Sequence[_Edge], positive: Sequence[_Edge], alone: Sequence[str]) -> None:
     """Raise `QueryError` for names that a motif cannot have, or whose meaning a query does not have."""
     if not positive:
-        raise QueryError("a motif has an edge that is not negated, as in (a)-[e]->(b)")
+        raise QueryError("a motif needs an edge that is not negated, as in (a)-[e]->(b)")
     ends = {end for edge in positive for end in (edge.source, edge.target) if end}
     seen: set[str] = set()
     for edge in edges:
         if not (edge.source or edge.edge or edge.target):
             raise QueryError(f"{edge.text} names nothing: name a vertex or the edge, as in (a)-[]->()")
         if edge.is_negated and edge.edge:
-            raise QueryError(f"{edge.text}: a negated edge has no name: write {_text_without_name(edge)}")
+            raise QueryError(f"{edge.text}: a negated edge cannot have a name: write {_text_without_name(edge)}")
         if edge.arrows == _BOTH and not (edge.source and edge.target):
             raise QueryError(f"{edge.text}: both edges end at the same vertex: name it")
         if edge.edge and edge.arrows == _BOTH:
@@ -156,9 +156,9 @@ def _check_names(edges: Sequence[_Edge], positive: Sequence[_Edge], alone: Seque
                 f"({edge.target})-[{edge.edge}2]->({edge.source})"
             )
         if edge.is_negated and edge.arrows in (_BOTH, _EITHER):
-            raise QueryError(f"{edge.text}: an edge with a direction is negated: write !({edge.source})-[]->({edge.target})")
+            raise QueryError(f"{edge.text}: a negated edge needs a direction: write !({edge.source})-[]->({edge.target})")
         if edge.edge in seen:
-            raise QueryError(f"{edge.text}: another edge has the name {edge.edge} too; names of edges are different")
+            raise QueryError(f"{edge.text}: another edge also has the name {edge.edge}; give each edge a name of its own")
         seen |= {edge.edge} - {""}
         for end in (edge.source, edge.target):
             if end and end not in ends:
@@ -168,7 +168,7 @@ def _check_names(edges: Sequence[_Edge], positive: Sequence[_Edge], alone: Seque
                 )
     for name in alone:
         if name not in ends:
-            raise QueryError(f"({name}) is in no edge, and vertices are known by edges: add one, as in ({name})-[]->()")
+            raise QueryError(f"({name}) is in no edge, and every vertex needs one: add it, as in ({name})-[]->()")
     for name in sorted(ends | seen):
         if name[0].isdigit():
             raise QueryError(f"the name {name} begins with a digit: write _{name}")

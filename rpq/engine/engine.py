@@ -133,13 +133,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if not 0 <= share[0] < share[1]:
             raise QueryError(f"a share is (number, of how many) with 0 ≤ number < how many, not {tuple(share)}")
         if report_empty and share[1] > 1:
-            raise QueryError("a share does not know whether the whole answer is empty: leave out report_empty, or share")
+            raise QueryError("a share cannot report that the whole answer is empty: leave out report_empty, or share")
         if max_rows is not None and (isinstance(max_rows, bool) or not hasattr(max_rows, "__index__") or max_rows < 0):
             raise QueryError(f"max_rows is a whole number of rows, or None for no limit, not {max_rows!r}")
         if events not in (None, "window", "alone"):
             raise QueryError(f"events are 'window' or 'alone', or None where each tuple is one, not {events!r}")
         if events is not None and witness:
-            raise QueryError("an engine whose events have several tuples has no witnesses: leave out witness, or events")
+            raise QueryError("rows of events with several tuples have no witnesses: leave out witness, or events")
         self._turn = threading.Lock()
         self._handlers = Handlers()
         self._evaluation = Evaluation(
@@ -165,7 +165,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             self._evaluation.running.check_registration(query)
         _refuse_same_names(queries)
         if keep is not None and events == "alone":
-            raise QueryError('with events="alone" no edges are kept: leave out keep, or use events="window"')
+            raise QueryError('with events="alone" no edges are stored: leave out keep, or use events="window"')
         self._keep = None if keep is None else keep_option(keep)
         self._events = events
         self._clock = EventClock() if events == "alone" else None
@@ -355,7 +355,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if properties or edge is not None:
             if properties and not _COLUMNS.isdisjoint(properties):
                 name = min(_COLUMNS.intersection(properties))
-                raise InputError(f"{name!r} is no property of an edge, but a column of tuples", column=name)
+                raise InputError(f"{name!r} is a column of tuples; a property of an edge needs another name", column=name)
             if {*map(type, properties or ())} <= {str}:
                 return self._push_one(
                     None, source, target, label, timestamp, "+", collect=True, properties=properties, edge=edge
@@ -872,9 +872,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         running, answer = evaluation.running.named_by_answer(answer, query)
         if not running.has_witnesses:
             raise QueryError(
-                f"query {running.question.name!r} is of a kind whose answers have no witness (SPARQL, or MATCH with "
-                "aggregates, whose rows stand for many solutions: leave the aggregates out), or joins several paths as one "
-                "where no variable between them is read; an Engine(witness=True) does not join them"
+                f"query {running.question.name!r}: its answers have no witness. Those of SPARQL have none, nor those of "
+                "MATCH with aggregates (leave the aggregates out); a chain of paths that the plan joins into one path has "
+                "witnesses only in an Engine(witness=True)"
             )
         kinds = kinds_of(running.columns)
         values = [self._times.to_integer(one) if kind == "time" else one for kind, one in zip(kinds, answer, strict=True)]
@@ -1048,8 +1048,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def _usable(self) -> None:
         if self._evaluation.midway:
             raise RpqError(
-                "this engine failed in the middle of a tuple (it met its memory limit or that on rows, was interrupted, or "
-                "met an error) and takes no more of them; go on from a saved state with Engine.restore"
+                "this engine failed in the middle of a tuple (it exceeded its memory limit or that on rows, was "
+                "interrupted, or raised an error) and accepts no further tuples; continue from a saved state with "
+                "Engine.restore"
             )
 
     @property

@@ -117,7 +117,7 @@ def one_thread_at_a_time(
     def call(engine: _Self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         if not engine._turn.acquire(False):
             raise RpqError(
-                f"{method.__name__}: another thread is in a call of this engine; one thread at a time may use it. "
+                f"{method.__name__}: another thread is calling this engine, which only one thread at a time may use. "
                 "Guard it with a lock, or give each thread an engine of its own"
             )
         try:

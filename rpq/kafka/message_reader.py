@@ -134,7 +134,7 @@ class MessageColumns:
             if column in ("op", DELETE):
                 return False
             if column in ("source", "target", "label", "timestamp"):
-                raise FieldError("is not there", name)
+                raise FieldError("is missing; expected a value", name)
             return None
         if column == "timestamp":
             kind = self.values.time_format or time_kind(value.strip(" \t"))
@@ -147,7 +147,7 @@ class MessageColumns:
     def _time(self, message: Any) -> int:
         time = time_of(message, self.unit or "ms")
         if time is None:
-            raise FieldError("is not there: the message has no time", "@time")
+            raise FieldError("is missing: the message has no time", "@time")
         return time
 
 
@@ -201,7 +201,7 @@ def _value_in_key(key: str, name: str) -> str | None:
     try:
         value = value_at(read_object(key.encode()), name.removeprefix("@key."))
     except FieldError as error:
-        raise FieldError(f"is not there: the key {error.message}", name) from error
+        raise FieldError(f"is missing: the key {error.message}", name) from error
     return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -117,7 +117,7 @@ class TopicSource(SliceSource):
         )
         reader.begin(self.ends)
         log_event(
-            "goes on from its checkpoint" if is_known else "begins",
+            "continues from its checkpoint" if is_known else "begins",
             topics=[*topics.topics],
             partitions=len(self.ends),
             **({"round": self.round} if is_known else {}),

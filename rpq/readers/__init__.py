@@ -117,11 +117,11 @@ def open_reader(
     accepted_options = format_by_name(format).options
     for one in names:
         if isinstance(one, OpenSource) and format not in BUILTIN_FORMATS:
-            reason = f"the format {format} is one of files; a source is read as {_formats_with('paths')}"
+            reason = f"the format {format} is for files only; a source is read as {_formats_with('paths')}"
             raise InputError(f"{one.name}: {reason}", file=one.name)
     if columns and columns.properties and "columns" not in accepted_options:
         if columns.has_ids:
-            raise InputError(f"the format {format} has no ids of edges; they have some in {_formats_with('columns')}")
+            raise InputError(f"the format {format} has no ids of edges; edges have ids in {_formats_with('columns')}")
         raise InputError(
             f"the format {format} has no properties of edges, and a query reads {', '.join(columns.properties)}; edges have "
             f"properties in {_formats_with('columns')}"

@@ -226,13 +226,13 @@ def refused_scheme(path: str) -> str | None:
     """Return why a URI is not read as an input, and what to do instead; None for a path of a file.
 
     >>> refused_scheme("ftp://host/edges.csv").split("; ")[:2]
-    ['ftp:// is not read here', 'expected the path of a file, - for standard input, or kafka://BROKER/TOPIC']
+    ['URLs of ftp:// are not read', 'expected the path of a file, - for standard input, or kafka://BROKER/TOPIC']
     >>> refused_scheme("edges.csv")
     """
     scheme = scheme_of(path)
     if scheme is None:
         return None
-    what = f"{scheme}:// is not read here"
+    what = f"URLs of {scheme}:// are not read"
     if scheme == "file":
         return f"{what}; give the path alone, {path[len('file://') :]}"
     if scheme == "kafka":

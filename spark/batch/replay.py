@@ -250,8 +250,8 @@ def _plan_replay(
         raise PipelineError("no query: expected at least one rpq.Query")
     if sequence is not None and isinstance(data, str):
         raise PipelineError(
-            f"sequence is {sequence!r}, which orders the tuples of a data frame, and those of files have their order: leave "
-            f"it out, or pass spark.read.parquet({data!r})"
+            f"sequence is {sequence!r}, which orders the tuples of a data frame, but files define the order of theirs: "
+            f"leave it out, or pass spark.read.parquet({data!r})"
         )
     count = share_count(spark, partitions)
     equip_driver(spark)

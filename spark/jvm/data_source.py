@@ -91,7 +91,7 @@ class _Folder:
     def __init__(self, options: Any) -> None:
         uri = options.get("path")
         if not uri:
-            raise PipelineError('a data set is missing: spark.read.format("rpq").load(folder)')
+            raise PipelineError('no data set: expected its folder, as in spark.read.format("rpq").load(folder)')
         try:
             self.system, path = fs.FileSystem.from_uri(uri) if ":" in uri else (fs.LocalFileSystem(), uri)
             self._path = path.rstrip("/")

@@ -60,7 +60,7 @@ def rescale(
 
     Returns `shares` and `queries` (names), each as (before, now), the `sizes` from now on, and `added`.  Another number of
     shares needs Spark 4.2 or newer; queries and sizes can be changed on every Spark.  Raises `PipelineError` for unsuitable
-    queries or checkpoints, and if a micro-batch has begun and not ended; to end it, start the stream once more unchanged.
+    queries or checkpoints, and if a micro-batch has begun but not ended; to end it, start the stream once more unchanged.
     O(window × shares).
 
     >>> import rpq
@@ -245,7 +245,7 @@ def _refuse_unfinished(session: SparkSession, checkpoint: str) -> None:
     begun, ended = (_latest(session, checkpoint, log) for log in ("offsets", "commits"))
     if begun != ended:
         raise PipelineError(
-            f"{checkpoint}: micro-batch {begun} has begun and not ended; to end it, start the stream once more unchanged"
+            f"{checkpoint}: micro-batch {begun} has begun but not ended; to end it, start the stream once more unchanged"
         )
 
 

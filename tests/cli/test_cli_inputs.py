@@ -122,11 +122,11 @@ def test_columns_are_told_of_before_windows(run, tmp_path, content, message):
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("s3://b/k.csv", "s3:// is not read here; copy it to a file, or pipe it in: aws s3 cp s3://b/k.csv - | rpq run"),
-        ("https://x.org/k.parquet", "https:// is not read here; copy it to a file, or pipe it in: curl -sS https://x.org"),
-        ("mqtt://h/t", "mqtt:// is not read here; copy it to a file, or pipe it in: mosquitto_sub -L mqtt://h/t | rpq run"),
-        ("ftp://h/k.nt", "ftp:// is not read here; expected the path of a file, - for standard input, or kafka://"),
-        ("file:///k.jsonl", "file:// is not read here; give the path alone, /k.jsonl"),
+        ("s3://b/k.csv", "URLs of s3:// are not read; copy it to a file, or pipe it in: aws s3 cp s3://b/k.csv - | rpq run"),
+        ("https://x.org/k.parquet", "URLs of https:// are not read; copy it to a file, or pipe it in: curl -sS https://x.org"),
+        ("mqtt://h/t", "URLs of mqtt:// are not read; copy it to a file, or pipe it in: mosquitto_sub -L mqtt://h/t | rpq"),
+        ("ftp://h/k.nt", "URLs of ftp:// are not read; expected the path of a file, - for standard input, or kafka://"),
+        ("file:///k.jsonl", "URLs of file:// are not read; give the path alone, /k.jsonl"),
     ],
 )
 @pytest.mark.parametrize("option", ["--input", "--static"])

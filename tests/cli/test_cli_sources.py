@@ -237,7 +237,7 @@ def test_bad_edges_and_other_columns_are_named_with_their_place(run, tmp_path):
     assert "records are RecordBatch; expected bytes" in run("a", "--input", "rewind://table", *end)[2]
     edges = ["a", "--input", "rewind-edges://null", *end]
     assert "delivers edges, not text; leave out --format jsonl" in run(*edges, "--format", "jsonl")[2]
-    assert "is one of files; a source is read as edges, jsonl" in run(*edges, "--format", "gmark")[2]
+    assert "is for files only; a source is read as edges, jsonl" in run(*edges, "--format", "gmark")[2]
     assert "--deletes: deletes are generated only for files" in run(*edges, "--deletes", 5)[2]
 
 
@@ -277,7 +277,7 @@ def test_a_stream_and_parameters_belong_to_a_url_and_a_login_stays_out_of_messag
         ("away://x", "away:// of others 1.0 (nothing_of_this_name:Source) cannot be loaded: ModuleNotFoundError: No"),
         ("live://unknown", "live://unknown: KeyError: 'unknown'"),
         ("twice://x", "several packages have a source for twice://: "),
-        ("amqp://h/q?a=b", "amqp:// is not read here; expected the path of a file, - for standard input, or kafka://BROKER"),
+        ("amqp://h/q?a=b", "URLs of amqp:// are not read; expected the path of a file, - for standard input, or kafka://BROKER"),
         ("mqtt://h/t?qos=1", "| rpq run … --input -; or install a package with a source for mqtt (entry point rpq.sources)"),
     ],
 )
@@ -292,7 +292,7 @@ def test_edges_without_time_come_from_no_source(run, tmp_path):
     BATCHES["one"] = [b"x,y,a,1\n"]
     options = ["--window", 10, "--slide", 1, "--output", "-"]
     status, _, err = run("a", "--input", "rewind://one", "--static", "rewind://one", *options)
-    assert status == 2 and "--static rewind://one: rewind:// is not read here; sources are read with --input of" in err
+    assert status == 2 and "--static rewind://one: URLs of rewind:// are not read; sources are read with --input of" in err
 
 
 def test_the_help_lists_what_is_installed(run):

@@ -38,9 +38,9 @@ def test_of_the_tuple_nothing_and_of_those_before_everything():
     error = caught.value
     assert (error.query, error.row, error.number, error.limit) == ("star", 10, 9, 8)
     assert short(error.changes) == [("edges", "other", "q", 2, "+")] and error.changes.added == 1
-    with pytest.raises(rpq.RpqError, match="memory limit or that on rows.*takes no more of them"):
+    with pytest.raises(rpq.RpqError, match="memory limit or that on rows.*accepts no further tuples"):
         engine.insert("other", "s", "b", 4)
-    with pytest.raises(rpq.RpqError, match="takes no more of them"):
+    with pytest.raises(rpq.RpqError, match="accepts no further tuples"):
         engine.answers("star")
 
 
@@ -224,7 +224,7 @@ def test_against_the_oracle(one, two, tuples, static, limit, size, capacity, ahe
             engine.push_rows(tuples[begin : begin + size])
         assert caught.value.row == stopped[0] and limit < caught.value.number
         assert by_event(rows_of(caught.value.changes)) == by_event(wanted)
-        with pytest.raises(rpq.RpqError, match="takes no more"):
+        with pytest.raises(rpq.RpqError, match="accepts no further tuples"):
             engine.advance(10**6)
         event("stopped by a tuple")
         return

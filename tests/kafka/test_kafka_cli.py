@@ -58,8 +58,8 @@ def test_sigterm_writes_a_checkpoint_and_ends_with_0_and_the_next_run_goes_on(ka
     assert unordered(rows) == unordered(expected(whole))
     events = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     assert {"time", "level", "event"} <= {*events[0]}
-    assert [one["event"] for one in events if one["event"] in ("begins", "goes on from its checkpoint")] == [
-        "begins", "goes on from its checkpoint",
+    assert [one["event"] for one in events if one["event"] in ("begins", "continues from its checkpoint")] == [
+        "begins", "continues from its checkpoint",
     ]  # fmt: skip
     for file in (stats, log, checkpoint, tmp_path / "run.state.journal"):
         assert b"very-secret" not in file.read_bytes()

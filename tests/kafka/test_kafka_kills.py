@@ -38,7 +38,7 @@ def produce(kafka, topic: str, parts, hurry: threading.Event, finished: threadin
 def begun(log: Path) -> int:
     """Return how often the run has started or continued."""
     log_text = log.read_text() if log.exists() else ""
-    return log_text.count('"begins"') + log_text.count('"goes on from its checkpoint"')
+    return log_text.count('"begins"') + log_text.count('"continues from its checkpoint"')
 
 
 def until(holds, seconds: float = 120) -> None:
@@ -97,7 +97,7 @@ def killed_again_and_again(kafka, folder: Path, *, kills: int, restarts: int, se
     log_text = log.read_text()
     assert len(rows) == len(right), log_text[-3000:]
     assert unordered(rows) == unordered(right), log_text[-3000:]
-    assert "replayed" in log_text or "goes on from its checkpoint" in log_text
+    assert "replayed" in log_text or "continues from its checkpoint" in log_text
     of_keys: dict[bytes, list[bytes]] = {}
     for message in kafka.committed(written):
         of_keys.setdefault(message.key, []).append(message.value)

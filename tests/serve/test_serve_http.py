@@ -261,7 +261,7 @@ def test_posts_have_properties(served):
     assert error_of(refused)["field"] == "n"
     late = served.register("a[m > 1]", window=10, slide=1)
     assert late.status_code == 409
-    assert "was not kept" in error_of(late)["message"]
+    assert "was not stored" in error_of(late)["message"]
 
 
 def test_a_posted_query_has_an_order_in_time(tmp_path):
@@ -315,7 +315,7 @@ def test_a_posted_pattern_has_edge_variables_and_a_filter(edges, tmp_path):
         assert served.answers("second") == {("m7",)}
         lost = served.register("?x ?e:a ?y", window=10, slide=5, name="third", select=["e.k"])
         assert lost.status_code == 409
-        assert "the values of k were not kept" in error_of(lost)["message"]
+        assert "the values of k were not stored" in error_of(lost)["message"]
     with Served(checkpoint=checkpoint, edges=edges) as served:
         assert served.answers("q") == {("x", "m9", 2, *expected)}
         with served.follow("q") as changes:

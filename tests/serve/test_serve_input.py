@@ -304,7 +304,7 @@ def test_static_edges_have_the_properties_of_the_first_queries(tmp_path):
             assert served.answers("a[amount > 500]/b") == {("x", "z")}
             refused = served.register("a[note is null]", window="100", slide="10")
             assert refused.status_code >= 400
-            assert "the values of note of static edges were not kept" in refused.text
+            assert "the values of note of static edges were not stored" in refused.text
             assert served.end() == 0
 
 
@@ -338,7 +338,7 @@ def test_posted_records_become_edges_by_rules(tmp_path):
         assert served.answers("a/b") == {("1", "h"), ("3", "h")}
         refused = served.client.post("/tuples", content='{"ts":1,"host":"h"}', headers=headers)
         assert refused.status_code == 422
-        assert "column 'to.id': is not there" in refused.text
+        assert "column 'to.id': is missing" in refused.text
 
 
 @pytest.mark.ci

@@ -112,7 +112,7 @@ def test_of_an_event_all_comes_or_nothing() -> None:
     ("options", "message"),
     [
         ({"events": "together"}, "events are 'window' or 'alone'"),
-        ({"events": "window", "witness": True}, "has no witnesses"),
+        ({"events": "window", "witness": True}, "have no witnesses"),
     ],
 )
 def test_what_is_no_way_to_have_events_is_refused(options: dict[str, Any], message: str) -> None:

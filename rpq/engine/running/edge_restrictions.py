@@ -93,8 +93,8 @@ def _reason_against_count(question: Question, readings: Sequence[Reading], evalu
     multigraph, is_counted = evaluation.multigraph, has_counted_window(question, reading, evaluation.identity)
     if is_counted and _has_streams(readings):
         return (
-            f"its window is {reading.window!r} and it reads a named stream (ON); beside conditions and edges with an "
-            "identity a named stream has windows of time"
+            f"its window is {reading.window!r} and it reads a named stream (ON); with conditions on edges, or edges with an "
+            "identity, named streams need windows of time"
         )
     others = [] if multigraph is None else multigraph.readings.all
     is_beside_counted = multigraph is not None and multigraph.window_edges is not None and multigraph.window_edges.counts
@@ -109,8 +109,8 @@ def _reason_against_count(question: Question, readings: Sequence[Reading], evalu
     is_implicit = getattr(question, "semantics", None) == "implicit"
     if is_implicit and evaluation.events is not None:
         return (
-            f"its window is {reading.window!r}, and where events have several tuples rows that leave it are reported: give "
-            'semantics="explicit"'
+            f"its window is {reading.window!r}, and in an engine whose events have several tuples, rows that leave such a "
+            'window are always reported: give semantics="explicit"'
         )
     return None
 
@@ -131,8 +131,8 @@ _OTHER_WINDOW = (
 )
 
 _BESIDE_ORDER = (
-    "its window is {!r}, and of two queries over count windows one is about paths in time order, which number inserts "
-    "themselves, and one is not: give each an engine of its own"
+    "its window is {!r}, and only one of two queries over count windows is about paths in time order, which number inserts "
+    "by themselves: give each an engine of its own"
 )
 
 
@@ -203,13 +203,13 @@ def refuse_hidden_statics(questions: Iterable[Question], evaluation: EdgeEvaluat
     )
     if evaluation.graph.time is not None:
         raise RegistrationError(
-            f"query {questions[-1].name!r}: {what}, and it is not known which edges of the window do so; register the query "
-            "before the first tuple",
+            f"query {questions[-1].name!r}: {what}, and after the first tuple it is not known which edges do; register the "
+            "query before the first tuple",
             available_from=None,
         )
     windows = {reading.window for question in questions for reading in readings_of(question)}
     if (named := next((one for one in questions if _has_streams(readings_of(one))), None)) is not None:
-        raise QueryError(f"query {named.name!r} with static edges: {what}; named streams (ON) do not go with that")
+        raise QueryError(f"query {named.name!r} with static edges: {what}; this cannot be combined with named streams (ON)")
     if len(windows) > 1:
         window = readings_of(questions[-1])[0].window
         raise QueryError(f"query {questions[-1].name!r} with static edges: {what}; {_OTHER_HIDING.format(window)}")
@@ -226,11 +226,11 @@ _OTHER_HIDING = (
 def _refuse_hiding(question: Question, evaluation: EdgeEvaluation, what: str) -> None:
     reason = None
     if is_ordered(question):
-        reason = "paths in time order, on which no static edge lies, need static edges without ids"
+        reason = "paths in time order, which contain no static edges, need static edges without ids"
     elif evaluation.events is not None:
-        reason = "events of several tuples do not go with that"
+        reason = "this cannot be combined with events of several tuples"
     elif evaluation.multigraph is not None and evaluation.multigraph.keep_window is not None:
-        reason = "keep, which is another window, does not go with that"
+        reason = "this cannot be combined with keep, which is another window"
     if reason is not None:
         raise QueryError(f"query {question.name!r} with static edges: {what}; {reason}")
 
@@ -241,8 +241,8 @@ def _refuse_unkept_statics(question: Question, evaluation: EdgeEvaluation) -> No
         return
     if lost := evaluation.multigraph.statics.lost_properties(properties_of(question)):
         raise RegistrationError(
-            f"query {question.name!r}: the values of {', '.join(lost)} of static edges were not kept, as no query read them "
-            "when the edges were loaded; register it before load_static, or begin the server with it",
+            f"query {question.name!r}: the values of {', '.join(lost)} of static edges were not stored, as no query read "
+            "them when the edges were loaded; register the query before load_static, or start the server with it",
             available_from=None,
         )
 
@@ -253,8 +253,8 @@ def refuse_late_conditions(questions: Iterable[Question], evaluation: EdgeEvalua
         return
     name = next(question.name for question in questions if has_conditions(question))
     raise RegistrationError(
-        f"query {name!r}: properties of edges were not kept, as no query read any when the stream began; begin with such a "
-        'query, or with rpq.Engine(…, edges="parallel")',
+        f"query {name!r}: properties of edges were not stored, as no query read any when the stream began; begin with a "
+        'query that reads them, or with rpq.Engine(…, edges="parallel")',
         available_from=None,
     )
 
@@ -292,9 +292,9 @@ def refuse_unread_conditions(
         unkept = sorted(multigraph.underived_labels(reading.labels), key=str)
         lost = (values_read_by(question) or frozenset()) - multigraph.readings.values
         if unkept:
-            why = f"which edges satisfy {unkept[0]} was not kept"
+            why = f"which edges satisfy {unkept[0]} was not stored"
         elif lost:
-            why = f"the values of {', '.join(sorted(lost))} were not kept"
+            why = f"the values of {', '.join(sorted(lost))} were not stored"
         else:
             continue
         _refuse_if_edges_came(question, reading, evaluation, why=why, to_timestamp=to_timestamp)
@@ -321,7 +321,7 @@ def _refuse_if_edges_came(
     window = reading.window
     if latest <= max(EARLIEST - 1, int(lower_bounds(window, np.array([time]))[0])):
         return
-    why = f"query {question.name!r}: {why}, as no query that runs reads them"
+    why = f"query {question.name!r}: {why}, as no registered query reads them"
     hint = ', or at once with start="empty"' if begins_empty(question, evaluation) else ""
     if not isinstance(window, Window):
         raise RegistrationError(f"{why}; register it before the first tuple{hint}", available_from=None)
@@ -349,7 +349,7 @@ def _latest_in_graph(reading: Reading, evaluation: EdgeEvaluation) -> int:
 def _refuse_unkept_edges(
     question: Question, evaluation: EdgeEvaluation, *, empty: bool, to_timestamp: Callable[[int], Any]
 ) -> None:
-    """Raise `RegistrationError` for paths in time order where the window has edges that were not kept one by one."""
+    """Raise `RegistrationError` for paths in time order where the window has edges that were not stored one by one."""
     multigraph = evaluation.multigraph
     if multigraph is None or evaluation.identity == "triple" or multigraph.window_edges is not None:
         return  # `refuse_order`, `readings_in` or `refuse_unkept_in_count` says why not
@@ -365,13 +365,13 @@ def _refuse_unkept_edges(
         if isinstance(reading.window, CountWindow) and not has_counted_window(question, reading, evaluation.identity):
             if not multigraph.tracks(count_key(reading, None)):
                 raise RegistrationError(
-                    f"query {question.name!r}: which parallel edges its window of the last {reading.window.size:,} would "
-                    "hold is not known, as no query about paths in time order counts the same labels in a window of that "
-                    'size and step; it can be registered with start="empty", which numbers inserts from now on',
+                    f"query {question.name!r}: the parallel edges in its window of the last {reading.window.size:,} are not "
+                    "known, as no query about paths in time order counts the same labels in a window of that size and "
+                    'step; it can be registered with start="empty", which numbers inserts from now on',
                     available_from=None,
                 )
         elif not multigraph.keeps_parallel(reading.labels):
-            why = "the timestamps of parallel edges were not kept"
+            why = "the timestamps of parallel edges were not stored"
             _refuse_if_edges_came(question, reading, evaluation, why=why, to_timestamp=to_timestamp)
 
 
@@ -385,7 +385,7 @@ def refuse_unkept_in_count(
         if not is_ordered(question) or multigraph.keeps_parallel(readings[question.name][0].labels):
             continue
         raise RegistrationError(
-            f"query {question.name!r}: the timestamps of parallel edges were not kept, as no query about paths in time "
+            f"query {question.name!r}: the timestamps of parallel edges were not stored, as no query about paths in time "
             "order reads them in the count window; register it before the first tuple",
             available_from=None,
         )
@@ -405,8 +405,8 @@ def refuse_forgotten_edges(question: Question, evaluation: EdgeEvaluation, *, to
         window = reading.window
         if lost == ABSENT_VERSION or lost <= int(lower_bounds(window, np.array([time]))[0]):
             continue
-        why = f"query {question.name!r}: its window would hold edges that were forgotten, since no window held them"
+        why = f"query {question.name!r}: its window would contain edges that were removed, as they had left all windows"
         if not isinstance(window, Window):
-            raise RegistrationError(f"{why}, one with timestamp {to_timestamp(lost)} among them", available_from=None)
+            raise RegistrationError(f"{why}, such as one with timestamp {to_timestamp(lost)}", available_from=None)
         available = to_timestamp(window.expiry_slide(lost) * window.slide)
         raise RegistrationError(f"{why}; it can be registered from {available} on", available_from=available)

@@ -83,8 +83,8 @@ _FIRST = np.zeros(1, np.int64)
 _T = TypeVar("_T")
 
 _NAMED_BESIDE_VALUES = (
-    "static edges of {} do not go with conditions on edges, edge variables, and edges with an identity: load them without "
-    "the name of a graph"
+    "static edges of {} cannot be combined with conditions on edges, edge variables, or edges with an identity: load them "
+    "without the name of a graph"
 )
 
 ChunkRows = list[Block] | FewRows

@@ -246,7 +246,7 @@ class Reports:
         if self._content == "whole":
             rows, weights = self._read_rows(saved["whole"], ids)
             if (weights < 0).any():
-                raise Damage("a row of a whole answer is there less than once")
+                raise Damage("a row of the previous answer has a count below one")
             self._whole = WeightedRows(rows, weights, np.zeros(len(rows), np.int64))
 
     def _read_rows(self, saved: JsonValue, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -255,5 +255,5 @@ class Reports:
         rows = [[place.integer(0, last) for place in row.tuple_of(self._columns)] for row in saved["rows"]]
         weights = [weight.integer(-_LARGEST_COUNT, _LARGEST_COUNT) for weight in saved["weights"].tuple_of(len(rows))]
         if len({*map(tuple, rows)}) < len(rows) or 0 in weights:
-            raise Damage("a row waits for a report twice, or not at all")
+            raise Damage("a row waits for a report twice, or has the count 0")
         return ids[np.array(rows, np.int64).reshape(len(rows), self._columns)].astype(np.int32), np.array(weights, np.int64)

@@ -116,8 +116,8 @@ def _refusal(
             return None
         advice = 'it can be registered with start="empty", which numbers inserts from now on'
         return _Refusal(
-            f"which inserts its window of the last {window.size:,} would hold is not known, as no query that runs since the "
-            "first tuple, or began as a copy of one, counts the same labels in a window of that size and step; "
+            f"the inserts in its window of the last {window.size:,} are not known, as no query that has run since the first "
+            "tuple, or that began as a copy of one, counts the same labels in a window of that size and step; "
             f"{advice if begins_empty else 'register it before the first tuple'}",
             None,
         )
@@ -126,14 +126,14 @@ def _refusal(
             return None
         at_once = '; it can be registered with start="empty", without what came before' if begins_empty else ""
         return _Refusal(
-            f"its unbounded window would hold edges that were not kept, one with timestamp {to_timestamp(latest)} among "
-            f"them{at_once}",
+            f"its unbounded window would contain edges that were not stored, such as one with timestamp "
+            f"{to_timestamp(latest)}{at_once}",
             None,
         )
     if latest < EARLIEST or latest <= window.lower_bound(time):
         return None
     available, complete = (window.expiry_slide(moment) * window.slide for moment in (latest, time))
-    return _Refusal("its window would hold edges that were not kept", available, complete)
+    return _Refusal("its window would contain edges that were not stored", available, complete)
 
 
 def latest_lost_insert(question: Question, reading: Reading, labels: LabelDictionary, graph: SnapshotGraph) -> int:

@@ -141,17 +141,17 @@ class MatchedRows:
             side, key = int(bags.bag[entry]), int(matching.key_of[entry])
             linked[key] += 1
             places = matching.left_keys if side == LEFT else matching.right_keys
-            assert (table[entry, places] == table[key, : len(places)]).all(), "a row hangs at another key"
+            assert (table[entry, places] == table[key, : len(places)]).all(), "a row is in the list of another key"
             before = int(matching.previous[entry])
             assert (matching.head[2 * key + side] if before == NONE else matching.next[before]) == entry, "a list is broken"
         for side in (LEFT, RIGHT):
             places = np.flatnonzero((bags.bag == side) & (bags.counts != 0))
-            assert (matching.key_of[places] != NONE).all(), "a row hangs at no key"
+            assert (matching.key_of[places] != NONE).all(), "a row is in the list of no key"
         for key in np.flatnonzero(bags.bag == KEY).tolist():
-            assert bags.counts[key] & 0xFFFFFFFF == linked[key], "a key counts other rows than hang at it"
+            assert bags.counts[key] & 0xFFFFFFFF == linked[key], "a key has another count of rows"
             if self._shape[JOINS]:
                 mine = (matching.key_of == key) & (bags.bag == RIGHT)
-                assert bags.counts[key] >> _PARTNER == bags.counts[mine].sum(), "a key counts other partners than it has"
+                assert bags.counts[key] >> _PARTNER == bags.counts[mine].sum(), "a key has another count of partners"
 
 
 @njit(cache=True, nogil=True, forceinline=True)

@@ -135,7 +135,7 @@ class RowBags:
         """Assert the invariants between entries, lists and counts."""
         bags, fields = self.bags, self.bags.fields
         assert fields[CHANGED] == 0 and (bags.prior_count == NONE).all(), "an event was not settled"
-        assert (bags.counts >= 0).all(), "a row is there less than never"
+        assert (bags.counts >= 0).all(), "the count of a row is negative"
         for bag in range(len(bags.width)):
             listed, entry, before = [], int(bags.first_entry[bag]), NONE
             while entry != NONE:

@@ -177,7 +177,7 @@ class ValueMatches:
         return np.concatenate([rows.reshape(-1) for rows in (self._bags.rows(LEFT)[0], self._bags.rows(RIGHT)[0], keys)])
 
     def check(self) -> None:
-        """Assert that trees are in order, and that each row hangs at the node that counts it. O(entries)."""
+        """Assert that trees are in order, and that each row is in the list of the node that counts it. O(entries)."""
         self._bags.check()
         bags, matching, shape = self._bags.bags, self._matching, self._matching.shape
         table = bags.rows.reshape(-1, int(bags.fields[STRIDE]))
@@ -211,7 +211,7 @@ class ValueMatches:
             nodes += number
         assert nodes == shape[NODES] - shape[FREE_NODES] == (matching.kind != NONE).sum(), "nodes are lost"
         places = np.flatnonzero((bags.bag == LEFT) & (bags.counts != 0))
-        assert (matching.node_of[places] != NONE).all(), "a row hangs at no value"
+        assert (matching.node_of[places] != NONE).all(), "a row is in the list of no value"
 
 
 def _dtype(name: str) -> type:

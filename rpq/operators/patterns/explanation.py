@@ -366,7 +366,7 @@ def _term_text(text: str) -> str:
 def why_no_supports(part: Part) -> str | None:
     """Return why a part never has support lists, or None if it may have them."""
     if len(part.atoms) < 2:
-        return "none: one atom has nothing further on"
+        return "none: a part of one atom has no later atoms"
     if can_have_supports(part):
         return None
     return "none: no two variables are joined by an atom" if not spanning_tree(part) else "none: too many atoms"

@@ -502,7 +502,7 @@ class DistinctNode(StoringNode):
         return self._operator.change(change)
 
     def describe_state(self) -> str:
-        return "how often each row comes"
+        return "the count of each row"
 
 
 class ProductNode(StoringNode):

@@ -199,12 +199,12 @@ class EdgeRules:
         >>> text = "[[edge]]\\nlabel='l'\\nsource='from'\\ntarget='to'\\ntimestamp='ts'\\nevent='batch'"
         >>> EdgeRules.parse(text, file="e.toml").refuse_events()
         Traceback (most recent call last):
-        rpq.errors.InputError: e.toml: edge 1 ('l'), key 'event': is there, but events are not enabled; expected --events, \
+        rpq.errors.InputError: e.toml: edge 1 ('l'), key 'event': is set, but events are not enabled; expected --events, \
 or no such key
         """
         for rule in self.rules:
             if EVENT in rule.names:
-                message = "is there, but events are not enabled; expected --events, or no such key"
+                message = "is set, but events are not enabled; expected --events, or no such key"
                 raise InputError(f"{self.file}: {rule}, key 'event': {message}")
 
     def all_names(self, properties: Sequence[str]) -> tuple[str, ...]:
@@ -473,8 +473,8 @@ class EdgeReader:
             by_id = has_id & deletes
             bad.add("id", ~has_id & ~deletes, NO_ID)
         for column in rule.needed_columns:
-            reason = "is not there, and the condition says that the edge is"
-            reason = "is missing or null; expected a value" if rule.is_required else reason
+            reason = "is missing or null; expected a value"
+            reason = reason if rule.is_required else f"{reason}, as the condition for this edge holds"
             bad.add(column, ~numpy_array(texts[column].is_valid()) & ~by_id, reason)
         constant = pa.array([rule.label], pa.string()).take(pa.array(np.zeros(len(place), np.int64)))
         label = constant if rule.label is not None else texts["label_from"]

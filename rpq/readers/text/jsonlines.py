@@ -283,7 +283,7 @@ def read_object(line: bytes) -> dict[str, Any]:
     except RecursionError as error:
         raise FieldError("cannot be read as JSON: its values are nested too deeply") from error
     except ValueError as error:
-        reason = "a number has thousands of digits; write it in quotes, where it is a name"
+        reason = "a number has thousands of digits; write it in quotes if it is a name"
         raise FieldError(f"cannot be read as JSON: {reason}") from error
     if not isinstance(record, dict):
         raise FieldError(f'{_quote_json(record)} is not an object; expected one per line, such as {{"source": …}}')

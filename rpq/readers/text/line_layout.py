@@ -139,7 +139,7 @@ def check_op(text: str, column: str = "op") -> bool:
 
 def no_operation(quote_value: str, value: object) -> str:
     """Return the message for an operation that is neither `+` nor `-`, with a hint if it is one of Debezium's."""
-    hint = "; --changes reads those of Debezium in JSON; elsewhere let it add a column for --columns delete=__deleted"
+    hint = "; --changes reads those of Debezium in JSON; in other formats, let it add a column: --columns delete=__deleted"
     return f"{quote_value} is not an operation; expected + or -" + (hint if value in ("c", "r", "u", "d") else "")
 
 

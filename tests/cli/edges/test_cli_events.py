@@ -356,4 +356,4 @@ def test_an_event_of_rules_needs_events(rpq, tmp_path):
     (tmp_path / "records.jsonl").write_text(json.dumps(records(1)[0]) + "\n")
     run = ("run", "a/b", *WINDOW, "--input", tmp_path / "records.jsonl", "--edges-from", tmp_path / "edges.toml")
     status, _, err = rpq(*run)
-    assert status == 2 and "edge 1 ('a'), key 'event': is there, but events are not enabled; expected --events" in err
+    assert status == 2 and "edge 1 ('a'), key 'event': is set, but events are not enabled; expected --events" in err

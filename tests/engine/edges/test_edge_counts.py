@@ -83,9 +83,9 @@ def test_a_count_window_that_comes_too_late_is_not_sent_from_one_start_to_the_ot
     engine = rpq.Engine(query, edges=identity)
     engine.insert("x", "y", "a", 1, properties={"n": 3}, edge="e" if identity == "id" else None)
     engine.unregister("one")
-    with pytest.raises(rpq.RegistrationError, match="is not known, .*; register it before the first tuple$"):
+    with pytest.raises(rpq.RegistrationError, match="are not known, .*; register it before the first tuple$"):
         engine.register(query)
-    with pytest.raises(rpq.RegistrationError, match='leave out start="empty"|was not kept'):
+    with pytest.raises(rpq.RegistrationError, match='leave out start="empty"|was not stored'):
         engine.register(query, start="empty")
 
 
@@ -93,14 +93,14 @@ def test_count_windows_that_are_refused():
     near, far = rpq.CountWindow(size=2), rpq.CountWindow(size=3)
     with pytest.raises(rpq.QueryError, match="another query has another window or reads other labels"):
         rpq.Engine(rpq.Query("a[n > 1]", window=near), rpq.Query("a[n > 2]", window=far))
-    with pytest.raises(rpq.QueryError, match="where events have several tuples rows that leave it are reported"):
+    with pytest.raises(rpq.QueryError, match="rows that leave such a window are always reported"):
         rpq.Engine(rpq.Query("a[n > 1]", window=near), events="window")
     engine = rpq.Engine(rpq.Query("a", window=near))
     with pytest.raises(rpq.QueryError, match="already counts inserts in .* register the two together"):
         engine.register(rpq.Query("a[n > 1]", window=near))
     engine = rpq.Engine(rpq.Query("a[n > 1]", window=near, name="one"))
     engine.insert("x", "y", "a", 1, properties={"n": 3})
-    with pytest.raises(rpq.RegistrationError, match="which edges satisfy .* was not kept"):
+    with pytest.raises(rpq.RegistrationError, match="which edges satisfy .* was not stored"):
         engine.register(rpq.Query("a[n > 2]", window=near, name="two"))
     with pytest.raises(rpq.RegistrationError, match='leave out start="empty"'):
         engine.register(rpq.Query("^a[n > 1]", window=near, name="two"), start="empty")

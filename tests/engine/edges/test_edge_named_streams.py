@@ -228,6 +228,6 @@ def test_what_does_not_go_with_named_streams_is_refused(queries, options, messag
 
 def test_static_edges_that_edges_of_the_window_hide_are_refused_beside_a_named_stream():
     engine = rpq.Engine(on("s"), LARGE)
-    with pytest.raises(rpq.QueryError, match=r"query 'named' with static edges: .*named streams \(ON\) do not go with that"):
+    with pytest.raises(rpq.QueryError, match=r"'named' with static edges: .*cannot be combined with named streams \(ON\)"):
         engine.load_static({"source": ["x"], "target": ["y"], "label": ["pays"], "amount": [1500]})
     assert pay(engine, 1, "s", 1500) == ["large+", "named+"]

@@ -497,12 +497,12 @@ def test_commands_of_spark_refuse_values_of_edges(text, is_in_file, tmp_path):
 def test_a_query_whose_properties_were_not_kept_is_refused():
     engine = rpq.Engine(rpq.Query("a", window=WINDOW))
     engine.insert("x", "y", "a", 1)
-    with pytest.raises(rpq.RegistrationError, match="properties of edges were not kept"):
+    with pytest.raises(rpq.RegistrationError, match="properties of edges were not stored"):
         engine.register(CONDITION)
     engine = rpq.Engine(CONDITION)
     engine.insert("x", "y", "a", 1)
     for text in ("a[m > 1]", "a[n > 2]", "!b[n > 1]"):
-        with pytest.raises(rpq.RegistrationError, match="was not kept"):
+        with pytest.raises(rpq.RegistrationError, match="was not stored"):
             engine.register(rpq.Query(text, window=WINDOW))
     with pytest.raises(rpq.RegistrationError, match="leave out"):
         engine.register(rpq.Query("a[n > 1]", window=WINDOW), start="empty")
@@ -558,7 +558,7 @@ def test_an_engine_goes_on_after_a_query_was_refused():
     assert engine.insert("x", "y", "b", 1).added == 1
     engine = rpq.Engine(CONDITION)
     engine.insert("x", "y", "a", 1, properties={"n": 5})
-    with pytest.raises(rpq.QueryError, match="was not kept"):
+    with pytest.raises(rpq.QueryError, match="was not stored"):
         engine.register(rpq.Query("a[n = 'x']", window=WINDOW))
     with pytest.raises(rpq.QueryError, match="another query has another window"):
         engine.register(rpq.Query("b", window=rpq.CountWindow(size=3)), start="empty")
@@ -658,7 +658,7 @@ def test_a_number_that_is_compared_with_text_is_refused():
 
 def test_properties_of_one_insert_have_no_names_of_columns():
     engine = rpq.Engine(CONDITION)
-    with pytest.raises(rpq.InputError, match="'label' is no property"):
+    with pytest.raises(rpq.InputError, match="'label' is a column of tuples"):
         engine.insert("x", "y", "a", 1, properties={"label": "b"})
 
 

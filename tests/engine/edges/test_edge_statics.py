@@ -103,7 +103,7 @@ def test_static_edges_whose_values_were_not_kept_are_refused():
     engine.load_static({**edges, "n": [5, 0], "m": [5, 5]})
     engine.load_static({**edges, "n": [0, 0]})
     for state in (engine, restored(engine)):
-        with pytest.raises(rpq.RegistrationError, match="the values of m of static edges were not kept"):
+        with pytest.raises(rpq.RegistrationError, match="the values of m of static edges were not stored"):
             state.register(rpq.Query("a[m > 1]", window=WINDOW, name="late"))
         state.register(rpq.Query("a[n < 1]", window=WINDOW, name="zero"))
         assert state.insert("y", "z", "b", 2).added == 2 + 1
@@ -172,7 +172,7 @@ def test_static_edges_that_came_before_the_first_condition():
         engine.load_static({"source": ["x", "y"], "target": ["y", "z"], "label": ["a", "a"], **columns})
         late = rpq.Query("a[n is null]+", window=WINDOW, name="late")
         if columns:
-            with pytest.raises(rpq.RegistrationError, match="the values of n of static edges were not kept"):
+            with pytest.raises(rpq.RegistrationError, match="the values of n of static edges were not stored"):
                 engine.register(late)
         else:
             engine.register(late)

@@ -277,7 +277,7 @@ def test_static_edges_have_numbers_below_zero_and_no_time():
                 ((step,),) = (atom.steps for atom in state.witness(*row).atoms)
                 assert (step.source, step.target, step.timestamp) == (row[0], "v", row[3])
             late = rpq.Query("?x ?e:a[n > 5] ?y", window=HOURS, select=["e.n"], name="late")
-            with pytest.raises(rpq.RegistrationError, match="was not kept"):
+            with pytest.raises(rpq.RegistrationError, match="was not stored"):
                 state.register(late)
 
 
@@ -484,7 +484,7 @@ def test_queries_that_come_in_mid_stream():
     pushed(engine, ("u", "v", 1), ("v", "w", 2), n=[1, 2], m=[3, 4])
     second = rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e.n", "e"], name="second")
     assert shown(engine.register(second)) == [(1, 1, 2, "+"), (2, 2, 2, "+")]
-    for label, value, message in (("a", "m", "the values of m were not kept"), ("!c", "n", "was not kept")):
+    for label, value, message in (("a", "m", "the values of m were not stored"), ("!c", "n", "was not stored")):
         with pytest.raises(rpq.RegistrationError, match=message):
             engine.register(rpq.Query(f"?x ?e:{label} ?y", window=WINDOW, select=[f"e.{value}"], name="third"))
     third = rpq.Query("?x ?e:a[m > 4] ?y", window=WINDOW, select=["e.m"], name="third")

@@ -458,8 +458,8 @@ def in_midstream(query: rpq.Query) -> rpq.Engine:
         (lambda: rpq.Engine(ORDERED_COUNT, QUERY, edges="id"), "another window"),
         (lambda: rpq.Engine(ORDERED_COUNT, COUNT, edges="parallel"), "query 'c' in an engine"),
         (lambda: rpq.Engine(ORDERED_COUNT, edges="parallel").register(COUNT), "an engine of its own"),
-        (lambda: rpq.Engine(COUNT, edges="parallel").register(ORDERED_COUNT), "number inserts themselves"),
-        (lambda: in_midstream(COUNT).register(ORDERED_COUNT), "number inserts themselves"),
+        (lambda: rpq.Engine(COUNT, edges="parallel").register(ORDERED_COUNT), "number inserts by themselves"),
+        (lambda: in_midstream(COUNT).register(ORDERED_COUNT), "number inserts by themselves"),
         (lambda: rpq.Engine(COUNT, QUERY, edges="parallel"), "another window"),
         (lambda: in_midstream(COUNT).register(QUERY), "another window"),
     ],
@@ -490,7 +490,7 @@ def test_shares_of_patterns_with_edge_variables_are_the_rows_of_one_engine(text)
 def test_a_query_in_mid_stream_needs_edges_that_were_kept():
     engine = rpq.Engine(rpq.Query("a", window=WINDOW), edges="parallel")
     engine.insert("x", "y", "a", 1)
-    with pytest.raises(rpq.RegistrationError, match="the timestamps of parallel edges were not kept") as refused:
+    with pytest.raises(rpq.RegistrationError, match="the timestamps of parallel edges were not stored") as refused:
         engine.register(QUERY)
     assert refused.value.available_from == 15
     engine.insert("x", "y", "b", 14)
@@ -515,7 +515,7 @@ def test_a_query_in_a_count_window_of_all_needs_edges_that_were_kept():
     engine = rpq.Engine(rpq.Query("a", window=window), edges="id")
     late = rpq.Query("a/a", window=window, order="increasing", name="late")
     engine.insert("x", "y", "a", 2, edge="e")
-    with pytest.raises(rpq.RegistrationError, match="the timestamps of parallel edges were not kept"):
+    with pytest.raises(rpq.RegistrationError, match="the timestamps of parallel edges were not stored"):
         engine.register(late)
     engine = rpq.Engine(rpq.Query("a+", window=window, order="increasing"), edges="id")
     engine.insert("x", "y", "a", 2, edge="e")

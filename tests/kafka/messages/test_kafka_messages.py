@@ -118,7 +118,9 @@ def test_what_stands_beside_a_value_is_a_column_and_of_use_to_a_condition() -> N
     assert found.filtered == 2
     reasons = {number: bad.reason for number, bad in found.bad.items()}
     assert reasons == {
-        3: "column '@key': is not there", 4: "column '@header.kind': is not there", 5: "column '@key': is not UTF-8 text",
+        3: "column '@key': is missing; expected a value",
+        4: "column '@header.kind': is missing; expected a value",
+        5: "column '@key': is not UTF-8 text",
     }  # fmt: skip
 
 

@@ -209,7 +209,7 @@ def test_keys_are_decoded_and_values_in_them_are_columns() -> None:
     assert [row["source"] for row in rows(found)] == ["k", "plain"]
     assert found.bad[2].reason.startswith("column '@key': is of schema 9, which")
     found = reader(registry, f"{COLUMNS},owner=@key.id", properties=("owner",)).read([Sent(data, b"plain"), Sent(data)])
-    assert found.bad[0].reason.startswith("column '@key.id': is not there: the key is not JSON")
+    assert found.bad[0].reason.startswith("column '@key.id': is missing: the key is not JSON")
     assert [row["owner"] for row in rows(found)] == [None]
 
 

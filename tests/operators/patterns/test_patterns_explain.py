@@ -41,7 +41,7 @@ def test_parts_conditions_and_meanings_of_literals(rpq):
     out = rpq("explain", """?x a ?y . ?u b '"30"' . p c q""")[1]
     assert '  with "30", p, q\n  if p c q\n' in out and "  with 30, p, q\n  if p c q\n" in out
     assert "  part 1: ?x, ?y\n  ?x a ?y changes\n  part 2: ?u\n  ?u b \"30\" changes" in out
-    assert "support lists: none: one atom has nothing further on" in out
+    assert "support lists: none: a part of one atom has no later atoms" in out
 
 
 def test_members_of_a_class_are_looked_up_from_a_vertex_that_is_known(rpq):

@@ -134,7 +134,7 @@ def test_kinds_without_witnesses_say_so(monkeypatch):
     engine.insert("x", "y", "a", 1)
     (running,) = engine._evaluation.running
     monkeypatch.setattr(type(running), "has_witnesses", False)
-    with pytest.raises(rpq.QueryError, match="of a kind whose answers have no witness"):
+    with pytest.raises(rpq.QueryError, match="its answers have no witness"):
         engine.witness("x", "y")
     engine = rpq.Engine(rpq.Query("?x a ?y", window=W), witness=True)
     assert engine.insert("x", "y", "a", 1).to_arrow(witness=True)["path"].to_pylist() == [""]

@@ -246,7 +246,7 @@ def test_group_concat_has_the_texts_in_the_order_of_min_and_max():
 
 
 def test_a_share_does_not_report_empty_answers():
-    with pytest.raises(rpq.QueryError, match="a share does not know whether the whole answer is empty"):
+    with pytest.raises(rpq.QueryError, match="a share cannot report that the whole answer is empty"):
         rpq.Engine(rpq.Query("REGISTER RSTREAM <w> AS SELECT ?x { ?x <a> ?y }", window=TEN), share=(0, 2), report_empty=True)
 
 

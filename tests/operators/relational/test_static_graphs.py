@@ -156,10 +156,10 @@ def test_what_cannot_be_read_is_refused_by_name(text, message):
 
 def test_named_graphs_do_not_go_with_properties_of_edges():
     window = rpq.Window(size=10, slide=1)
-    with pytest.raises(rpq.QueryError, match="of the graph <g> do not go with .* edges with an identity"):
+    with pytest.raises(rpq.QueryError, match="of the graph <g> cannot be combined with .* edges with an identity"):
         rpq.Engine(rpq.Query("a", window=window), edges="parallel").load_static([("x", "y", "a")], graph="g")
     engine = rpq.Engine(rpq.Query("a", window=window), static={"g": [("x", "y", "a")]})
-    with pytest.raises(rpq.QueryError, match="of the graph <g> do not go with conditions"):
+    with pytest.raises(rpq.QueryError, match="of the graph <g> cannot be combined with conditions"):
         engine.register(rpq.Query("a[n > 1]", window=window, name="of values"))
     with pytest.raises(rpq.InputError, match="the name of a graph is an IRI, not ''"):
         engine.load_static([("x", "y", "a")], graph="")

@@ -102,7 +102,7 @@ def test_a_record_has_the_edges_that_apply_in_the_order_of_the_file(tmp_path):
 def test_with_a_condition_a_missing_end_is_an_error_of_the_line(tmp_path):
     path = written(tmp_path, [START, BAD, CONNECT])
     found = []
-    with pytest.raises(InputError, match=r"events.jsonl:2: column 'host': is not there, .* \(edge 3\)") as caught:
+    with pytest.raises(InputError, match=r"events.jsonl:2: column 'host': is missing, .* \(edge 3\)") as caught:
         for batch in open_reader("edges", path, rules=rules()):
             found += edges_of([batch.columns])
     assert (caught.value.line, found) == (2, [one[:4] for one in EDGES[:2]])
@@ -116,8 +116,8 @@ def test_with_a_condition_a_missing_end_is_an_error_of_the_line(tmp_path):
     [
         ({"@timestamp": None}, "@timestamp", r"is missing or null; expected a time \(edge 1 \('spawned'\)\)"),
         ({"@timestamp": "soon"}, "@timestamp", "'soon' is not an integer"),
-        ({"process": {"id": {"x": 1}, "parent": {"id": "p"}}}, "process.id", "is not there"),
-        ({"process": {"id": 7, "parent": {"id": ""}}}, "process.parent.id", "is not there"),
+        ({"process": {"id": {"x": 1}, "parent": {"id": "p"}}}, "process.id", "is missing"),
+        ({"process": {"id": 7, "parent": {"id": ""}}}, "process.parent.id", "is missing"),
     ],
 )
 def test_bad_values_are_placed(tmp_path, change, column, message):
@@ -133,7 +133,7 @@ def test_rows_of_parquet_have_the_same_edges(tmp_path):
     pq.write_table(table, tmp_path / "events.parquet")
     assert edges_in(tmp_path / "events.parquet", properties=("user",)) == EDGES
     pq.write_table(pa.Table.from_pylist([START, BAD], schema=table.schema), tmp_path / "bad.parquet")
-    with pytest.raises(InputError, match=r"bad.parquet: row 1 \(counted from 0\): column 'host': is not there"):
+    with pytest.raises(InputError, match=r"bad.parquet: row 1 \(counted from 0\): column 'host': is missing"):
         edges_in(tmp_path / "bad.parquet")
     pq.write_table(pa.Table.from_pylist([NEITHER]), tmp_path / "other.parquet")
     with pytest.raises(InputError, match="column 'process.parent.id', the source of edge 1 .* is missing; found .*process"):
@@ -188,7 +188,7 @@ def test_messages_have_edges_each_with_its_offset():
     assert edges_of([tuples.columns], "user") == EDGES
     assert tuples.numbers.tolist() == [0, 0, 3]
     assert list(tuples.bad) == [2]
-    assert "column 'host': is not there" in tuples.bad[2].reason
+    assert "column 'host': is missing" in tuples.bad[2].reason
     later = MessageReader(MessageColumns.of(ColumnNames()), rules=rules(), layout=reader.layout)
     assert edges_of([later.read([Sent(json.dumps(CONNECT).encode())]).columns]) == [EDGES[2][:4]]
 

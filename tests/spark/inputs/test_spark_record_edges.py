@@ -203,7 +203,7 @@ def test_a_replay_has_the_rows_of_the_command(session, tmp_path, rule_file):
         seconds = found.selectExpr("query", "source", "target", "unix_seconds(timestamp)", "op")
         assert rows_of(seconds) == wanted
     bad = written(tmp_path / "bad", EVENTS)
-    with pytest.raises(Exception, match=r"events.parquet: row 3 \(counted from 0\): column 'process.parent': is not there"):
+    with pytest.raises(Exception, match=r"events.parquet: row 3 \(counted from 0\): column 'process.parent': is missing"):
         pipeline.replay(session, str(bad), asked, edges_from=rule_file, partitions=1).collect()
     for options, message in (
         ({"columns": "source=x"}, "columns: edges_from names the columns and labels of edges"),
@@ -238,8 +238,8 @@ def test_a_prepared_data_set_has_the_edges_of_records(session, tmp_path, rule_fi
     assert found == [(*edge[:4], edge[5]) for edge in edges_of_run(data, on_error="skip")]
     assert statistics["rejected"] == 1
     (rejected,) = (tmp_path / "out" / "_rejected").glob("*.json")
-    assert "is not there, and the condition says that the edge is (edge 1 ('spawned'))" in rejected.read_text()
-    with pytest.raises(InputError, match=r"column 'process.parent': is not there"):
+    assert "expected a value, as the condition for this edge holds (edge 1 ('spawned'))" in rejected.read_text()
+    with pytest.raises(InputError, match=r"column 'process.parent': is missing"):
         pipeline.prepare(session, str(data), str(tmp_path / "none"), edges_from=rule_file, on_error="stop")
     assert not (tmp_path / "none").exists()
 

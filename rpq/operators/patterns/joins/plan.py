@@ -160,7 +160,7 @@ def plan_pattern(atoms: Sequence[Atom], *, select: Sequence[str] | None = None, 
     columns = tuple(v for v in variables if not v.startswith("_:")) if select is None else tuple(select)
     for name in columns:
         if name not in variables or name.startswith("_:"):
-            raise QueryError(f"the pattern selects {name}, which is no variable of it")
+            raise QueryError(f"the pattern selects {name}, which is not one of its variables")
     if len(set(columns)) < len(columns):
         raise QueryError("the pattern selects a variable twice")
     constants = tuple(dict.fromkeys(int(term) for atom in distinct for term in _ends(atom) if not isinstance(term, str)))

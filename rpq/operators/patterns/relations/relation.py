@@ -407,7 +407,7 @@ class RelationStore:
             top = state.arena_top
             longest = tables.LENGTH
             if state.arena_room - top > longest:
-                raise RpqError(f"a vertex has more than {longest:,} edges of one relation, which is the most there can be")
+                raise RpqError(f"a vertex has more than {longest:,} edges of one relation, which is the maximum")
             # The region that is needed is no larger than what is there, or it is the first one; where a quarter is too
             # little for it, the kernel asks again. Records are copied as well, so where the arena is small beside them it
             # grows by more.

@@ -87,8 +87,8 @@ def test_blank_nodes_are_bound_but_no_columns():
 @pytest.mark.parametrize(
     ("select", "message"),
     [
-        (["?q"], r"the pattern selects \?q, which is no variable of it"),
-        (["_:b"], "the pattern selects _:b, which is no variable of it"),
+        (["?q"], r"the pattern selects \?q, which is not one of its variables"),
+        (["_:b"], "the pattern selects _:b, which is not one of its variables"),
         (["?x", "?x"], "the pattern selects a variable twice"),
     ],
 )
