@@ -259,8 +259,7 @@ def run_topics(
         raise InputError("replace: applies to tables; expected output='postgresql://…'")
     written = [] if are_tables else map(checked_topic, outputs.values())
     cluster = one_cluster([*uris, *written, *letters])[0]
-    is_read = isinstance(kafka_config, Mapping) or kafka_config is None
-    settings = kafka_config if is_read else read_settings(kafka_config)
+    settings = read_settings(kafka_config) if isinstance(kafka_config, (str, os.PathLike)) else kafka_config
     client()
     registry = SchemaRegistry(schema_registry) if isinstance(schema_registry, str) else schema_registry
     if registry is not None and rdf is not None:
