@@ -94,7 +94,7 @@ class Atom:
     def edge(self) -> tuple[Term, LabelSymbol, Term] | None:
         """The ends and the label of an edge atom, in the direction of the edge.
 
-        None for others, with a variable, and with an order.
+        None for other atoms, and for atoms with an edge variable or an order.
         """
         if self.variable is not None or self.order is not None:
             return None
@@ -471,7 +471,7 @@ def _as_variable(term: Term) -> Term:
 
 
 def _edge_variables(text: str, atoms: Sequence[Atom], variables: Sequence[str]) -> tuple[str, ...]:
-    """Return the edge variables of a pattern. Raises `QueryError` for one that stands twice, or as a vertex."""
+    """Return the edge variables of a pattern. Raises `QueryError` for one that occurs twice, or as a vertex."""
     found: list[str] = []
     for atom in atoms:
         if atom.variable is None:

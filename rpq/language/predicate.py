@@ -445,7 +445,7 @@ _ARITHMETIC_KINDS = {
     ("number", "*", "duration"): "duration",
     ("duration", "/", "number"): "duration",
 }
-"""The kinds of results of arithmetic that are no plain numbers."""
+"""The kinds of results of arithmetic that are not plain numbers."""
 
 
 def _in_unit(one: _Expression, unit: str) -> _Expression:

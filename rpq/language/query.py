@@ -197,14 +197,14 @@ class Query(_Options):
         if order is not None:
             if self.paths != "walk":
                 raise QueryError(
-                    f'order={self.order!r} does not go with paths="{self.paths}" yet: paths in time order are walks, so '
-                    "leave out paths, or the order"
+                    f'order={self.order!r} cannot be combined with paths="{self.paths}" yet: paths in time order are walks, '
+                    "so leave out paths, or the order"
                 )
             object.__setattr__(self, "max_gap", order.max_gap)
             object.__setattr__(self, "max_span", order.max_span)
 
     def _check_length(self) -> None:
-        """Raise `QueryError` for an option that does not go with lengths."""
+        """Raise `QueryError` for an option that cannot be combined with lengths."""
         reason = None
         if self.paths != "walk":
             reason = f"paths={self.paths!r}: the lengths are those of walks; leave out paths"
@@ -213,7 +213,7 @@ class Query(_Options):
         elif self.semantics == "implicit":
             reason = 'semantics="implicit": a length that grows by expiry is a row; leave out semantics'
         if reason is not None:
-            raise QueryError(f"select: length does not go with {reason}, or the column length")
+            raise QueryError(f"select: length cannot be combined with {reason}, or the column length")
 
     @property
     def _usual_semantics(self) -> Literal["implicit", "explicit"]:
@@ -457,13 +457,13 @@ class PatternQuery(Query):
         if self.paths != "walk" and pattern.orders:
             atom = next(atom for atom in pattern.atoms if atom.order is not None)
             raise QueryError(
-                f'{atom} does not go with paths="{self.paths}" yet: paths in time order are walks: leave out paths, or '
-                "the order"
+                f'{atom} cannot be combined with paths="{self.paths}" yet: paths in time order are walks: leave out paths, '
+                "or the order"
             )
         self._set_default_name()
 
     def _check_values(self, pattern: Pattern) -> None:
-        """Refuse what does not go with edge variables and filters."""
+        """Raise `QueryError` for options that cannot be combined with edge variables or a filter."""
         if self.matching == "isomorphism" and any(one.name.startswith('"') for one in pattern.constants):
             raise QueryError(
                 'matching="isomorphism" with an edge variable or a filter takes no literal constants, which mean two '
@@ -556,7 +556,7 @@ class PatternQuery(Query):
 
     @property
     def joined_pattern(self) -> PatternQuery:
-        """The pattern that is joined: itself, but for edge variables and filters."""
+        """The pattern that is joined: this one, unless it has edge variables or a filter."""
         return self
 
     @property

@@ -50,7 +50,7 @@ class TimeOrder:
 
     @property
     def lengths(self) -> tuple[TimeLength, ...]:
-        """The bounds that are given."""
+        """The bounds that are set."""
         return tuple(TimeLength(name, length) for name, length in self._bounds if length is not None)
 
     @property
@@ -99,7 +99,7 @@ def time_order(
 
 
 def length_of_text(text: int | str) -> int | str:
-    """Return a bound from a text: a number in the stream's unit where it is one, else the text of a duration.
+    """Return a bound from a text: a number in the stream's unit if it is one, otherwise the text of a duration.
 
     >>> length_of_text("500"), length_of_text("6h")
     (500, '6h')
@@ -108,7 +108,7 @@ def length_of_text(text: int | str) -> int | str:
 
 
 def length_in_unit(name: str, length: int | str, unit: str) -> int:
-    """Return a bound in plain numbers of a stream's time unit. Raises `QueryError` where it is no whole number of them."""
+    """Return a bound in plain numbers of a stream's time unit. Raises `QueryError` if it is not a whole one."""
     if isinstance(length, int):
         return length
     value = nanoseconds_of(length)

@@ -54,7 +54,7 @@ EXACT = 2.0**53
 
 _COMPARISONS = {"=": "==", "==": "==", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 WORDS = frozenset({"and", "between", "or", "not", "in", "is", "null", "true", "false"})
-"""Words that are no names, unless in backticks."""
+"""Words that are names only in backticks."""
 
 FUNCTIONS = {
     "lower": 1,

@@ -143,9 +143,9 @@ def test_count_windows(expression: str, seed: int, size: int, step: int, threads
         ({"paths": "trail"}, "paths='trail', no edge twice, is not available: a walk"),
         ({"cost": "amount"}, "cost='amount', the smallest sum of a property along a path, is not available yet"),
         ({"rings": "once"}, "rings='once', which reports a cycle once, is not available yet"),
-        ({"select": SELECT, "paths": "simple"}, "select: length does not go with paths='simple'"),
-        ({"select": SELECT, "order": "increasing"}, "select: length does not go with order='increasing'"),
-        ({"select": SELECT, "semantics": "implicit"}, 'select: length does not go with semantics="implicit"'),
+        ({"select": SELECT, "paths": "simple"}, "select: length cannot be combined with paths='simple'"),
+        ({"select": SELECT, "order": "increasing"}, "select: length cannot be combined with order='increasing'"),
+        ({"select": SELECT, "semantics": "implicit"}, 'select: length cannot be combined with semantics="implicit"'),
     ],
 )
 def test_what_is_not_there_is_refused_by_name(options: dict, message: str) -> None:

@@ -128,7 +128,7 @@ def variables_of_pattern(paths: Sequence[PathPattern], where: Any = None) -> Ite
 
 
 def names_read(tree: MatchText) -> Iterator[str]:
-    """Yield the names of variables that items and conditions read, but for conditions of edges on themselves."""
+    """Yield the names of variables that items and conditions read, without those of conditions on an edge alone."""
 
     def of_condition(condition: Any) -> Iterator[str]:
         for node in condition_nodes(condition):

@@ -38,8 +38,8 @@ from rpq.stream.names.vertices import VertexDictionary
 MOST_DIVIDED = 64
 """The number of queries from which further ones are not divided, because each thread would repeat all their plans."""
 WORTH_DIVIDING = 100.0
-"""The rows of a pattern that a change of an edge writes, from which threads divide it though each of them then keeps all
-edges: to enter and to remove an edge takes as long as to write some tens of rows."""
+"""The number of rows per change of an edge from which threads divide a pattern although each then stores all edges: adding
+and removing an edge takes as long as writing some tens of rows."""
 _UNREAD = 1 << 20
 """The largest number of values in a piece of rows that are only counted."""
 _PIECES = 4
@@ -80,8 +80,8 @@ class _EnoughError(Exception):
 class PatternHost:
     """The relations and plans of all pattern queries of an engine.
 
-    It is its own worker, and not thread-safe. Of several threads each has a host of its own, in `lanes`, that of the calling
-    thread first: a query that they divide is in all of them, another one in the first alone.
+    It is its own worker, and not thread-safe. With several threads, each has a host of its own; `lanes` contains them,
+    that of the calling thread first. A query that threads divide is in all of them, any other query only in the first.
     """
 
     needs_room = True
@@ -154,7 +154,7 @@ class PatternHost:
         self._origins = 0
         others = range(1, resources.threads if lead is None else 1)
         self.lanes: tuple[PatternHost, ...] = (self, *(PatternHost(resources, self, number) for number in others))
-        """The hosts of all threads; in one that is not the first, itself."""
+        """The hosts of all threads; in a host other than the first, only this host."""
         self.workers = self.lanes
 
     @property
@@ -175,7 +175,7 @@ class PatternHost:
 
     @property
     def divides_more(self) -> bool:
-        """True if the threads divide the next query: there are several, and few queries, whose plans each repeats."""
+        """True if threads divide the next query: there are several, and queries so few that each can have all plans."""
         return len(self.lanes) > 1 and len(self.members) < MOST_DIVIDED
 
     def are_own(self, rows: np.ndarray, cell: Cell) -> np.ndarray:
@@ -209,8 +209,8 @@ class PatternHost:
     ) -> WindowMembership:
         """Return the membership in windows with a key for one more query; `readings` say which windows these are.
 
-        The reader is the key of the labels of the query. With `is_fixed` these are those of the readings, which the host
-        registers; else the query does.
+        The reader is the key of the labels of the query. With `is_fixed` its labels are those of the readings, and the host
+        registers them; otherwise the query registers them.
         """
         membership = self._memberships.get(key)
         if membership is None:
@@ -325,7 +325,7 @@ class PatternHost:
         return self.paths[content].number if isinstance(content, PathContent) else self.relations[content]
 
     def accepted_edges(self, label: LabelSymbol) -> Collection[Ends]:
-        """Return which edges of a label the queries of the engine accept, by their ends; nothing before it is known."""
+        """Return which edges of a label the queries of the engine accept, by their ends; none before it has a graph."""
         number = self.relations.label_id(label)
         return () if self._graph is None or number < 0 else self._graph.filter.accepted_ends(number).keys()
 
@@ -438,7 +438,7 @@ class PatternHost:
         self._change_quietly(self.paths.settle(content))
 
     def _change_quietly(self, changes: Changes) -> None:
-        """Apply changes of derived relations by pairs that no atom can use yet, or can use any more."""
+        """Apply changes of derived relations by pairs that no atom can use, either not yet or no longer."""
         if len(changes.order):
             time = self.store.relations.state.stream_time
             self._collect_separately(lambda: self._live.advance(time, changes))
@@ -485,7 +485,7 @@ class PatternHost:
         return (self, *(lane for lane in self.lanes[1:] if lane.members))
 
     def make_room_for_vertices(self, count: int) -> None:
-        """Make room for `count` vertices in the relations of this lane; a lane without queries needs it with the first."""
+        """Make room for `count` vertices in the relations of this lane; a lane without queries does so before its first."""
         self.store.make_room_for_vertices(count)
         self._own_room = self.store.relations.state.vertices
 
@@ -539,7 +539,7 @@ class PatternHost:
     def judge(self, tuples: Any, details: ChunkDetails, count: int) -> None:
         """Count the outcomes of the tuples of a chunk for queries with paths or several windows, by the ids of its edges.
 
-        `apply` does it, or, where the chunk has no ids of edges then, whoever gives it these.
+        `apply` calls this or, if the chunk has no ids of edges at that time, the caller that assigns them.
         """
         both = tuples if details.named is None else details.named_view
         for membership in self._memberships.values():
@@ -624,7 +624,7 @@ class PatternHost:
 
     @property
     def _own_memberships(self) -> Collection[WindowMembership]:
-        """The memberships in windows that this thread keeps: the first one keeps those of all."""
+        """The memberships in windows that this thread maintains; the first thread maintains all of them."""
         return self._memberships.values() if self.thread == 0 else ()
 
     def sweep(self) -> None:

@@ -356,7 +356,7 @@ class RunningPattern(HostedQuery):
         return self._count_rows(self._own_rows_of_delta(solutions.delta(events[:, 0], events[:, 1])))
 
     def _net_delta(self, changes: WeightedRows, events: np.ndarray) -> Delta:
-        """Return the net rows of events, without those that an eviction takes silently."""
+        """Return the net rows of events, without those that an eviction removes silently."""
         changes = changes.net()
         if self._joined_pattern.semantics == "implicit":
             changes = changes.select((changes.weights > 0) | ~self._host.is_silent(events[:, 0])[changes.events])
@@ -379,7 +379,7 @@ class RunningPattern(HostedQuery):
         return ids if self._host.is_whole else ids[self._host.are_own(ids, self._own_cell)]
 
     def _ids_of_answers(self, *, row_limit: int | None = None) -> np.ndarray:
-        """Return the answer; where it has more than `row_limit` rows, only somewhat more than `row_limit`."""
+        """Return the answer as ids, or somewhat more than `row_limit` rows of it."""
         if not self._is_direct:
             return self._solutions.answers(row_limit=row_limit)
         if not self._joined_meanings:
@@ -535,7 +535,7 @@ class HeavyPattern(DividedQuery):
 
 
 def start_pattern(question: PatternQuery, resources: Resources) -> RunningPattern | DividedQuery:
-    """Start a pattern in the hosts of all threads where they divide it, else in the first."""
+    """Start a pattern in the hosts of all threads if they divide it, otherwise in the first host."""
     host: PatternHost = resources.host
     divided_by = division_of(question) if host.divides_more else None
     if divided_by is None:

@@ -289,9 +289,9 @@ class ReadRelations:
             self._membership.load(self._reader, chunk, [slides], is_checked=is_checked)
 
     def edges(self) -> tuple[Chunk, Chunk, np.ndarray]:
-        """Return the static edges, the edges in the window, and the slides at which these leave it; without paths.
+        """Return the static edges, the edges in the window, and the slides at which these leave it.
 
-        O(edges of all relations).
+        Call this only for a query without paths. O(edges of all relations).
         """
         relations, store = self._host.relations, self._host.store
         edge = store.relations.edge[1 : store.relations.state.edges]

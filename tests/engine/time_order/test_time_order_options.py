@@ -30,7 +30,7 @@ ORDERED = {"order": "increasing"}
         (ORDERED | {"max_span": 1.5}, "max_span is .* a whole number of time units, or a duration such as '6h'.* not 1.5"),
         (ORDERED | {"max_span": True}, "not True"),
         (ORDERED | {"max_span": "3 parsecs"}, "unknown unit 'parsecs'"),
-        (ORDERED | {"paths": "simple"}, "order='increasing' does not go with paths=\"simple\" yet"),
+        (ORDERED | {"paths": "simple"}, "order='increasing' cannot be combined with paths=\"simple\" yet"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(options, message):

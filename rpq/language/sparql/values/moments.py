@@ -168,7 +168,7 @@ def zone_text(minutes: int) -> str:
 
 
 def zone_suffix(minutes: int | None) -> str:
-    """Return a zone as a moment ends with it.
+    """Return the text of a zone at the end of a moment.
 
     >>> zone_suffix(-300), zone_suffix(0), zone_suffix(None)
     ('-05:00', 'Z', '')

@@ -140,7 +140,7 @@ def add(relations, relation, side, vertex, neighbour, edge):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def remove(relations, relation, side, vertex, edge):
-    """Take an edge out of the list of a relation's side."""
+    """Remove an edge from the list of a relation's side."""
     lists = relations.relation[relation]
     if lists.cell[side] >= 0:
         cell, word = place_of(relations, vertex, lists.cell[side]), place_of(relations, vertex, lists.word[side])

@@ -37,7 +37,8 @@ _BEHIND_TEXT = 3
 """The bytes of a key after the text of an IRI."""
 
 _SMALLER, _GREATER = 1, 255
-"""In place of a term that is its own text: whether it is before the literals with this text, which begin with a quote."""
+"""The byte in the key of a term that is its own text: the term is before or after the literals with this text, which begin
+with a quote."""
 
 
 def key_of(order_key: tuple[Any, ...]) -> bytes:
