@@ -30,7 +30,7 @@ def test_latency_from_topic_to_topic_is_measured_and_all_rows_come(measured, mon
     monkeypatch.setattr(stream_processors, "is_there", lambda name: False)
     monkeypatch.setattr(http_server, "is_there", lambda: False)  # which the test of all calls measures, without a broker
     calls, checks = measured()
-    assert checks["the command gives the engine's rows"] and checks["rows that go through topics come, and once"]
+    assert checks["the command gives the engine's rows"] and checks["rows that pass through topics arrive exactly once"]
     for call in ("stdin → stdout, 10,000/s", "Kafka → Kafka, 10,000/s", "Kafka → Kafka, full load"):
         assert 0 < calls[call]["p50_us"] <= calls[call]["p99_us"] <= calls[call]["maximum_us"] and calls[call]["rows"]
     full, avro = (calls[f"Kafka → Kafka, a full topic{encoding}"] for encoding in ("", " in Avro"))

@@ -166,7 +166,7 @@ for _summed in _SUMMED:
         )
 
 
-@line("OLDEST-ROWS", "the ten oldest of 100,000 rows, each of which is the next to leave", bound=3e5)
+@line("OLDEST-ROWS", "the ten oldest of 100,000 rows, which are the next to leave", bound=3e5)
 def _oldest_rows(settings: Settings) -> Reading:
     window = window_of(settings, 100_000)
     number = np.arange(2 * window)
@@ -233,7 +233,7 @@ for _name, _what, _text in (
     ),
     (
         "NONE-GREATER",
-        "rides than which none has a greater value",
+        "rides for which no other has a greater value",
         "SELECT ?a { ?a <urn:fare> ?f FILTER NOT EXISTS { ?b <urn:toll> ?g FILTER(?g > ?f) } }",
     ),
 ):

@@ -30,12 +30,12 @@ ENGINES = ("differential-dataflow", "DuckDB", "ladybug", "Neo4j", "pyoxigraph", 
 COLUMNS = (
     Column(key="query", heading="query"),
     Column(key="text", heading="text"),
-    Column(key="rival", heading="beside"),
+    Column(key="rival", heading="other engine"),
     Column(key="ratio", heading="× our CPU", format=",.1f"),
-    Column(key="rival_ms", heading="its ms a slide", format=",.2f"),
-    Column(key="engine_ms", heading="ours, ms", format=",.2f"),
+    Column(key="rival_ms", heading="other, ms a slide", format=",.2f"),
+    Column(key="engine_ms", heading="ours, ms a slide", format=",.2f"),
     Column(key="slides", heading="slides", format=","),
-    Column(key="all_slides", heading="of", format=","),
+    Column(key="all_slides", heading="of slides", format=","),
     Column(key="answers", heading="answers", format=","),
     Column(key="agree", heading="agree"),
     Column(key="problem", heading="ended"),
@@ -46,8 +46,8 @@ HOW = (
     "of CPU from the beginning of the stream, where windows are small, in its favour. Ours are those from a slide's tuples "
     "to rows of Arrow, with the window; the others' are those from a slide's net changes to the list of its answers: "
     "differential-dataflow updates the answer, the others evaluate it anew after each slide. The number of answers and a "
-    "checksum of all of them are equal at the end of each slide reached. Lines are in the order of the ratio, those that we "
-    "lose first."
+    "checksum of all of them are equal at the end of each slide reached. Lines are in the order of the ratio, those on "
+    "which this engine is slower first."
 )
 
 

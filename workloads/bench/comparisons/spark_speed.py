@@ -155,7 +155,7 @@ COLUMNS = (
     Column(key="repeated_us", heading="r, µs", format=".2f"),
     Column(key="divided_us", heading="w, µs", format=".2f"),
     Column(key="carried_us", heading="c, µs", format=".2f"),
-    Column(key="half", heading="half is repetition at n", format=".1f"),
+    Column(key="half", heading="n at which half is repetition", format=".1f"),
     Column(key="replay_edges_per_second", heading="replay, edges/s", format=",.0f"),
     Column(key="stream_edges_per_second", heading="stream, edges/s", format=",.0f"),
     Column(key="efficiency", heading="efficiency", format=".2f"),

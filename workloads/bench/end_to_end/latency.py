@@ -45,7 +45,7 @@ HOW = (
 
 COLUMNS = (
     Column(key="call", heading="call"),
-    Column(key="names", heading="names held", format=","),
+    Column(key="names", heading="names", format=","),
     Column(key="calls", heading="calls", format=","),
     Column(key="rows", heading="rows", format=","),
     Column(key="p50_us", heading="p50, µs", format=",.1f"),
@@ -158,7 +158,7 @@ def _by_topics(
             ours = pairs if ours is None else ours
             are_same &= pairs == ours
     return records, {
-        "rows that go through topics come, and once": are_all_there,
+        "rows that pass through topics arrive exactly once": are_all_there,
         "the neighbours give the same pairs": are_same,
     }
 

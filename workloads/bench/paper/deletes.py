@@ -43,7 +43,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
                 )
     checks = {
         "a stream without deletes removes no rows": all(not r["rows_removed"] for r in records if not r["percent"]),
-        "more is deleted the more is to be deleted": all(
+        "more edges are deleted if more deletes are drawn": all(
             one["deletes"] <= other["deletes"]
             for one, other in pairwise(records)
             if one["query"] == other["query"]

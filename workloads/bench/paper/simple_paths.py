@@ -47,11 +47,11 @@ def measure(settings: Settings, say: Say) -> Outcome:
     checks = {
         "without conflicts nothing is searched": all(not r["searches"] for r in records if not r["conflicts"]),
         "simple paths give no other answers than walks": all(record["subset"] for record in done),
-        "without conflicts they give the same between different vertices": all(
+        "without conflicts they give the same pairs of different vertices": all(
             record["equal"] for record in done if record["conflict_free"]
         ),
         "without conflicts RSPQ finds the same rows": all(not r["rspq_missed"] for r in records if not r["conflicts"]),
-        "mended, it does with conflicts too": all(record["rspq_ratio"] is not None for record in records),
+        "corrected, RSPQ finds the same rows with conflicts too": all(r["rspq_ratio"] is not None for r in records),
         "queries without conflicts succeed": all(r["succeeded"] for r in records if r["conflict_free"]),
     }
     return Outcome(records=records, streams=streams, checks=checks)
@@ -106,7 +106,7 @@ def compare(query: rpq.Query, stream: Stream, seconds: float) -> Record:
 def published_algorithm(query: rpq.Query, stream: Stream, seconds: float) -> Record:
     """Run RSPQ as published, compiled, and the engine over the same tuples; compare their rows.
 
-    Where the published algorithm misses rows, the figures but `rspq_missed` are of the mended one.
+    Where the published algorithm misses rows, the figures but `rspq_missed` are of the corrected one.
     """
     figures = spanning_trees(query, stream, seconds, as_published=True)
     missed = figures["rspq_missed"]
@@ -162,7 +162,7 @@ EXPERIMENT = Experiment(
     "is used up. RSPQ: algorithms 5 to 8 as published, compiled as the kernels are, over numbered vertices; it counts "
     "pairs (`workloads/baselines/simple_trees.py`). It ends after a twelfth of --seconds of CPU, or with a piece of 64 "
     "tuples that takes fifty million steps. With conflicts it can miss rows, a fault of the publication (`docs/papers.md`); "
-    "where it does, the figures beside them are of the mended algorithm, which finds them all.",
+    "where it does, the figures beside them are of the corrected algorithm, which finds them all.",
     paper="All queries succeed on Yago2s and most on LDBC; on Stack Overflow only those that are conflict free on every "
     "graph. The tail latency is 2 to 5 times that of arbitrary paths.",
     columns=(
@@ -171,7 +171,7 @@ EXPERIMENT = Experiment(
         Column(key="expression", heading="expression"),
         Column(key="conflict_free", heading="free of conflicts"),
         Column(key="succeeded", heading="succeeds"),
-        Column(key="failure", heading="why not"),
+        Column(key="failure", heading="failure"),
         Column(key="conflicts", heading="conflicts", format=","),
         Column(key="searches", heading="searches", format=","),
         Column(key="walk_seconds", heading="walks, s", format=".3f"),

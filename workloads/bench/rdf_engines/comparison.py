@@ -37,8 +37,8 @@ EVENT_ROWS = 8_192
 COLUMNS = (
     Column(key="query", heading="query"),
     Column(key="about", heading="what"),
-    Column(key="rival", heading="beside"),
-    Column(key="rival_tuples_per_second", heading="its triples/s", format=",.0f"),
+    Column(key="rival", heading="other engine"),
+    Column(key="rival_tuples_per_second", heading="other, triples/s", format=",.0f"),
     Column(key="batch_tuples_per_second", heading="ours, in batches", format=",.0f"),
     Column(key="batch_ratio", heading="× in batches", format=",.1f"),
     Column(key="tuples_per_second", heading="ours, by the slide", format=",.0f"),
@@ -47,12 +47,12 @@ COLUMNS = (
     Column(key="slide_tuples", heading="triples a slide", format=",.0f"),
     Column(key="published", heading="published", format=",.0f"),
     Column(key="bytes", heading="our bytes", format=",.0f"),
-    Column(key="rival_bytes", heading="its bytes", format=",.0f"),
+    Column(key="rival_bytes", heading="other, bytes", format=",.0f"),
     Column(key="published_mb", heading="published, MB", format=",.0f"),
     Column(key="window_tuples", heading="triples before", format=",.0f"),
-    Column(key="change_part", heading="its part of changes", format=".0%"),
+    Column(key="change_part", heading="other, time of changes", format=".0%"),
     Column(key="slides", heading="slides", format=","),
-    Column(key="all_slides", heading="of", format=","),
+    Column(key="all_slides", heading="of slides", format=","),
     Column(key="answers", heading="answers", format=","),
     Column(key="agree", heading="agree"),
     Column(key="problem", heading="ended"),
@@ -67,7 +67,7 @@ HOW = (
     "their terms and the sum of their numbers are equal at the end of each slide reached. In batches: this engine over "
     "the whole measured stream in batches of 65,536 tuples, also to rows of Arrow; rows have the times of the changes, so "
     "the answers at the end of each slide are among them, but later. Lines are in the order of the smaller ratio, those "
-    "that we lose first."
+    "on which this engine is slower first."
 )
 
 MEMORY = (

@@ -89,7 +89,7 @@ EXPERIMENT = Experiment(
     + " Alone: each event is a graph, which is evaluated and forgotten; this engine is pushed 8,192 triples or one event at "
     "a time, and a store is emptied before each event in one call. Windows: about 500 triples a slide.",
     paper="Gillani, Picard, Laforest (2016, figure 5): about ten times faster than Jena on events of 24 triples; Jena and "
-    "Sesame time out on large events and large windows. Its part of changes is insertion, figure 5(e).",
+    "Sesame time out on large events and large windows. The time of changes corresponds to insertion, figure 5(e).",
     columns=COLUMNS,
     measure=measure,
     plot=plot_by("line"),

@@ -31,11 +31,11 @@ COLUMNS = (
     Column(key="query", heading="pattern"),
     Column(key="about", heading="what"),
     Column(key="edges", heading="edges", format=","),
-    Column(key="all_edges", heading="of all", format=","),
-    Column(key="edge_part", heading="part", format=".1%"),
+    Column(key="all_edges", heading="all edges", format=","),
+    Column(key="edge_part", heading="part of edges", format=".1%"),
     Column(key="bytes", heading="bytes", format=","),
-    Column(key="all_bytes", heading="of all", format=","),
-    Column(key="byte_part", heading="part", format=".1%"),
+    Column(key="all_bytes", heading="all bytes", format=","),
+    Column(key="byte_part", heading="part of bytes", format=".1%"),
     Column(key="answers", heading="answers", format=","),
 )
 
