@@ -507,8 +507,8 @@ def _private_temporary() -> Path | None:
 def _is_writable(place: Place) -> bool:
     if place.directory in _refused:
         return False
-    there = next(path for path in (place.directory, *place.directory.parents) if os.path.exists(path))
-    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    existing = next(path for path in (place.directory, *place.directory.parents) if os.path.exists(path))
+    return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
 
 
 # --- reasons ---------------------------------------------------------------------------------------------------------

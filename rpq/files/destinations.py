@@ -495,12 +495,12 @@ def is_read_with(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -
 
     Files below a name that begins with `_` or `.` are not read, as in Spark and Hive.
     """
-    here = os.path.realpath(path)
-    while not _is_same(here, folder):
-        above, name = os.path.split(here)
-        if above == here or name.startswith(("_", ".")):
+    place = os.path.realpath(path)
+    while not _is_same(place, folder):
+        above, name = os.path.split(place)
+        if above == place or name.startswith(("_", ".")):
             return False
-        here = above
+        place = above
     return True
 
 

@@ -265,8 +265,8 @@ class TopicReader:
             topics = self._consumer.list_topics(timeout=1.0).topics
         except kafka.KafkaException:
             return []
-        there = [Place(topic, number) for topic in self._readers if topic in topics for number in topics[topic].partitions]
-        return sorted({*there} - {*partitions})
+        current = [Place(topic, number) for topic in self._readers if topic in topics for number in topics[topic].partitions]
+        return sorted({*current} - {*partitions})
 
     def join(self, place: Place) -> None:
         """Start to read a new partition from its beginning."""

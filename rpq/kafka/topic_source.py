@@ -159,15 +159,15 @@ class TopicSource(SliceSource):
         reader, merge = self.reader, self.merge
         next_look = time.monotonic() + PARTITIONS_SECONDS
         self._check()
-        came = 0
+        message_count = 0
         while True:
             wait = 0.1 if not merge.waits else min(0.1, max(0.001, self.topics.max_delay / 10))
-            came = reader.fetch(merge, FETCH, 0 if came else wait)
+            message_count = reader.fetch(merge, FETCH, 0 if message_count else wait)
             yield from self._ready(slice_limit)
             if time.monotonic() > next_look:
                 self._look_for_partitions()
                 next_look = time.monotonic() + PARTITIONS_SECONDS
-            self.is_quiet = not came
+            self.is_quiet = not message_count
             yield None
             self.is_quiet = False
             if self.topics.until_end and reader.finished_partitions >= {*merge.places}:

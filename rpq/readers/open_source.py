@@ -159,18 +159,18 @@ class OpenSource:
 
         Another thread fetches the records, at most `AHEAD` of them in advance.
         """
-        came: Queue[tuple[bytes, Any] | Exception | None] = Queue(AHEAD)
+        queue: Queue[tuple[bytes, Any] | Exception | None] = Queue(AHEAD)
         is_left = threading.Event()
 
         def fetch() -> None:
             try:
                 for records in self._read():
-                    came.put((self._text_of(records), records.position))
+                    queue.put((self._text_of(records), records.position))
                     if is_left.is_set():
                         return
-                came.put(None)
+                queue.put(None)
             except Exception as error:
-                came.put(error)
+                queue.put(error)
 
         threading.Thread(target=fetch, name="source", daemon=True).start()
         parts: list[bytes] = []
@@ -180,7 +180,7 @@ class OpenSource:
                 one: tuple[bytes, Any] | Exception | None = None
                 has_come = True
                 try:
-                    one = came.get(block=not parts)
+                    one = queue.get(block=not parts)
                 except Empty:
                     has_come = False
                 if isinstance(one, tuple):
@@ -200,7 +200,7 @@ class OpenSource:
             is_left.set()
             with suppress(Empty):  # the thread may be waiting for room in the queue
                 while True:
-                    came.get_nowait()
+                    queue.get_nowait()
 
     def _text_of(self, records: Records) -> bytes:
         data = records.data

@@ -160,10 +160,10 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
     for name in now["queries"].keys() - before["queries"].keys():
         yield f"it has no query {name!r}"
     for name in sorted(before["queries"].keys() & now["queries"].keys()):
-        there, here = before["queries"][name], now["queries"][name]
-        for key in sorted(there.keys() | here.keys()):
-            if there.get(key) != here.get(key):
-                yield f"{key} of query {name!r} was {_json_text(there.get(key))}, is {_json_text(here.get(key))}"
+        former, current = before["queries"][name], now["queries"][name]
+        for key in sorted(former.keys() | current.keys()):
+            if former.get(key) != current.get(key):
+                yield f"{key} of query {name!r} was {_json_text(former.get(key))}, is {_json_text(current.get(key))}"
     for key, words in _DISPLAY_NAMES.items():
         was, is_now = before.get(key, {} if key == "sizes" else _MISSING), now.get(key, _MISSING)
         if was is not _MISSING and is_now is not _MISSING and was != is_now:

@@ -191,13 +191,13 @@ def write_rdf_changes(query: SparqlQuery, stream: RdfStream, folder: Path, *, ep
             if stream.are_graphs:
                 file.write(f"{slide}\t0\n")
             for number, (window, is_chosen) in enumerate(zip(windows, chosen, strict=True)):
-                here = start + np.flatnonzero(is_chosen[start:end])
-                edges = zip(*(column[here].tolist() for column in columns), strict=True)
+                rows = start + np.flatnonzero(is_chosen[start:end])
+                edges = zip(*(column[rows].tolist() for column in columns), strict=True)
                 if window is None:
                     removed: list[Edge] = []
                     added: list[Edge] = list(dict.fromkeys(edges))
                 else:
-                    removed, added = window.slide(zip(edges, times[here].tolist(), strict=True), int(times[end - 1]))
+                    removed, added = window.slide(zip(edges, times[rows].tolist(), strict=True), int(times[end - 1]))
                 graph = f"\t{terms.number(graphs[number])}" if graphs else ""
                 for sign, changed in (("-", removed), ("=" if slide < stream.first_slide else "+", added)):
                     file.writelines(f"{slide}\t{sign}\t{s}\t{p}\t{o}{graph}\n" for s, p, o in changed)

@@ -427,8 +427,8 @@ class Multigraph:
             )
         else:
             bounds = {window: lower_bounds(window, now) for window in {*self.outcome_counts.windows}}
-            kept = [] if self.keep_window is None else [lower_bounds(self.keep_window, now)]
-            bound_of_all = reduce(np.minimum, [*bounds.values(), *kept] if bounds else [now, *kept])
+            keep_bounds = [] if self.keep_window is None else [lower_bounds(self.keep_window, now)]
+            bound_of_all = reduce(np.minimum, [*bounds.values(), *keep_bounds] if bounds else [now, *keep_bounds])
             columns = _Tuples(chunk, tuples, now, derived_set, properties, timestamp, bounds, bound_of_all)
             if self.by_id is not None:
                 assert edge is not None

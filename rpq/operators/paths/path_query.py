@@ -303,11 +303,11 @@ class PathQuery(RunningQuery):
             size, slide = np.int64(window.size), np.int64(window.slide)
             boundary = np.maximum(time - time % slide, LONG_AGO + size)
             return timestamp > boundary - size
-        held = np.full(len(edge), True)
+        is_inside = np.full(len(edge), True)
         if isinstance(window, CountWindow) and (is_static := edges.holders[edge] & STATIC != 0).any():
             index = self.indexes[0]  # each knows all edges
-            held[is_static] = index.slides(edge[is_static]) > index.current
-        return held
+            is_inside[is_static] = index.slides(edge[is_static]) > index.current
+        return is_inside
 
     def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
         if not self.question.has_length:

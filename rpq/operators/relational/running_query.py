@@ -122,10 +122,10 @@ class OperatorPool:
         `retain`."""
         if self._waiting and len(self.terms):
             operators = self._of_threads.values()
-            gone = self.terms.retain(np.concatenate([*map(ids_in, operators), *self._waiting]))
-            if len(gone):
+            free_ids = self.terms.retain(np.concatenate([*map(ids_in, operators), *self._waiting]))
+            if len(free_ids):
                 for node in (node for one in operators for node in one):
-                    node.forget(gone)
+                    node.forget(free_ids)
         self._waiting.clear()
 
 

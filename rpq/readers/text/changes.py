@@ -123,9 +123,9 @@ class ChangeReader:
         for rule in self._edges.rules.rules:
             missing = [name for name in rule.names.values() if name not in self._facts and value_at(row, name, row) is row]
             if rule.is_required and missing and record.get("op", "c") not in ("d", "u"):
-                there = ", ".join(name for name in names_in(row) if not name.startswith("__"))
+                names_text = ", ".join(name for name in names_in(row) if not name.startswith("__"))
                 raise FieldError(
-                    f"is not a column of the row, which has {there}; give --columns source=COLUMN,target=COLUMN"
+                    f"is not a column of the row, which has {names_text}; give --columns source=COLUMN,target=COLUMN"
                     + (",label=COLUMN, or --label LABEL" if rule.label is None else ""),
                     missing[0],
                 )

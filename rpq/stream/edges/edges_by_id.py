@@ -345,8 +345,8 @@ class EdgesById:
                 listed.append(edge)
                 edge, before = int(arrays.older[edge]), edge
         assert sorted(listed) == self._linked_ids().tolist(), "an edge is in no list, or in two"
-        gone = np.setdiff1d(np.arange(len(arrays.group)), listed)
-        assert (arrays.timestamp[gone] == ABSENT_VERSION).all(), "an edge without a group has a timestamp"
+        ungrouped = np.setdiff1d(np.arange(len(arrays.group)), listed)
+        assert (arrays.timestamp[ungrouped] == ABSENT_VERSION).all(), "an edge without a group has a timestamp"
         named = self.names.names.length[: self.names.count] >= 0
         assert named[listed].all(), "an edge has no name"
 

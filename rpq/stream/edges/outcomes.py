@@ -208,11 +208,11 @@ class WindowMembership:
         self._users[reader] -= 1
         if self._users[reader]:
             return
-        gone = self._readers.index(reader)
-        del self._users[reader], self._readers[gone]
+        number = self._readers.index(reader)
+        del self._users[reader], self._readers[number]
         self._reads.pop(reader, None)
         self._loaded.discard(reader)
-        self._resize([place for place in range(len(self._readers) + 1) if place != gone])
+        self._resize([place for place in range(len(self._readers) + 1) if place != number])
         if self._labels and self._readers and label_of is not None:
             table = self._table()
             unread = ~np.asarray(self._is_read().any(axis=1))[label_of[: len(table)]]

@@ -196,8 +196,8 @@ class ParallelEdges:
             begins = np.flatnonzero(np.append(True, (ends[:, 1:] != ends[:, :-1]).any(axis=0)))
             last = np.maximum.reduceat(np.where(delete[order] != 0, place[order], -1), begins)
             stays[order] &= place[order] > np.repeat(last, np.diff(begins, append=len(order)))
-        kept = tuple(column[stays] for column in columns)
-        self._parts, self._count = [kept], len(kept[0])
+        remaining = tuple(column[stays] for column in columns)
+        self._parts, self._count = [remaining], len(remaining[0])
         self._count_after_settling = self._count
 
 

@@ -250,9 +250,9 @@ class WindowEdges:
         for row, (key, u, label, v, time, delete, labels, read, plain, moment) in enumerate(tuples):
             self._expire(row, moment, changes)
             if delete:
-                gone, outcome[row] = self._delete(row, key, (u, label, v), time, delete, read, changes)
-                if gone:
-                    before = max(gone, key=lambda edge: edge.timestamp)
+                removed, outcome[row] = self._delete(row, key, (u, label, v), time, delete, read, changes)
+                if removed:
+                    before = max(removed, key=lambda edge: edge.timestamp)
                     prior_timestamp[row], prior_label[row] = before.timestamp, before.label
                 continue
             previous = self._edges.get(key)
@@ -314,18 +314,18 @@ class WindowEdges:
     ) -> tuple[list[WindowEdge], int]:
         """Delete an edge, or all with some ends. Return them, and the outcome."""
         if key is None:
-            gone = [self._edges[one] for one in self._by_ends.get(ends, ())]
+            removed = [self._edges[one] for one in self._by_ends.get(ends, ())]
         else:
             previous = self._edges.get(key)
             is_newer = previous is not None and delete == DELETE_UNLESS_NEWER and time < previous.timestamp
-            gone = [] if previous is None or is_newer else [previous]
+            removed = [] if previous is None or is_newer else [previous]
             read = read or previous is not None
-        for edge in gone:
+        for edge in removed:
             touched = self._remove(edge)
             changes.departed_edges.append((row, LOSSES, edge))
             changes.reveal(row, edge.label, self._reveal(edge.key), time)
             self._lose(row, LOSSES, touched, edge.timestamp, time, changes)
-        return gone, int(DELETED if gone else ABSENT if read else IRRELEVANT)
+        return removed, int(DELETED if removed else ABSENT if read else IRRELEVANT)
 
     def _number(self, edge: WindowEdge) -> None:
         """Give an edge the next number, which makes it the last to leave a count window."""
@@ -337,12 +337,12 @@ class WindowEdges:
     def _evict(self, row: int, time: int, changes: _Changes) -> None:
         """Evict the edges whose last inserts are too far back."""
         assert isinstance(self.window, CountWindow)
-        bound, gone = self.window.lower_bound(self.number), []
+        bound, evicted = self.window.lower_bound(self.number), []
         for oldest in self:
             if oldest.number > bound:
                 break
-            gone.append(oldest)
-        self._let_leave(row, 0, gone, time, changes)
+            evicted.append(oldest)
+        self._let_leave(row, 0, evicted, time, changes)
 
     def _expire(self, row: int, now: int, changes: _Changes) -> None:
         """Remove the edges whose time is over, each boundary in an event of its own."""

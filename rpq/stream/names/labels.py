@@ -267,8 +267,8 @@ class LabelDictionary:
             borne = {text_of(self.names[number]) for number in used[edges[used] > 0].tolist()}
             idle = np.array([number for number in idle.tolist() if self.names[number] not in borne], np.int64)
         order = np.argsort(lost[idle], kind="stable")[::-1]  # the least integer, no loss, cannot be negated
-        gone = idle[order[self._remembered :]].tolist()
-        for number in gone:
+        free_ids = idle[order[self._remembered :]].tolist()
+        for number in free_ids:
             name = self.names[number]
             if isinstance(name, StreamLabel):
                 self.forgotten_of_streams = max(self.forgotten_of_streams, int(lost[number]))
@@ -276,12 +276,12 @@ class LabelDictionary:
                 self.forgotten = max(self.forgotten, int(lost[number]))
             del self.ids[name]
             self.names[number] = ""
-        self._free += gone
-        if gone:
+        self._free += free_ids
+        if free_ids:
             self._forget_rows()
             self._texts, self._ids_of_texts = _Texts(), np.zeros(0, np.int32)
         self._count_after_forget = len(self.ids)
-        return gone
+        return free_ids
 
     def _check(self) -> None:
         """Assert that names, ids and free ids agree."""

@@ -218,10 +218,10 @@ def _bytes_an_edge(settings: Settings) -> Reading:
     """Return the bytes that an engine holds more an edge than one without conditions; the property itself has eight."""
     stream = _stream(settings)
     window = rpq.UnboundedWindow()
-    held = []
+    edge_bytes = []
     for text in ("a2q", "a2q[amount >= 0]"):
         engine = rpq.Engine(rpq.Query(text, window=window, name="line"))
         for batch in stream.batches():
             engine.push(batch, collect=False)
-        held.append(engine._evaluation.edge_bytes)
-    return Reading(figure=(held[1] - held[0]) / engine.statistics().edges_live)
+        edge_bytes.append(engine._evaluation.edge_bytes)
+    return Reading(figure=(edge_bytes[1] - edge_bytes[0]) / engine.statistics().edges_live)

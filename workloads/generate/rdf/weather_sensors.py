@@ -74,10 +74,10 @@ def _block(number: np.ndarray, seed: int) -> pa.RecordBatch:
     chance = uniform(seed, _VALUE, number)
     events = EventTriples(has_streams=True)
     for name, classes in _CLASSES.items():
-        here = kind == name
-        ones = number[here]
+        is_kind = kind == name
+        ones = number[is_kind]
         observation, result = (numbered_iris(f"{DATA}{what}_", ones) for what in ("Observation", "MeasureData"))
-        instant, sensor = numbered_iris(f"{DATA}Instant_", ones), numbered_iris(f"{DATA}System_", station[here])
+        instant, sensor = numbered_iris(f"{DATA}Instant_", ones), numbered_iris(f"{DATA}System_", station[is_kind])
         unit = WEATHER + _UNITS.get(name, "percent")
         events.add(
             ones,
@@ -90,7 +90,7 @@ def _block(number: np.ndarray, seed: int) -> pa.RecordBatch:
             (observation, OWL + "samplingTime", instant),
             (instant, TIME + "inXSDDateTime", moments(START + ones)),
             (observation, OWL + "result", result),
-            (result, OWL + "floatValue", decimals(_measurement(name, station[here], chance[here]), "float")),
+            (result, OWL + "floatValue", decimals(_measurement(name, station[is_kind], chance[is_kind]), "float")),
             (result, OWL + "uom", choose_terms([unit], ones)),
             stream=OBSERVATIONS,
         )

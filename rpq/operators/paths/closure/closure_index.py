@@ -261,10 +261,10 @@ class ClosureIndex(DeltaIndex):
         """Return whether rows of bits take more memory than blocks of cells would. O(1) until they have grown."""
         fields = closure.fields
         words = int(fields[layout.COMPONENTS] * fields[layout.WORDS])
-        held = bytes_of_rows(words, keeps_earlier=bool(fields[layout.KEEPS_EARLIER]))
-        if held > self._cells_bytes:
+        row_bytes = bytes_of_rows(words, keeps_earlier=bool(fields[layout.KEEPS_EARLIER]))
+        if row_bytes > self._cells_bytes:
             self._cells_bytes = max(self._cells_bytes, blocks_of_cells(closure) * self._block_bytes)
-        return held > self._cells_bytes
+        return row_bytes > self._cells_bytes
 
     def _change(self) -> float:
         """Return the approximate work of a change from bits to cells, in nanoseconds."""

@@ -240,10 +240,10 @@ class SimpleJudge:
 
     def forget_roots(self, roots: np.ndarray) -> None:
         """Forget the paths and conflicts of roots, and that they were set aside."""
-        index, gone = self._index.index, roots.tolist()
-        self.known_paths.forget(self.known_paths.of_roots(gone))
-        release(index, mask_of(index.table, gone))
-        for root in gone:
+        index, root_list = self._index.index, roots.tolist()
+        self.known_paths.forget(self.known_paths.of_roots(root_list))
+        release(index, mask_of(index.table, root_list))
+        for root in root_list:
             self._aside_roots.sizes.pop(root, None)
 
     # --- conflicts that end ----------------------------------------------------------------------------------

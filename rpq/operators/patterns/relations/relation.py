@@ -438,12 +438,12 @@ def _extend_lists(
 
     The first `begin` lists are those that are given in this form; then come `lists`, then empty ones up to `room` lists.
     """
-    kept, end = int(firsts[begin]), begin + len(lists)
+    entry_count, end = int(firsts[begin]), begin + len(lists)
     extended = np.empty(room + 1, np.int32)
     extended[: begin + 1] = firsts[: begin + 1]
-    extended[begin + 1 : end + 1] = kept + np.cumsum([len(one) for one in lists])
+    extended[begin + 1 : end + 1] = entry_count + np.cumsum([len(one) for one in lists])
     extended[end + 1 :] = extended[end]
-    return extended, np.concatenate([entries[:kept], np.array([entry for one in lists for entry in one], np.int32)])
+    return extended, np.concatenate([entries[:entry_count], np.array([entry for one in lists for entry in one], np.int32)])
 
 
 def _next_room(room: int) -> int:

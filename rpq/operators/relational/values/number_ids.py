@@ -133,15 +133,15 @@ class NumberIds:
         if not len(self):
             return np.zeros(0, np.int64)
         if not len(places):
-            gone = np.flatnonzero(self._numbers.kinds[: self._numbers.fields[USED]] != NO_ENTRY)
+            free_places = np.flatnonzero(self._numbers.kinds[: self._numbers.fields[USED]] != NO_ENTRY)
             self._have(16)
-            return gone
+            return free_places
         numbers, used = self._numbers, int(self._numbers.fields[USED])
         is_gone = numbers.kinds[:used] != NO_ENTRY
         is_gone[places] = False
-        gone = np.flatnonzero(is_gone)
-        _release(self._view, gone)
-        return gone
+        free_places = np.flatnonzero(is_gone)
+        _release(self._view, free_places)
+        return free_places
 
     def text(self, place: int) -> str:
         """Return the term of the number of a place."""
@@ -315,8 +315,8 @@ def _fill_table(numbers):
 
 
 @njit(cache=True, nogil=True)
-def _release(numbers, gone):
-    for entry in gone:
+def _release(numbers, places):
+    for entry in places:
         numbers.kinds[entry] = NO_ENTRY
         numbers.free[numbers.fields[FREE]] = entry
         numbers.fields[FREE] += 1

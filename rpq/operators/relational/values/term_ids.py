@@ -83,8 +83,8 @@ class TermIds:
                 reused = cached[np.isin(cached, new_ids)].tolist()
             for vertex in reused:
                 del self._cache[vertex]
-        if self._aliases and (gone := self._aliases.keys() & set(new_ids.tolist())):
-            for vertex in gone:
+        if self._aliases and (reused_ids := self._aliases.keys() & set(new_ids.tolist())):
+            for vertex in reused_ids:
                 del self._aliases[vertex]
                 self._alias[vertex] = vertex
         if 0 < len(self._ids) < len(new_ids):
@@ -229,9 +229,9 @@ class TermIds:
     def retain(self, used: np.ndarray) -> np.ndarray:
         """Remove terms and unpin vertices whose ids are not in `used`. Return the ids that became free. O(terms)."""
         numbers = used[used >= FIRST_NUMBER] - FIRST_NUMBER
-        gone = self._numbers.retain(numbers) + FIRST_NUMBER
+        free_ids = self._numbers.retain(numbers) + FIRST_NUMBER
         if not (self._ids or self._pinned_ids or self._aliases):
-            return gone
+            return free_ids
         used_ids = set(np.unique(used[(used >= FIRST) & (used < FIRST_NUMBER)]).tolist())
         pinned = np.fromiter(self._pinned_ids, np.int64)
         self._pinned_ids = set(pinned[np.isin(pinned, used[(used >= 0) & (used < FIRST)])].tolist())
@@ -247,7 +247,7 @@ class TermIds:
                 if identity not in used_ids:
                     del self._aliases[vertex]
                     self._alias[vertex] = vertex
-        return np.concatenate([np.array(self._free[before:], np.int64), gone])
+        return np.concatenate([np.array(self._free[before:], np.int64), free_ids])
 
 
 class SharedTermIds(TermIds):
