@@ -102,7 +102,7 @@ def test_a_record_has_the_edges_that_apply_in_the_order_of_the_file(tmp_path):
 def test_with_a_condition_a_missing_end_is_an_error_of_the_line(tmp_path):
     path = written(tmp_path, [START, BAD, CONNECT])
     found = []
-    with pytest.raises(InputError, match=r"events.jsonl:2: column 'host': is missing, .* \(edge 3\)") as caught:
+    with pytest.raises(InputError, match=r"events.jsonl:2: column 'host': is missing or null; .* \(edge 3\)") as caught:
         for batch in open_reader("edges", path, rules=rules()):
             found += edges_of([batch.columns])
     assert (caught.value.line, found) == (2, [one[:4] for one in EDGES[:2]])
