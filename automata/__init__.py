@@ -5,7 +5,9 @@
 - `reversal` returns an expression of the same paths from their other end, `nonempty` one of the paths that are not empty
 - `compile` converts an expression to a `DFA`, whose alphabet consists of `Symbol`s
 
-Nothing here depends on graphs, streams or numba; this package imports no other module of `rpq`.
+`expressions` has the trees, `parser` and `transforms` the functions on them, `symbols` the alphabet, `compiler` and `dfa`
+the automata, and `errors` the exceptions. Nothing here depends on graphs, streams or numba; this package imports no other
+module of `rpq`.
 
 >>> from rpq import automata
 >>> print(automata.parse("knows/(^likes | hasTag){2}"))

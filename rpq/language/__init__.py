@@ -1,9 +1,13 @@
 """Queries as users write them: their texts, options and files, and their meaning, without an engine.
 
-The modules at the top define queries in Python and in files, the protocol of a running query and the registry of kinds;
-`sparql` reads SPARQL into its algebra, with the values of its functions; `match` reads MATCH into the same algebra.
-Path expressions are those of `rpq.automata`. There
-are no kernels here. Modules may import from rows, stream, files and automata.
+- `query`, `query_file`: queries in Python and in files; `notation`: which notation the text of a query has
+- `pattern`: graph patterns; `edge_variables`, `conditions`, `time_order`: what they and path expressions say of edges
+- `where`, `predicate`: conditions on columns, and their meaning
+- `readings`: the labels that a query reads; `hypercube`: how shares divide it
+- `protocol`: what a running query is to the engine; `kinds`: the registry of kinds of queries
+- `sparql` reads SPARQL into its algebra, with the values of its functions; `match` reads MATCH into the same algebra
+
+Path expressions are those of `rpq.automata`. There are no kernels here. Modules may import from rows, stream and automata.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Stream readers: from files, pipes and Parquet to batches of columns.
 
-`open_reader` is the entry point. `rpq.readers.input_format` defines what a format is; `rpq.readers.format_registry` lists
-the formats and describes how an installed package adds one. `edges`, `jsonl` and `rdf` are defined here, the formats of
-data sets in `rpq.workloads.formats`.
+`open_reader` is the entry point. `input_format` defines what a format is; `format_registry` lists the formats and describes
+how an installed package adds one. The formats `edges` and `jsonl` are in `edges`, the format `rdf` is in `rdf`, and those of
+data sets are in `rpq.workloads.formats`.
 
-    bytes (source) → records (text.quotes) → fields (text.detection, line_layout, parsing, jsonlines; fields) → columns
-    (text.textfile, parquet, rdf) → selected rows (where, predicate) → one stream (inputs) → a part of it (selection)
+    bytes (source) or records of another package (open_source) → records (text.quotes) → fields (text.detection,
+    text.line_layout, text.parsing, text.jsonlines) → columns (text.textfile, parquet, rdf) in a batch, with the names of
+    tuples (column_names, key_paths) → selected rows (rpq.language.predicate) → one stream (inputs) → a part of it
+    (selection), and generated deletes (deletions)
 
 Imports from the layers of the engine below (`rpq.language`, `rpq.stream`), never from the command line.
 """

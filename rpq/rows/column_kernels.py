@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.arrays import reserve
+from rpq.compiled.intrinsics import VECTOR, copy_vector
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.vector_copy import VECTOR, copy_vector
 from rpq.stream.arrays.numpy_arrays import arrow_array, text_array
 
 PIECE = 1 << 16

@@ -314,6 +314,40 @@ def defined_in(source: str) -> tuple[set[str], dict[str, set[str]]]:
     return names_in(tree), {node.name: names_in(node) for node in classes}
 
 
+PACKAGES = sorted(
+    path.parent for top in ("automata", "rpq", "spark", "workloads") for path in (ROOT / top).rglob("__init__.py")
+)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_docstring_of_a_package_names_its_modules(package: Path) -> None:
+    """All of them, and by the names that they have; the floors of the architecture stand for the modules of `rpq`."""
+    docstring = ast.get_docstring(ast.parse(read(package / "__init__.py"))) or ""
+    modules = {path.stem for path in package.glob("*.py")} - {"__init__", "__main__"}
+    modules |= {path.parent.name for path in package.glob("*/__init__.py")}
+    if package != ROOT / "rpq":
+        assert not modules - {*re.findall(r"\w+", docstring)}
+    near = {path.stem for path in [*package.parent.iterdir(), *package.parent.parent.iterdir()]} | modules
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(read(path))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                near.add(node.name)
+    project = tomllib.loads(read(ROOT / "pyproject.toml"))["project"]
+    extras = {*project["optional-dependencies"], *(name for names in project["entry-points"].values() for name in names)}
+    named = {name for name in re.findall(r"`([a-z_]+)(?:\.\w+)*`", docstring) if name not in ("rpq", "ready")}
+    assert not named - near - extras
+    assert all(is_defined(name) for name in re.findall(r"`(rpq(?:\.\w+)+)`", docstring))
+
+
+def is_defined(name: str) -> bool:
+    """Return whether a dotted name is that of a module, or of something in a module or package."""
+    place = ROOT.joinpath(*name.split("."))
+    if place.is_dir() or place.with_suffix(".py").exists():
+        return True
+    home = place.parent / "__init__.py" if place.parent.is_dir() else place.parent.with_suffix(".py")
+    return home.exists() and place.name in re.findall(r"\w+", read(home))
+
+
 def test_the_floors_of_the_architecture_are_those_that_imports_are_held_to() -> None:
     contracts = tomllib.loads(read(ROOT / "pyproject.toml"))["tool"]["importlinter"]["contracts"]
     (floors,) = (contract["layers"] for contract in contracts if contract["id"] == "floors")

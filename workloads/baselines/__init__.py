@@ -3,5 +3,9 @@
     reevaluation                    evaluation of the query from scratch over the window: a search, a SPARQL store, DuckDB
     spanning_trees                  the paths' published algorithm, RAPQ, with a tree for each root
     inverted_index                  TriC's baselines for thousands of patterns at once
-    two_hops, two_hops_bytewax, …   a join of two edges in stream processors without path queries
+    simple_trees                    the same for simple paths, RSPQ
+    two_hops                        a join of two edges, as written for a stream processor without path queries
+    two_hops_bytewax, two_hops_quix the same from topic to topic, in Bytewax and Quix Streams
+
+Imports the engine and `rpq.workloads.named_queries`, never `rpq.workloads.bench`.
 """

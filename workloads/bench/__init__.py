@@ -6,6 +6,7 @@
     streams           the input: files, or a generated stream
     measure, memory   one query on one stream, in this process and in a separate process
     plots, report     figures, and the README's tables from the JSON
+    queries_of_others queries that other people wrote, and whether they run here
     paper             the tables and figures of the paper, a module for each
     comparisons       comparisons with other engines: paths, patterns, SPARQL, sets of queries, Spark
     rdf_engines       tables of papers on streams of RDF beside stores that evaluate anew

@@ -20,7 +20,16 @@ from rpq.language.readings import LabelSet, Reading
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
 from rpq.stream.edges.edge_versions import ABSENT_VERSION, PriorVersions
 from rpq.stream.edges.edges_by_id import PriorEdges
-from rpq.stream.edges.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED, STRONGER
+from rpq.stream.edges.outcomes import (
+    INSERTED,
+    IRRELEVANT,
+    LATE,
+    OUTCOME_COUNT,
+    OUTCOME_OF,
+    REFRESHED,
+    STRONGER,
+    outcome_of,
+)
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import LabelName, label_in
 from rpq.stream.window import AnyWindow, CountWindow, Window
@@ -61,17 +70,16 @@ class _LastInserts:
         now = self.number // self._window.step
         self._leaves = {edge: leaves for edge, leaves in self._leaves.items() if leaves > now}
 
-    def apply(self, edge: _Ends, *, is_delete: bool, if_present: int) -> int:
-        """Apply an insert or a delete; return its outcome, `if_present` for an insert of an edge that is there."""
+    def apply(self, edge: _Ends, *, is_delete: bool, refreshes: bool) -> int:
+        """Apply an insert or a delete and return its outcome; `refreshes` says whether an insert refreshes an edge."""
         size, step = self._window.size, self._window.step
         is_held = self._leaves.pop(edge, 0) > self.number // step
-        if is_delete:
-            return DELETED if is_held else ABSENT
-        self.number += 1
-        self._leaves[edge] = -(-(self.number + size) // step)
-        if len(self._leaves) > 2 * (size + step):
-            self.collect()
-        return if_present if is_held else INSERTED
+        if not is_delete:
+            self.number += 1
+            self._leaves[edge] = -(-(self.number + size) // step)
+            if len(self._leaves) > 2 * (size + step):
+                self.collect()
+        return OUTCOME_OF[is_delete][is_held and (is_delete or refreshes)][False]
 
 
 class NamedTuples(NamedTuple):
@@ -109,7 +117,7 @@ class OutcomeCounts:
         self.total = np.zeros(OUTCOME_COUNT, np.int64)
         """The counts for the engine as a whole."""
         self._labels = labels
-        self._outcome_if_present = INSERTED if keeps_all else REFRESHED
+        self._refreshes = not keeps_all
         self._readers: dict[_ReaderKey, _Reader] = {}
         self._keys: dict[str, _ReaderKey] = {}
         self._masks: dict[tuple[LabelSet, str | None], np.ndarray] = {}
@@ -287,7 +295,7 @@ class OutcomeCounts:
         one_refuses = (outcome == INSERTED) & ((merged == LATE) | (of_named == LATE))
         # Which may have a younger edge all the same.
         is_held = np.where(merged == LATE, is_held, named.before.timestamp > bound)
-        found: np.ndarray = np.where(one_refuses & is_held, self._outcome_if_present, outcome).astype(np.uint8)
+        found: np.ndarray = np.where(one_refuses & is_held & self._refreshes, REFRESHED, outcome).astype(np.uint8)
         return found
 
     def count(self, outcome: np.ndarray) -> None:
@@ -303,9 +311,7 @@ class OutcomeCounts:
         columns = (column[rows].tolist() for column in (chunk.source, chunk.label, chunk.target, chunk.delete))
         for row, source, label, target, delete in zip(rows.tolist(), *columns, strict=True):
             is_delete = delete != 0
-            outcome[row] = last_inserts.apply(
-                (source, label, target), is_delete=is_delete, if_present=self._outcome_if_present
-            )
+            outcome[row] = last_inserts.apply((source, label, target), is_delete=is_delete, refreshes=self._refreshes)
         return outcome
 
     def _outcomes(
@@ -313,8 +319,8 @@ class OutcomeCounts:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the outcomes of tuples where edges with a timestamp up to a bound have left, and the number of each."""
         outcome, counts = np.empty(len(is_read), np.uint8), np.zeros(OUTCOME_COUNT, np.int64)
-        have_ids, if_present = isinstance(before, PriorEdges), self._outcome_if_present
-        judge_tuples(tuples, is_read, before.timestamp, bound, have_ids, if_present, len(is_read), outcome, counts)
+        have_ids, refreshes = isinstance(before, PriorEdges), self._refreshes
+        judge_tuples(tuples, is_read, before.timestamp, bound, have_ids, refreshes, len(is_read), outcome, counts)
         return outcome, counts
 
     def judge_one(self, edge: _Ends, timestamp: int, is_delete: bool, before: int, bounds: Sequence[int]) -> int:
@@ -327,9 +333,7 @@ class OutcomeCounts:
         longest, outcome = None, IRRELEVANT
 
         def outcome_for(bound: int) -> int:
-            if is_delete:
-                return DELETED if before > bound else ABSENT
-            return LATE if timestamp <= bound else self._outcome_if_present if before > bound else INSERTED
+            return OUTCOME_OF[is_delete][before > bound and (is_delete or self._refreshes)][timestamp <= bound]
 
         bound_of_next = iter(bounds)
         for (readings, _), reader in self._readers.items():
@@ -339,7 +343,7 @@ class OutcomeCounts:
                 if stream is not None or not masks[labels, None].item(label):
                     continue
                 if reader.last_inserts is not None:
-                    found = reader.last_inserts.apply(edge, is_delete=is_delete, if_present=self._outcome_if_present)
+                    found = reader.last_inserts.apply(edge, is_delete=is_delete, refreshes=self._refreshes)
                     of_counted = _STRONGER[of_counted][found]
                 else:
                     longest = bound if longest is None else min(longest, bound)
@@ -354,20 +358,16 @@ class OutcomeCounts:
 
 
 @njit(cache=True, nogil=True)
-def judge_tuples(tuples, is_read, before, bound, have_ids, if_present, count, outcome, counts):
+def judge_tuples(tuples, is_read, before, bound, have_ids, refreshes, count, outcome, counts):
     """Write the outcome of each tuple, and count them; `before` are the timestamps of their edges."""
     for i in range(count):
         found = np.int64(IRRELEVANT)
         if is_read[i]:
-            time, delete, is_present = tuples.timestamp[i], tuples.delete[i], before[i] > bound[i]
+            time, delete = tuples.timestamp[i], tuples.delete[i]
+            is_held = before[i] > bound[i] and (refreshes or delete != 0)
             if have_ids and delete == DELETE_UNLESS_NEWER and time < before[i]:
-                is_present = False
-            if delete:
-                found = np.int64(DELETED if is_present else ABSENT)
-            elif time <= bound[i]:
-                found = np.int64(LATE)
-            else:
-                found = np.int64(if_present if is_present else INSERTED)
+                is_held = False
+            found = outcome_of(delete != 0, is_held, time <= bound[i])
         outcome[i] = found
         counts[found] += 1
 

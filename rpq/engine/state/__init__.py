@@ -1,4 +1,6 @@
-"""Saved states of an engine: their content and their file layout; `sealed` protects content with checksums.
+"""Saved states of an engine.
 
-Imports `running` and the layers below it.
+`engine_state` saves and restores, `state_content` has the content besides the edges of the window, `state_layout` the layout
+of the file, and `sealed` protects content with checksums. Imports `rpq.engine.running`, `rpq.language`, `rpq.stream` and
+`rpq.files`.
 """

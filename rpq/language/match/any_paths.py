@@ -14,8 +14,7 @@ from typing import Protocol
 
 from rpq.language.match.block import Block, BoundEdge
 from rpq.language.match.condition_trees import condition_nodes, variables_of_paths, variables_of_pattern
-from rpq.language.match.labels import chain_text
-from rpq.language.match.path_expressions import PathExpressions, has_trails
+from rpq.language.match.path_expressions import PathExpressions, chain_text, has_trails
 from rpq.language.match.scope import Binding, Scope, ValueReader
 from rpq.language.match.syntax import EdgePattern, Element, Exists, Group, NodePattern, PathPattern, match_error
 from rpq.language.pattern import Atom, Term, Variable, edge_column

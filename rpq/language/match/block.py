@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from rpq.language.match.labels import EdgeLabels
+from rpq.language.match.path_expressions import EdgeLabels
 from rpq.language.match.scope import Scope
 from rpq.language.pattern import Atom, Blank, Constant, Variable
 from rpq.language.sparql import algebra

@@ -29,8 +29,7 @@ from rpq.language.match.condition_trees import (
     variables_of_paths,
     variables_of_pattern,
 )
-from rpq.language.match.labels import step_text
-from rpq.language.match.path_expressions import PathExpressions, has_trails
+from rpq.language.match.path_expressions import PathExpressions, has_trails, step_text
 from rpq.language.match.result import Column, result_of
 from rpq.language.match.scope import Binding, Scope, ValueReader
 from rpq.language.match.syntax import (

@@ -25,9 +25,8 @@ from rpq.compiled.arrays.hashing import (
     table_size,
 )
 from rpq.compiled.arrays.lengthening import lengthen_fields
-from rpq.compiled.intrinsics import wraps_around
+from rpq.compiled.intrinsics import prefetch_at, wraps_around
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.prefetching import prefetch_at
 from rpq.compiled.views import view
 
 # Fields of `Bags.fields`.

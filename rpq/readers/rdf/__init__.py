@@ -4,5 +4,5 @@
     → tuples (rdf_format)
 
 pyoxigraph parses the statements, except for lines of N-Triples and N-Quads that are already canonical.
-Imports from `rpq.readers` and `rpq.stream.names.terms`, not from `rpq.readers.text`.
+Imports from `rpq.readers` and `rpq.stream`, not from `rpq.readers.text`.
 """

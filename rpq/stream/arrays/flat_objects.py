@@ -18,9 +18,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rpq.compiled.intrinsics import trailing_zeros, word_at, wraps_around
+from rpq.compiled.intrinsics import VECTOR, copy_vector, trailing_zeros, word_at, wraps_around
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.vector_copy import VECTOR, copy_vector
 
 _MOST_BYTES = np.iinfo(np.int32).max - VECTOR
 _FEWEST_BYTES = len(b'{"":1}\n')

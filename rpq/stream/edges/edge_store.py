@@ -15,9 +15,8 @@ import numpy as np
 
 from rpq.compiled.arrays.hashing import clear, first_candidate, home_of, id_at, next_candidate, put, put_new
 from rpq.compiled.arrays.lengthening import lengthen_fields
-from rpq.compiled.intrinsics import wraps_around
+from rpq.compiled.intrinsics import prefetch_at, wraps_around
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.prefetching import prefetch_at
 from rpq.compiled.views import view
 from rpq.stream.edges.outcomes import (
     DELETED,

@@ -3,8 +3,9 @@
 A tuple whose label a window reads is judged against the edge as the window has it. An insert comes too *late* if the edge
 would have left already, *refreshes* an edge that is held, and is *inserted* otherwise; a delete finds its edge or not. A
 tuple with a label that nothing reads is *irrelevant*. An insert that no reader of its label accepts (`edge_filter.py`) is
-*passed by*, unless it is late. `outcome_of` takes these decisions for the snapshot graph, the Δ index of paths and
-`WindowMembership`; `stronger` combines the outcomes of one tuple in several windows or streams.
+*passed by*, unless it is late. `outcome_of` takes these decisions for the snapshot graph, the indexes of paths, relations of
+patterns, `WindowMembership` and edges with an identity; `stronger` combines the outcomes of one tuple in several windows or
+streams.
 
 `WindowMembership` has for each edge of the snapshot graph and each of its windows the slide, of time or of inserts, at which
 the edge leaves. An edge whose slide has come counts as absent; nothing is searched for or evicted. Edges of named streams
@@ -64,6 +65,12 @@ def outcome_of(is_delete, is_held, is_late):
     if is_late:
         return np.int64(LATE)
     return np.int64(REFRESHED if is_held else INSERTED)
+
+
+_decide = getattr(outcome_of, "py_func", outcome_of)
+_NO_YES = (False, True)
+OUTCOME_OF = [[[int(_decide(delete, held, late)) for late in _NO_YES] for held in _NO_YES] for delete in _NO_YES]
+"""The same for single tuples in Python, which calls no kernel: `OUTCOME_OF[is_delete][is_held][is_late]`."""
 
 
 @njit(cache=True, nogil=True, forceinline=True)

@@ -29,7 +29,7 @@ import numpy as np
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
 from rpq.stream.edges.edge_store import TIMELESS
 from rpq.stream.edges.edge_versions import ABSENT_VERSION
-from rpq.stream.edges.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, REFRESHED
+from rpq.stream.edges.outcomes import IRRELEVANT, OUTCOME_OF
 from rpq.stream.names.edge_vertices import NO_VERTEX
 from rpq.stream.window import AnyWindow, CountWindow, Window
 
@@ -260,13 +260,12 @@ class WindowEdges:
                 prior_timestamp[row], prior_label[row] = previous.timestamp, previous.label
             if (not read and previous is None and (self.counts or not self._keeps_all)) or self._is_late(time, moment):
                 continue
+            outcome[row] = OUTCOME_OF[False][previous is not None][False]
             if previous is not None and time < previous.timestamp:
-                outcome[row] = REFRESHED
                 if read and self.counts:
                     self._number(previous)
                     self._evict(row, time, changes)
                 continue
-            outcome[row] = INSERTED if previous is None else REFRESHED
             is_held = read or not self.counts
             touched: list[Link] = []
             before_it = time
@@ -325,7 +324,7 @@ class WindowEdges:
             changes.departed_edges.append((row, LOSSES, edge))
             changes.reveal(row, edge.label, self._reveal(edge.key), time)
             self._lose(row, LOSSES, touched, edge.timestamp, time, changes)
-        return removed, int(DELETED if removed else ABSENT if read else IRRELEVANT)
+        return removed, OUTCOME_OF[True][bool(removed)][False] if removed or read else IRRELEVANT
 
     def _number(self, edge: WindowEdge) -> None:
         """Give an edge the next number, which makes it the last to leave a count window."""

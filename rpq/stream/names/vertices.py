@@ -30,9 +30,8 @@ from rpq.compiled.arrays.hashing import (
     table_size,
 )
 from rpq.compiled.arrays.lengthening import lengthen, lengthen_fields
-from rpq.compiled.intrinsics import half_word_at, word_at, wraps_around
+from rpq.compiled.intrinsics import half_word_at, prefetch_at, word_at, wraps_around
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.prefetching import prefetch_at
 from rpq.compiled.views import bound, view
 from rpq.errors import InputError
 from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array

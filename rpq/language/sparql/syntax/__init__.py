@@ -3,5 +3,5 @@
 `reading.read` is the entry point. `source_text` maps places in the text and lists the refused constructs, `window_clauses`
 removes the clauses of RSP-QL, `grammar` parses the rest with rdflib, and `formulas` and `groups` translate the parse tree.
 
-Imports `rpq.language.sparql.algebra` and `rpq.language.sparql.values`. Nothing outside of this package depends on rdflib.
+Of `rpq.language.sparql` it imports `algebra`, `empty_paths`, `report_time` and `values`. No other module imports rdflib.
 """

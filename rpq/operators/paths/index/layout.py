@@ -10,8 +10,8 @@ slide up to which the root reaches the node. An edge (u, l, v) with δ(s, l) = t
 and the cells that grew are pushed along the out-edges of v, until nothing changes.
 
 * **Cells** are bytes (wider where the window has more than 248 slides), relative to `BASE`, an absolute slide that advances
-  from time to time (`expiry.rebase`). A cell at or below `NOW` is dead, which is the same as absent: crossing a slide
-  boundary costs one addition. A sweep every few slides releases the blocks without a live cell.
+  from time to time (`_rebase` of `expiry.py`). A cell at or below `NOW` is dead, which is the same as absent: crossing a
+  slide boundary costs one addition. A sweep every few slides releases the blocks without a live cell.
 * **Columns** are slots: a vertex gets the lowest free slot when an edge makes it a root, and returns it when none of its
   first edges is in the window. A slot is 64 * block number + lane.
 * **Rows** are cut into blocks of 64 columns. A row that holds more than a third of all block numbers is

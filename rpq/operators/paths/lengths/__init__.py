@@ -1,4 +1,6 @@
 """The lengths of shortest walks, on the table of the Δ index.
 
-Imports from the rest of `rpq.operators.paths` only the Δ index, its layout, rows and program.
+`progress` defines and explains the arrays, `changes` contains the kernels, `kernels` those that Python calls, and
+`length_index` is the Python side. Imports `rpq.operators.paths.index`, `rpq.operators.paths.program` and the packages below
+`rpq.operators.paths`.
 """

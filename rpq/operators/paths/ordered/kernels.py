@@ -82,7 +82,7 @@ from rpq.operators.paths.ordered.timeline import (
     skip_expired_entries,
 )
 from rpq.operators.paths.program import STATES
-from rpq.stream.edges.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, leaving_slide
+from rpq.stream.edges.outcomes import DELETED, IRRELEVANT, LATE, leaving_slide, outcome_of
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -215,24 +215,25 @@ def _begin_insert(index, timeline, chunk, i, moment):
     fields, settings, graph, notes = index.state, index.settings, index.graph, timeline.fields
     edge = np.int64(chunk.edge[i])
     slide = leaving_slide(chunk.timestamp[i], settings[SIZE], settings[SLIDE])
-    if edge < 0 or slide <= fields[BASE] + fields[NOW]:
-        fields[OUTCOMES + LATE] += 1
+    outcome = outcome_of(False, False, edge < 0 or slide <= fields[BASE] + fields[NOW])  # edges are parallel: each is new
+    if outcome == LATE:
+        fields[OUTCOMES + outcome] += 1
         return np.int64(DONE)
     if notes[COUNT] >= notes[CAPACITY]:
         return np.int64(NEED_TIMELINE)
     u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
-    fields[OUTCOMES + INSERTED] += 1
+    fields[OUTCOMES + outcome] += 1
     graph.expiry[edge] = max(_value_of(index, slide - fields[BASE]), np.int64(graph.expiry[edge]))
-    is_late = moment < notes[MOMENT] or (moment == notes[MOMENT] and notes[STRICT] != 0 and notes[IS_OPEN] == 0)
+    is_out_of_order = moment < notes[MOMENT] or (moment == notes[MOMENT] and notes[STRICT] != 0 and notes[IS_OPEN] == 0)
     if moment > notes[MOMENT]:
         close_moment(index, timeline)
         notes[MOMENT] = moment
         notes[IS_OPEN] = 1
     enter(timeline, moment, slide, u, v, np.int64(chunk.label[i]), edge)
     notes[HAS_GROWN] = 0
-    if is_late:
+    if is_out_of_order:
         close_moment(index, timeline)
-    fields[PHASE] = RAISING if is_late else INSERTING
+    fields[PHASE] = RAISING if is_out_of_order else INSERTING
     return np.int64(DONE)
 
 
@@ -271,10 +272,9 @@ def apply_chunk(index, timeline, chunk, times, count):
                 continue
             if chunk.delete[i]:
                 edge = np.int64(chunk.edge[i])
-                if edge < 0 or np.int64(index.graph.expiry[edge]) <= fields[NOW]:
-                    fields[OUTCOMES + ABSENT] += 1
-                else:
-                    fields[OUTCOMES + DELETED] += 1
+                outcome = outcome_of(True, edge >= 0 and np.int64(index.graph.expiry[edge]) > fields[NOW], False)
+                fields[OUTCOMES + outcome] += 1
+                if outcome == DELETED:
                     close_moment(index, timeline)
                     index.graph.expiry[edge] = 0
                     fields[PHASE] = LOSING

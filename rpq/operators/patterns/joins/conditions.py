@@ -50,8 +50,8 @@ from rpq.compiled.arrays.tagged_hashing import (
     remove_tagged,
     tagged_id,
 )
+from rpq.compiled.intrinsics import prefetch_at
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.prefetching import prefetch_at
 from rpq.operators.patterns.relations.adjacency import list_length, place_of, span
 from rpq.operators.patterns.tables import BLOCK, DONE, LOW, NEED_CONDITIONS, NODES_A_BLOCK, parent_bit
 

@@ -15,9 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from rpq.compiled.cycle_counter import count_ticks
-from rpq.compiled.intrinsics import cycles
+from rpq.compiled.intrinsics import cycles, prefetch_at
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.prefetching import prefetch_at
 from rpq.operators.patterns.joins.conditions import change_conditions
 from rpq.operators.patterns.joins.delta_join import enumerate_edge
 from rpq.operators.patterns.joins.supports import change_supports

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rpq.compiled.intrinsics import wraps_around
+from rpq.compiled.intrinsics import prefetch_at, wraps_around
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.prefetching import prefetch_at
 from rpq.operators.patterns.relations.adjacency import add, remove, reserve
 from rpq.operators.patterns.relations.wheel import link, unlink
 from rpq.operators.patterns.tables import (

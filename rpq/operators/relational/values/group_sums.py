@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rpq.compiled.intrinsics import prefetch_at
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.prefetching import prefetch_at
 from rpq.compiled.views import view
 from rpq.operators.bags.row_bags import (
     CHANGED,
