@@ -9,14 +9,17 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import Future
 
 import httpx
+import pyarrow as pa
 import pytest
 
 from rpq.readers import open_reader
 from rpq.serve.feeds import FileFeed, Playback
 from rpq.serve.models import ServeLimits
 from rpq.serve.operations import Admission
+from rpq.serve.service import Push
 from tests.services.served import CHECKS, NDJSON, Served, lines
 
 PATH = {"expression": "a+", "window": 100, "slide": 10}
@@ -268,6 +271,46 @@ def test_an_engine_that_reached_a_limit_is_released(tmp_path):
             assert before() is None
         finally:
             gc.unfreeze()
+
+
+def test_a_post_over_a_limit_that_is_repeated_does_not_restore_the_engine_each_time(tmp_path):
+    with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served:
+        served.post(*[("x", str(number), "a", 1) for number in range(10)])
+        assert served.post(("y", "x", "a", 2)).status_code == 507
+        engine = served.service.engine
+        for time_ in range(3, 6):
+            refused = served.post(("p", f"q{time_}", "a", time_), ("y", "x", "a", time_), ("r", "s", "a", time_))
+            error = refused.json()["error"]
+            assert refused.status_code == 507 and error["type"] == "RowLimitError", refused.text
+            assert (error["applied"], error["query"], error["limit"]) == (1, "a+", 10) and "this tuple" in error["message"]
+            assert int(refused.headers["retry-after"]) >= 1
+        assert served.service.engine is engine, "the engine was restored for a tuple that was known"
+        assert served.post(("y", "z", "a", 6), ("y", "x", "b", 6), ("x", "y", "a", 6, "-")).status_code == 200
+        assert served.answers("a+") >= {("p", "q3"), ("p", "q4"), ("p", "q5"), ("y", "z")}
+
+
+def test_a_tuple_over_a_limit_may_be_posted_again_later(tmp_path):
+    with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served:
+        served.post(*[("x", str(number), "a", 1) for number in range(10)])
+        assert served.post(("y", "x", "a", 2)).status_code == 507
+        assert served.post(*[("x", str(number), "a", 3, "-") for number in range(5)]).status_code == 200
+        end = time.monotonic() + 60
+        while (refused := served.post(("y", "x", "a", 4))).status_code == 507:
+            assert time.monotonic() < end
+            time.sleep(float(refused.headers["retry-after"]) / 4)
+        assert refused.status_code == 200 and ("y", "5") in served.answers("a+")
+
+
+def test_an_input_is_not_refused_for_a_tuple_that_a_client_posted(tmp_path):
+    """A feed ends at an error: what it reads is applied whenever that is possible."""
+    with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served:
+        served.post(*[("x", str(number), "a", 1) for number in range(10)])
+        assert served.post(("y", "x", "a", 2)).status_code == 507
+        assert served.post(*[("x", str(number), "a", 3, "-") for number in range(5)]).status_code == 200
+        read: Future = Future()
+        columns = {"source": ["y"], "target": ["x"], "label": ["a"], "timestamp": [4]}
+        served.service.submit(Push(pa.RecordBatch.from_pydict(columns), read, waits_for_storage=True))
+        assert read.result(60).tuples == 1 and ("y", "x") in served.answers("a+")
 
 
 def test_a_query_that_would_begin_with_too_many_rows_is_refused_and_nothing_else():
