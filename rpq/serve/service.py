@@ -246,7 +246,7 @@ class Service(EngineThread):
         """The properties that the input beside posts is read with; None if there is no such input."""
         self._checkpoint_seconds = checkpoint_seconds
         self._slice = SliceSize(rows=SLICE_ROWS, seconds=SLICE_SECONDS, most=MOST_SLICE)
-        self._is_engine_ahead = False
+        self._has_engine = True
         self._excessive = ExcessiveTuples()
         self._deferred: list[Push] = []
         self._published: list[PublishedChanges | QueryEnd] = []
@@ -302,7 +302,7 @@ class Service(EngineThread):
     def _write_checkpoint_if_due(self, *, is_last: bool) -> None:
         """Write the checkpoint if it is due."""
         storage = self.storage
-        if isinstance(storage, NoStorage) or self.failure is not None or self._is_engine_ahead:
+        if isinstance(storage, NoStorage) or self.failure is not None or not self._has_engine:
             return
         if not is_last and not self._is_time_to_save(storage):
             return
@@ -438,7 +438,7 @@ class Service(EngineThread):
         )
 
     def _call(self, job: Call) -> None:
-        if self.failure is None and self._is_engine_ahead and not job.even_if_failed:
+        if self.failure is None and not self._has_engine and not job.even_if_failed:
             self._results.append(Result(job.waiter, error=self._unavailable()))
             return
         super()._call(job)
@@ -452,10 +452,11 @@ class Service(EngineThread):
         for job in self._batch:
             if isinstance(job, Push):
                 job.note_saved()
-        self.ahead_limit = self.engine._ahead_limit()
+        if self._has_engine:
+            self.ahead_limit = self.engine._ahead_limit()
         self.latency.commit()
         published, self._published = self._published, []
-        if (published or self._results) and not self._is_engine_ahead:
+        if (published or self._results) and self._has_engine:
             self.announce(partial(self.hub.publish, published, position=self.position))
         if self.failure is not None:
             self.announce(partial(self.hub.end, self.failure))
@@ -467,11 +468,10 @@ class Service(EngineThread):
         for job in self._batch:
             if isinstance(job, Push):
                 job.take_back()
-        self._is_engine_ahead = True
         self._restore()
 
     def _restore(self) -> None:
-        """Restore the engine from disk; it stays ahead of the disk if that cannot be read now."""
+        """Restore the engine from disk; there is none if that cannot be read now."""
         self.storage.discard()
         try:
             self._reload()
@@ -479,14 +479,16 @@ class Service(EngineThread):
             LOG.error("the engine cannot be restored from %s now: %s", self.storage.path, problem)
         except RpqError as problem:
             self._fail(f"the engine cannot be restored: {problem}")
-        else:
-            self._is_engine_ahead = False
 
     def _reload(self) -> None:
-        """Replace the engine by the one on disk, and release its memory.  Raises the errors of `Storage.reload`."""
-        self._set_engine(self.storage.reload())
+        """Replace the engine by the one on disk.  Raises the errors of `Storage.reload`; then there is an empty engine."""
+        from rpq.engine.engine import Engine
+
+        self.engine, self._has_engine = Engine(), False  # memory that is full has no room for two
         gc.unfreeze()  # the first engine was frozen (`serve_with`), and would never be collected
         gc.collect()
+        self._set_engine(self.storage.reload())
+        self._has_engine = True
 
     def _try_storage(self, *, for_write: bool) -> None:
         """Try to end an outage if a retry is due; then execute the deferred jobs."""
@@ -494,9 +496,9 @@ class Service(EngineThread):
         if self.failure is not None:
             return
         if storage.outage is not None and storage.outage.is_due(for_write=for_write):
-            if self._is_engine_ahead:
+            if not self._has_engine:
                 self._restore()
-            if not self._is_engine_ahead:
+            if self._has_engine:
                 storage.check_room()
             else:
                 storage.outage.note_failure()
@@ -719,7 +721,9 @@ class Service(EngineThread):
             self._published.append(QueryEnd(name, self.position))
 
     def find_query(self, name: str) -> Query:
-        """Return the query with a name.  Raises `NoSuchQuery`."""
+        """Return the query with a name.  Raises `NoSuchQuery`, or why nothing is known of queries."""
+        if not self._has_engine:
+            raise self._unavailable() if self.failure is None else self._refusal()
         names = [query.name for query in self.engine.queries]
         if name not in names:
             raise NoSuchQuery(f"there is no query named {name!r}{did_you_mean(name, names)}")

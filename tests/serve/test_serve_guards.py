@@ -20,6 +20,7 @@ from rpq.serve.feeds import FileFeed, Playback
 from rpq.serve.models import ServeLimits
 from rpq.serve.operations import Admission
 from rpq.serve.service import Push
+from rpq.serve.storage import Storage
 from tests.services.served import CHECKS, NDJSON, Served, lines
 
 PATH = {"expression": "a+", "window": 100, "slide": 10}
@@ -258,7 +259,15 @@ def test_a_tuple_with_too_many_rows_is_left_out_where_there_is_a_checkpoint(tmp_
         assert [row[3] for row in events.rows(12)][-2:] == [("p", "q"), ("t", "u")]
 
 
-def test_an_engine_that_reached_a_limit_is_released(tmp_path):
+def test_an_engine_that_reached_a_limit_is_released_before_another_is_restored(tmp_path, monkeypatch):
+    """Memory that is full has no room for two."""
+    were_alive, reload = [], Storage.reload
+
+    def note(self):
+        were_alive.append(before() is not None)
+        return reload(self)
+
+    monkeypatch.setattr(Storage, "reload", note)
     with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served:
         served.post(*[("x", str(number), "a", 1) for number in range(10)])
         before = weakref.ref(served.service.engine._evaluation)
@@ -267,10 +276,24 @@ def test_an_engine_that_reached_a_limit_is_released(tmp_path):
         try:
             assert served.post(("y", "x", "a", 2)).status_code == 507
             assert served.post(("t", "u", "a", 3)).status_code == 200
-            gc.collect()
-            assert before() is None
+            assert were_alive == [False]
         finally:
             gc.unfreeze()
+
+
+def test_an_engine_that_cannot_be_restored_fails_the_server_with_the_reason(tmp_path):
+    with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served, served.follow("a+") as events:
+        events.next("start")
+        served.post(*[("x", str(number), "a", 1) for number in range(10)])
+        (tmp_path / "state").write_bytes(b"damaged")
+        assert served.post(("y", "x", "a", 2)).status_code == 507
+        reason = next(content["reason"] for kind, content in events if kind == "end")
+        assert "cannot be restored" in reason
+        for response in (served.post(("t", "u", "a", 3)), served.of("a+", "answers"), served.client.get("/readyz")):
+            assert response.status_code == 503 and "cannot be restored" in response.json()["error"]["message"]
+        with served.follow("a+") as later:
+            assert later.response.status_code == 503
+        assert served.client.get("/statistics").json()["failure"] is not None
 
 
 def test_a_post_over_a_limit_that_is_repeated_does_not_restore_the_engine_each_time(tmp_path):
