@@ -26,9 +26,9 @@ from rpq.stream.window import kind_of_text
 
 if TYPE_CHECKING:
     from rpq.engine.explanation import Drawing, QueryExplanation
-    from rpq.engine.running.multigraph import Identity
     from rpq.language.notation import Language, Paths
     from rpq.language.query_file import QueryEntry
+    from rpq.language.readings import Identity
 
 
 @click.command("explain", short_help="Show how a query is understood and evaluated.")
@@ -152,7 +152,7 @@ def _text_of(explanation: Any, options: Sequence[str]) -> str:
 
 def _identity(edges: Identity | None) -> str:
     """Return in words when two inserts are the same edge; an empty text without --edges."""
-    from rpq.engine.running.multigraph import describe_identity
+    from rpq.language.readings import describe_identity
 
     return "" if edges is None else describe_identity(edges)
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from itertools import count as count_from
@@ -54,6 +56,9 @@ Item = TypeVar("Item")
 POLL_SECONDS = 0.1
 """The interval in seconds at which signals are checked while no input arrives."""
 
+REMINDER_SECONDS = 1.0
+"""The seconds after a signal in which a run ends, or else says what it waits for."""
+
 _SIGNALS = ("SIGINT", "SIGTERM")
 
 
@@ -64,13 +69,15 @@ class Interrupted(Exception):
 class Interrupts:
     """A context manager that catches SIGINT and SIGTERM.
 
-    The first signal sets `received`, which `check` tests; a second one has its usual effect.  Outside of the main thread,
-    where Python receives no signals, nothing is caught.
+    The first signal sets `received`, which `check` tests; a second one has its usual effect.  If the run has not ended a
+    second later, as when its output is a pipe that is not read, a message says so.  Outside of the main thread, where Python
+    receives no signals, nothing is caught.
     """
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
         self._before: dict[int, object] = {}
+        self._alarm_before: object = None
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
@@ -84,6 +91,7 @@ class Interrupts:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._before:
             self._restore_handlers()
+            self._cancel_reminder()
             pa.enable_signal_handlers(True)
 
     def check(self) -> None:
@@ -94,6 +102,26 @@ class Interrupts:
     def _receive(self, number: int, frame: FrameType | None) -> None:
         self.received = signal.Signals(number)
         self._restore_handlers()
+        if hasattr(signal, "setitimer"):  # a thread cannot be started here: the interrupted code may be starting one
+            self._alarm_before = signal.signal(signal.SIGALRM, self._remind)
+            signal.setitimer(signal.ITIMER_REAL, REMINDER_SECONDS)
+
+    def _remind(self, number: int, frame: FrameType | None) -> None:
+        """Write that the run has not ended yet, straight to the descriptor: the interrupted code may be writing."""
+        again = "Ctrl-C" if self.received == signal.SIGINT else "signal"
+        message = (
+            "interrupted: the run ends when its last rows are written, for which the reader of the output has to read them; "
+            f"another {again} ends it at once\n"
+        )
+        with suppress(AttributeError, OSError, ValueError):  # there may be no standard error
+            on_line = "\n" if sys.stderr.isatty() else ""  # behind the progress
+            os.write(sys.stderr.fileno(), f"{on_line}{message}".encode())
+
+    def _cancel_reminder(self) -> None:
+        if self._alarm_before is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self._alarm_before)  # type: ignore[arg-type]
+            self._alarm_before = None
 
     def _restore_handlers(self) -> None:
         for number, handler in self._before.items():

@@ -48,7 +48,7 @@ from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
 from rpq.compiled import callees
-from rpq.compiled.kernel_loading import Symbols, is_checked, load, symbols_of
+from rpq.compiled.kernel_loading import Symbols, is_checked, load, restored_environment, symbols_of
 from rpq.compiled.kernel_sources import digest
 from rpq.compiled.processors import common_names_here, difference
 from rpq.compiled.views import View
@@ -262,7 +262,7 @@ class KernelCache(_Cache):
             with open(place.directory / self._name(key), "rb") as file:
                 if _parse_line(file.readline()) != key:
                     return None
-                kernel, symbols = pickle.load(file), file.read()
+                kernel, symbols = _KernelReader(file).load(), file.read()
                 return Content(kernel, Symbols(*json.loads(symbols)) if symbols else None)
         except Exception:  # a damaged pickle can raise any exception
             return None
@@ -301,6 +301,15 @@ class KernelCache(_Cache):
             if place.directory.is_dir() and not os.access(place.directory, os.R_OK | os.X_OK):
                 found.append((4, f"{where} cannot be read: {os.strerror(errno.EACCES)}"))
         return max(found)[1] if found else "there is no cache yet"
+
+
+class _KernelReader(pickle.Unpickler):
+    """A reader of kernels that does not import the modules of numba whose functions they call."""
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        if (module_name, global_name) == ("numba.core.environment", "_rebuild_env") and is_checked():
+            return restored_environment
+        return super().find_class(module_name, global_name)
 
 
 class CalleeCache(KernelCache):

@@ -11,6 +11,7 @@ therefore loaded by numba, and so are all kernels if this version of numba was n
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 
 import llvmlite.binding
 import numba
+from numba.core import environment
 
 library_of: Callable[[Any], Any] = attrgetter("library")
 """The code of a compiled kernel, as numba has it."""
@@ -66,6 +68,22 @@ def load(kernel: Any, symbols: Symbols | None, context: Any, rebuild: Callable[[
     library._shared_module = None
     library._get_module_for_linking = partial(llvmlite.binding.parse_bitcode, bitcode)
     return loaded
+
+
+def restored_environment(module: str, constants: list[Any], name: str) -> Any:
+    """Return the environment of a compiled function, as numba restores it from a cache.
+
+    numba imports the module of each function that a kernel calls, of its own ones as well: 7 MB. Machine code needs only the
+    constants of an environment; the globals are for functions that call Python.
+    """
+    known = environment.lookup_environment(name)
+    if known is not None or not module.startswith("numba.") or module in sys.modules:
+        return environment._rebuild_env(module, constants, name)
+    restored = environment.Environment({"__name__": module})  # the name is needed where it is written again
+    restored.consts[:] = constants
+    restored.env_name = name
+    environment.Environment._memo[name] = restored
+    return restored
 
 
 @cache

@@ -19,10 +19,7 @@ from rpq.engine.running.edge_restrictions import begins_empty, refuse_forgotten_
 from rpq.engine.running.evaluation import ChunkRows, Evaluation
 from rpq.engine.running.intake import EventClock, query_over_event
 from rpq.engine.running.limits import default_limit
-from rpq.engine.running.multigraph import Identity, describe_identity
 from rpq.engine.running.retention import keep_option, refuse_if_lost
-from rpq.engine.state.engine_state import SavedState, copy_state, read_state, write_state
-from rpq.engine.state.state_content import EventsState, KeepWindow
 from rpq.engine.statistics import Statistics, statistics_of
 from rpq.errors import InputError, LimitError, QueryError, RowLimitError, RpqError, ThreadsWarning
 from rpq.language import kinds
@@ -30,7 +27,7 @@ from rpq.language.conditions import TUPLE_COLUMNS
 from rpq.language.hypercube import Share
 from rpq.language.protocol import MOST_ROWS
 from rpq.language.query import Query, Vertex
-from rpq.language.readings import for_identity, over_dataset
+from rpq.language.readings import Identity, describe_identity, for_identity, over_dataset
 from rpq.operators.paths import path_query
 from rpq.rows.answers import Answers, html_table
 from rpq.rows.blocks import Block, columns_of_names
@@ -41,7 +38,8 @@ from rpq.stream.columns import columns_of, is_plain, only_tuple, static_columns,
 from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, lengths_of, windows_of
 from rpq.stream.window import INT64_MAX, Window
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # modules of saved states are imported where one is written or read
+    from rpq.engine.state.engine_state import SavedState
     from rpq.operators.paths.path import Path
     from rpq.operators.paths.path_query import PathExplanation
     from rpq.operators.patterns.explanation import Explanation
@@ -584,6 +582,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     def _copy(self) -> Engine:
         """Return an independent engine with the same state, limits and number of threads."""
+        from rpq.engine.state.engine_state import copy_state
+
         evaluation = self._evaluation
         return self._of_state(
             copy_state(evaluation, self._about({})),
@@ -952,10 +952,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         for key, text in texts.items():
             if not isinstance(key, str) or not isinstance(text, str):
                 raise InputError(f"extra: {key!r}: {text!r}: names and values are text; a value of another type can be JSON")
+        from rpq.engine.state.engine_state import write_state
+
         write_state(os.fspath(path), self._evaluation, self._about(texts))
 
     def _about(self, texts: Mapping[str, str]) -> dict[str, Any]:
         """Return the part of a saved state that belongs to the engine itself; `texts` are its `extra`."""
+        from rpq.engine.state.state_content import EventsState, KeepWindow
+
         return {
             "time_unit": self._times.inner_unit,
             "times": self._times.to_json(self._original_queries.values()),
@@ -997,6 +1001,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> engine.extra["offset"], engine.insert("y", "z", "a", 2).added
         ('1', 2)
         """
+        from rpq.engine.state.engine_state import read_state
+
         saved = read_state(os.fspath(path))
         engine = cls._of_state(
             saved,

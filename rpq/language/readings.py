@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from rpq.automata.symbols import ConditionLabel, LabelSymbol
 from rpq.errors import QueryError
@@ -232,10 +232,39 @@ def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
 # --- the identity of edges ----------------------------------------------------------------------------------------
 
 
-def for_identity(question: Any, identity: str) -> Any:
+Identity = Literal["triple", "parallel", "id"]
+"""The inserts that are the same edge: those with equal source, label and target, none, or those with equal ids."""
+
+_IDENTITIES: Mapping[Identity, str] = {
+    "triple": "triple: an insert replaces the edge with its source, label and target",
+    "parallel": "parallel: each insert is an edge of its own",
+    "id": "id: an insert replaces the edge with its id, whatever the ends",
+}
+
+
+def describe_identity(identity: Identity) -> str:
+    """Return when two inserts are the same edge, in words.
+
+    >>> describe_identity("parallel")
+    'parallel: each insert is an edge of its own'
+    """
+    return _IDENTITIES[identity]
+
+
+def for_identity(question: Any, identity: Identity) -> Any:
     """Return a question as it is evaluated in an engine whose edges have an identity (`rpq.Engine(…, edges=identity)`)."""
     convert = getattr(question, "for_identity", None)
     return question if convert is None else convert(identity)
+
+
+def has_counted_window(question: Any, reading: Reading, identity: Identity) -> bool:
+    """Return whether a query has a count window that is decided before the graph.
+
+    All have but paths in time order over edges of which no insert replaces another and that need satisfy no conditions.
+    """
+    if reading.window.kind != "count":
+        return False
+    return not is_ordered(question) or identity != "parallel" or reading.labels.has_conditions
 
 
 # --- values of edges ---------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rpq.errors import QueryError
 from rpq.rows.answers import html_table
@@ -28,6 +27,7 @@ from rpq.rows.typed_columns import (
     value_type,
     values_of_terms,
 )
+from rpq.stream.arrays import arrow_compute as pc
 from rpq.stream.arrays.numpy_arrays import integer_array, text_array
 from rpq.stream.stream_time import StreamTime, python_values
 

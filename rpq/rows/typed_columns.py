@@ -13,8 +13,8 @@ from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from rpq.stream.arrays import arrow_compute as pc
 from rpq.stream.names.terms import lexical_form
 
 ColumnKind = Literal["vertex", "count", "text", "value", "time", "result"]

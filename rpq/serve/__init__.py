@@ -15,6 +15,6 @@ The package may import everything but `rpq.workloads` and `rpq.spark`.  Importin
 starlette.
 """
 
-from rpq.serve.async_engine import AsyncEngine, FollowerTooSlow
+from rpq.serve.engine_thread import AsyncEngine, FollowerTooSlow
 
 __all__ = ["AsyncEngine", "FollowerTooSlow"]

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from rpq.errors import RpqError
 from rpq.rows.changes import Changes
 from rpq.rows.table_formats import MessageTemplate, json_arrays
-from rpq.serve.async_engine import FollowerQueue, FollowerTooSlow
+from rpq.serve.engine_thread import FollowerQueue, FollowerTooSlow
 from rpq.serve.models import EVENT_ID, json_text, json_value
 
 PART_ROWS = 1000

@@ -301,7 +301,7 @@ class FileFeed(Feed):
     def _due_times(self, times: np.ndarray) -> np.ndarray:
         """Return the times at which tuples are due. A tuple too far ahead, which will be rejected, is due with the one
         before it."""
-        limit = self._service.engine._ahead_limit()
+        limit = self._service.ahead_limit
         if limit is None:
             return times
         known = [time for time in (limit.time, self._time) if time is not None]

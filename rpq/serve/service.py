@@ -10,16 +10,19 @@ import asyncio
 import errno
 import gc
 import logging
+import math
 import time
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rpq.engine.statistics import LatencyCounts
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError, did_you_mean
@@ -33,12 +36,14 @@ from rpq.serve.requests import (
     NameTaken,
     NoSuchQuery,
     NotApplied,
+    Problem,
     QueryDefaults,
     ServiceFailed,
     StorageUnavailable,
     TooManyQueries,
     can_concatenate,
     concatenate,
+    problem_of,
 )
 from rpq.serve.storage import EngineOptions, LoadedEngine, NoStorage, ServedState, Storage
 from rpq.stream.arrays.fields import EDGE
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
     from rpq.readers.rdf.times import Kind
     from rpq.readers.text.edge_rules import EdgeRules
     from rpq.rows.changes import Changes
+    from rpq.stream.stream_time import AheadLimit
 
 LOG = logging.getLogger("rpq.serve")
 
@@ -65,6 +71,9 @@ MOST_SLICE = 1 << 16
 
 MOST_JOURNAL = 256 << 20
 """Size of a journal, in bytes, above which a checkpoint is written before its time."""
+
+MOST_EXCESSIVE, LEAST_HOLD = 64, 1.0
+"""The number of tuples that are not tried again so soon, and the least seconds for which they are not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +118,84 @@ class Push:
     @property
     def rows(self) -> int:
         return int(self.columns.num_rows)
+
+
+class ExcessiveTuples:
+    """The tuples at which the engine reached a limit, which are refused if clients soon post them again.
+
+    After each such tuple the engine is restored, and all clients wait for that. One that repeats its post would stop the
+    server for all others. Therefore the same tuple, with whatever timestamp, is applied again only after ten times as long
+    as it took to restore the engine (`CHECKPOINT_SHARE`).
+
+    >>> from rpq import RowLimitError
+    >>> excessive = ExcessiveTuples()
+    >>> columns = {"source": ["w", "x"], "target": ["y", "y"], "label": ["a", "a"], "timestamp": [1, 1]}
+    >>> tuples = pa.RecordBatch.from_pydict(columns)
+    >>> error = RowLimitError("tuple 1 of the batch has too many rows", query="a", row=1, number=11, limit=10)
+    >>> excessive.add(tuples, 1, error, seconds=2.0, now=100.0)
+    >>> excessive.first(tuples, now=119.0)[0], excessive.first(tuples, now=121.0)
+    (1, None)
+    """
+
+    def __init__(self) -> None:
+        self._tuples: dict[Hashable, tuple[float, dict[str, pa.Scalar], Problem]] = {}
+
+    def add(self, tuples: pa.RecordBatch, row: int, error: LimitError, *, seconds: float, now: float) -> None:
+        """Add a tuple at which the engine met an error, and took so many `seconds` to be restored."""
+        problem = problem_of(error)
+        problem.message = problem.message.replace(f"tuple {error.row} of the batch", "this tuple", 1)
+        fields = _fields_of(tuples, row)
+        key = frozenset(fields.items())
+        self._tuples.pop(key, None)
+        self._tuples[key] = now + max(LEAST_HOLD, seconds / CHECKPOINT_SHARE), fields, problem
+        if len(self._tuples) > MOST_EXCESSIVE:
+            del self._tuples[next(iter(self._tuples))]
+
+    def first(self, tuples: pa.RecordBatch, *, now: float) -> tuple[int, Problem] | None:
+        """Return the row of the first tuple that is not to be applied yet, and the problem to report; None for no such row.
+
+        O(rows); O(1) most often, when there are no such tuples.
+        """
+        if not self._tuples:
+            return None
+        self._tuples = {key: value for key, value in self._tuples.items() if value[0] > now}
+        found: tuple[int, Problem] | None = None
+        for until, fields, problem in self._tuples.values():
+            rows = (row for row in _rows_between(tuples, fields) if _fields_of(tuples, row) == fields)
+            row = next(rows, tuples.num_rows)
+            if row == tuples.num_rows or (found is not None and found[0] < row):
+                continue
+            message = f"{problem.message} (as a short time ago: the same tuple is not tried again at once)"
+            headers = {"Retry-After": str(max(1, math.ceil(until - now)))}
+            found = row, Problem(problem.status, problem.type, message, problem.more, headers)
+        return found
+
+
+def _fields_of(tuples: pa.RecordBatch, row: int) -> dict[str, pa.Scalar]:
+    """Return the fields of a tuple, but for its timestamp and for those that mean the same if they are missing."""
+    fields = {}
+    for name, column in zip(tuples.schema.names, tuples.columns, strict=True):
+        value = column[row].value if pa.types.is_dictionary(column.type) else column[row]
+        is_default = (name == "op" and value.as_py() == "+") or (name == "delete" and value.as_py() is False)
+        if name != "timestamp" and value.is_valid and not is_default:
+            fields[name] = value
+    return fields
+
+
+def _rows_between(tuples: pa.RecordBatch, fields: Mapping[str, pa.Scalar]) -> list[int]:
+    """Return the rows whose ends are those of a tuple, which a delete by the id of an edge need not have.  O(rows)."""
+    is_equal = np.ones(tuples.num_rows, bool)
+    for name in ("source", "target"):
+        if name not in fields:
+            continue
+        column = tuples.column(name)
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if column.type != fields[name].type:
+            return []
+        is_equal &= np.asarray(pc.equal(column, fields[name]).fill_null(False))
+    rows: list[int] = np.flatnonzero(is_equal).tolist()
+    return rows
 
 
 class _CommitFailed(Exception):
@@ -159,7 +246,8 @@ class Service(EngineThread):
         """The properties that the input beside posts is read with; None if there is no such input."""
         self._checkpoint_seconds = checkpoint_seconds
         self._slice = SliceSize(rows=SLICE_ROWS, seconds=SLICE_SECONDS, limit=MOST_SLICE)
-        self._is_engine_ahead = False
+        self._has_engine = True
+        self._excessive = ExcessiveTuples()
         self._deferred: list[Push] = []
         self._published: list[PublishedChanges | QueryEnd] = []
         self.latencies: deque[float] = deque(maxlen=4096)
@@ -191,6 +279,8 @@ class Service(EngineThread):
         self.position, self.progress = state.position, state.progress
         self.tuples, self.late = state.tuples, state.late
         self.replayed_tuples = loaded.replayed_tuples
+        self.ahead_limit: AheadLimit | None = self.engine._ahead_limit()
+        """How far tuples may be ahead of the stream time, as of the last commit."""
         if self.documents is not None:
             self.documents.kind = state.rdf_times or self.documents.kind
         self._set_further_columns()
@@ -212,7 +302,7 @@ class Service(EngineThread):
     def _write_checkpoint_if_due(self, *, is_last: bool) -> None:
         """Write the checkpoint if it is due."""
         storage = self.storage
-        if isinstance(storage, NoStorage) or self.failure is not None or self._is_engine_ahead:
+        if isinstance(storage, NoStorage) or self.failure is not None or not self._has_engine:
             return
         if not is_last and not self._is_time_to_save(storage):
             return
@@ -348,7 +438,7 @@ class Service(EngineThread):
         )
 
     def _call(self, job: Call) -> None:
-        if self.failure is None and self._is_engine_ahead and not job.even_if_failed:
+        if self.failure is None and not self._has_engine and not job.even_if_failed:
             self._results.append(Result(job.waiter, error=self._unavailable()))
             return
         super()._call(job)
@@ -362,9 +452,11 @@ class Service(EngineThread):
         for job in self._batch:
             if isinstance(job, Push):
                 job.note_saved()
+        if self._has_engine:
+            self.ahead_limit = self.engine._ahead_limit()
         self.latency.commit()
         published, self._published = self._published, []
-        if (published or self._results) and not self._is_engine_ahead:
+        if (published or self._results) and self._has_engine:
             self.announce(partial(self.hub.publish, published, position=self.position))
         if self.failure is not None:
             self.announce(partial(self.hub.end, self.failure))
@@ -376,11 +468,10 @@ class Service(EngineThread):
         for job in self._batch:
             if isinstance(job, Push):
                 job.take_back()
-        self._is_engine_ahead = True
         self._restore()
 
     def _restore(self) -> None:
-        """Restore the engine from disk; it stays ahead of the disk if that cannot be read now."""
+        """Restore the engine from disk; there is none if that cannot be read now."""
         self.storage.discard()
         try:
             self._reload()
@@ -388,14 +479,16 @@ class Service(EngineThread):
             LOG.error("the engine cannot be restored from %s now: %s", self.storage.path, problem)
         except RpqError as problem:
             self._fail(f"the engine cannot be restored: {problem}")
-        else:
-            self._is_engine_ahead = False
 
     def _reload(self) -> None:
-        """Replace the engine by the one on disk, and release its memory.  Raises the errors of `Storage.reload`."""
-        self._set_engine(self.storage.reload())
+        """Replace the engine by the one on disk.  Raises the errors of `Storage.reload`; then there is an empty engine."""
+        from rpq.engine.engine import Engine
+
+        self.engine, self._has_engine = Engine(), False  # memory that is full has no room for two
         gc.unfreeze()  # the first engine was frozen (`serve_with`), and would never be collected
         gc.collect()
+        self._set_engine(self.storage.reload())
+        self._has_engine = True
 
     def _try_storage(self, *, for_write: bool) -> None:
         """Try to end an outage if a retry is due; then execute the deferred jobs."""
@@ -403,9 +496,9 @@ class Service(EngineThread):
         if self.failure is not None:
             return
         if storage.outage is not None and storage.outage.is_due(for_write=for_write):
-            if self._is_engine_ahead:
+            if not self._has_engine:
                 self._restore()
-            if not self._is_engine_ahead:
+            if self._has_engine:
                 storage.check_room()
             else:
                 storage.outage.note_failure()
@@ -451,6 +544,12 @@ class Service(EngineThread):
         began = time.perf_counter()
         error: Exception | None = None
         is_broken = False
+        refused = self._first_excessive(posts, tuples)
+        if refused is not None:
+            tuples, error = tuples.slice(0, refused[0]), refused[1]
+            if not tuples.num_rows:
+                self._refuse_next(posts, error)
+                return
         count = tuples.num_rows
         try:
             changes = self.engine.push(tuples)
@@ -470,14 +569,33 @@ class Service(EngineThread):
             self._note_applied(posts, tuples.slice(0, count), changes, until=count)
         self._slice.update(tuples.num_rows, rows=len(changes), seconds=time.perf_counter() - began)
         if error is not None:
-            bad = next(post for post in posts if post.applied < post.rows)
-            if isinstance(error, (InputError, LimitError)) and error.row is not None:
-                place = "row {}:" if isinstance(error, InputError) else "tuple {} of the batch"
-                error.args = (str(error).replace(place.format(error.row), place.format(bad.applied), 1),)
-                error.row = bad.applied
-            bad.error = NotApplied(error, applied=bad.applied, position=self.position)
+            self._refuse_next(posts, error)
         if is_broken:
-            self._recover(error)
+            assert isinstance(error, LimitError)
+            self._recover(error, tuples, count)
+
+    def _first_excessive(self, posts: Sequence[Push], tuples: pa.RecordBatch) -> tuple[int, Problem] | None:
+        """Return the row of the first tuple of a client that is not to be tried again now, and the problem to report.
+
+        An input is read once: what it has is not a repetition.
+        """
+        now, start = time.monotonic(), 0
+        for post in posts:
+            mine = tuples.slice(start, post.rows - post.applied)
+            found = None if post.waits_for_storage else self._excessive.first(mine, now=now)
+            if found is not None:
+                return start + found[0], found[1]
+            start += mine.num_rows
+        return None
+
+    def _refuse_next(self, posts: Sequence[Push], error: Exception) -> None:
+        """Report an error about the first tuple that was not applied to its client."""
+        bad = next(post for post in posts if post.applied < post.rows)
+        if isinstance(error, (InputError, LimitError)) and error.row is not None:
+            place = "row {}:" if isinstance(error, InputError) else "tuple {} of the batch"
+            error.args = (str(error).replace(place.format(error.row), place.format(bad.applied), 1),)
+            error.row = bad.applied
+        bad.error = NotApplied(error, applied=bad.applied, position=self.position)
 
     def _note_applied(self, posts: list[Push], tuples: pa.RecordBatch, changes: Changes, *, until: int) -> None:
         self.position += 1
@@ -524,18 +642,22 @@ class Service(EngineThread):
         )
         self._results.append(Result(post.waiter, applied))
 
-    def _recover(self, error: Exception | None) -> None:
+    def _recover(self, error: LimitError, tuples: pa.RecordBatch, row: int) -> None:
         """Resume from the saved state, without the tuple at which the engine reached a limit; fail without a checkpoint."""
         if self.storage.path is None:
             self._fail(f"the engine reached a limit, and there is no checkpoint from which it could continue: {error}")
             return
         self._commit()
-        if error is not None:
-            error.__traceback__ = None  # its frames have the engine
+        error.__traceback__ = None  # its frames have the engine
+        began = time.monotonic()
         try:
             self._reload()
         except (RpqError, OSError) as problem:
             self._fail(f"the engine reached a limit ({error}), and cannot be restored: {problem}")
+            return
+        now = time.monotonic()
+        if row < tuples.num_rows:
+            self._excessive.add(tuples, row, error, seconds=now - began, now=now)
 
     # --- queries ---------------------------------------------------------------------------------------------
 
@@ -599,7 +721,9 @@ class Service(EngineThread):
             self._published.append(QueryEnd(name, self.position))
 
     def find_query(self, name: str) -> Query:
-        """Return the query with a name.  Raises `NoSuchQuery`."""
+        """Return the query with a name.  Raises `NoSuchQuery`, or why nothing is known of queries."""
+        if not self._has_engine:
+            raise self._unavailable() if self.failure is None else self._refusal()
         names = [query.name for query in self.engine.queries]
         if name not in names:
             raise NoSuchQuery(f"there is no query named {name!r}{did_you_mean(name, names)}")

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rpq.errors import InputError
+from rpq.stream.arrays import arrow_compute as pc
 from rpq.stream.arrays.event_grouping import end_of_event, event_times, first_of_events
 from rpq.stream.arrays.fields import UNLESS_NEWER
 from rpq.stream.arrays.numpy_arrays import numpy_array, text_array

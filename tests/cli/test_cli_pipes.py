@@ -116,6 +116,24 @@ def test_a_second_interrupt_does_not_wait_for_a_reader_that_takes_nothing(start)
 
 
 @pytest.mark.ci
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="a pipe of one page is made on Linux")
+def test_an_interrupt_that_waits_for_a_reader_says_so(start):
+    process = start("--output", "-", "--quiet")
+    read_line(process)
+    fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+    for name in "vw":
+        feed(process, "".join(f"{name}{number} {name}{number + 1} a 0\n" for number in range(24)))
+        time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stderr, selectors.EVENT_READ)
+        assert selector.select(PATIENCE), "the run waits and does not say so"
+    assert b"another Ctrl-C ends it at once" in process.stderr.read(1 << 12)
+    out, err = process.communicate(timeout=PATIENCE)  # which reads the output
+    assert process.returncode == 130 and len(out.splitlines()) == 2 * 24 * 25 // 2 and b"Traceback" not in err
+
+
+@pytest.mark.ci
 def test_a_closed_output_pipe_ends_cleanly(start, tmp_path):
     process = start("--output", "-", "--stats", tmp_path / "stats.json")
     assert read_line(process) == "source,target,timestamp,op"

@@ -635,7 +635,10 @@ for kind in (str, int):
     engine.statistics()
     engine.advance(30)
     rpq.warm_up(rpq.Query("a/b*", window=window), vertices="string" if kind is str else "int64")
-needless = ("pandas", "numba.np.linalg", "rpq.operators.patterns", "rpq.operators.relational", "rpq.language.sparql")
+needless = (
+    "pandas", "numba.np.linalg", "rpq.operators.patterns", "rpq.operators.relational", "rpq.language.sparql",
+    "numba.np.arrayobj", "rpq.engine.running.multigraph",
+)
 print([name for name in needless if name in sys.modules])
 engine = rpq.Engine(rpq.Query("?x a ?y", window=window))
 print(engine.push_rows([("x", "y", "a", 1)]).added, needless[3] in sys.modules)

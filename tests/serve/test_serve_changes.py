@@ -16,9 +16,8 @@ import pytest
 import rpq
 from rpq.rows.table_formats import MessageTemplate
 from rpq.serve import changes
-from rpq.serve.async_engine import FollowerQueue
 from rpq.serve.changes import FEW_ROWS, PART_ROWS, PublishedChanges, RowText
-from rpq.serve.engine_thread import Call
+from rpq.serve.engine_thread import Call, FollowerQueue
 from rpq.serve.models import ServeLimits
 from rpq.serve.requests import parse_query
 from tests.services.served import Served, arrow

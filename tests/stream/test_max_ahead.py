@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import json
 import random
+import threading
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -387,6 +388,24 @@ def test_playback_does_not_wait_for_it(speed: float | None, edges: Path, monkeyp
         assert rejected.startswith("rejected: at the tuple ") and f" a {FAR}" in rejected.partition(": column")[0]
         assert served.answers("q") == {(x, y) for x, y in combinations("xyzw", 2)}
         assert playback.model().time < FAR
+
+
+def test_the_thread_of_a_file_leaves_the_engine_to_its_own(edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that is registered meanwhile changes what the limit is derived from."""
+    readers: set[str] = set()
+    ahead_limit = rpq.Engine._ahead_limit
+
+    def note_thread(self: rpq.Engine) -> AheadLimit | None:
+        readers.add(threading.current_thread().name)
+        return ahead_limit(self)
+
+    monkeypatch.setattr("rpq.engine.engine.Engine._ahead_limit", note_thread)
+    opened = open_input(RunSettings(inputs=(str(edges),), format="edges", on_error="skip"))
+    with Served(QUERY, max_ahead="1000x") as served:
+        feed = FileFeed(served.service, opened.reader, Playback(speed=None, time_unit=None), on_error="skip")
+        feed.start()
+        assert feed.has_ended.wait(60)
+    assert feed.error is None and "rpq-engine" in readers and "rpq-input" not in readers
 
 
 def test_nothing_behind_a_refused_tuple_of_a_file_is_applied_or_passed_over(

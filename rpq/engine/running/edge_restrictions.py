@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from rpq.engine.running.multigraph import Identity, Multigraph, has_counted_window
 from rpq.engine.running.outcome_counts import lower_bounds
 from rpq.engine.running.retention import count_key, latest_lost_insert
 from rpq.errors import QueryError, RegistrationError
 from rpq.language.hypercube import Share
 from rpq.language.protocol import Question, RunningQuery
 from rpq.language.readings import (
+    Identity,
     Reading,
     has_conditions,
+    has_counted_window,
     is_ordered,
     properties_of,
     readings_of,
@@ -29,6 +30,9 @@ from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import ConditionLabel
 from rpq.stream.stream_time import EARLIEST
 from rpq.stream.window import CountWindow, Window
+
+if TYPE_CHECKING:  # most engines have no use for it
+    from rpq.engine.running.multigraph import Multigraph
 
 
 class EdgeEvaluation(Protocol):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,6 @@ import pyarrow as pa
 from rpq.compiled.arrays import reserve
 from rpq.compiled.views import view
 from rpq.engine.running.crew import Crew
-from rpq.engine.running.derived_edges import DerivedChunk
 from rpq.engine.running.edge_restrictions import (
     readings_in,
     refuse_counted_before,
@@ -34,7 +33,6 @@ from rpq.engine.running.edge_restrictions import (
 )
 from rpq.engine.running.intake import Collector, Intake, IntakeChunk, NamedChunk, NamelessChunk
 from rpq.engine.running.limits import MemoryGuard
-from rpq.engine.running.multigraph import Identity, Multigraph
 from rpq.engine.running.output import Output
 from rpq.engine.running.retention import WindowContents
 from rpq.engine.running.running_queries import RunningQueries
@@ -42,7 +40,15 @@ from rpq.errors import LimitError, MemoryLimitError, QueryError
 from rpq.language.hypercube import Share
 from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery
 from rpq.language.query import Vertex
-from rpq.language.readings import for_identity, from_clauses, has_conditions, is_ordered, over_dataset, static_graphs_of
+from rpq.language.readings import (
+    Identity,
+    for_identity,
+    from_clauses,
+    has_conditions,
+    is_ordered,
+    over_dataset,
+    static_graphs_of,
+)
 from rpq.rows.blocks import FEW, FEW_OF_CHUNK, Block, FewRows, few_rows_of
 from rpq.rows.delta import Delta, split_by_query
 from rpq.stream.arrays.event_grouping import begins_of_events, end_of_event
@@ -65,6 +71,10 @@ from rpq.stream.names.stream_labels import (
     text_of,
 )
 from rpq.stream.window import CountWindow, Window
+
+if TYPE_CHECKING:
+    from rpq.engine.running.derived_edges import DerivedChunk
+    from rpq.engine.running.multigraph import Multigraph
 
 _LARGEST_CHUNK = 32768
 _CHUNK_WITH_THREADS = 16384
@@ -184,6 +194,8 @@ class Evaluation:
             return
         if graphs := self.static_graphs:
             raise QueryError(_NAMED_BESIDE_VALUES.format(f"the graph <{min(graphs)}>"))
+        from rpq.engine.running.multigraph import Multigraph  # with kernels and megabytes that most engines do not need
+
         self.multigraph = self.collector.multigraph = self.output.multigraph = Multigraph(
             self.identity,
             labels=self.labels,

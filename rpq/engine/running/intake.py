@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from rpq.engine.running.multigraph import Multigraph
 from rpq.engine.running.running_queries import RunningQueries
 from rpq.errors import QueryError
 from rpq.stream.arrays.event_grouping import begins_of_events
@@ -25,6 +24,9 @@ from rpq.stream.names.labels import LabelDictionary, ReadLabels
 from rpq.stream.names.vertices import FREE, VertexDictionary
 from rpq.stream.stream_time import windows_of
 from rpq.stream.window import UnboundedWindow, Window
+
+if TYPE_CHECKING:
+    from rpq.engine.running.multigraph import Multigraph
 
 # --- Answering each event by itself, with nothing stored between them: time is the number of the event ---
 #

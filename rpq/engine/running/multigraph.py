@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial, reduce
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -46,7 +46,7 @@ from rpq.engine.running.outcome_counts import NamedTuples, OutcomeCounts, lower_
 from rpq.engine.running.retention import count_key
 from rpq.errors import InputError, QueryError, WhereError
 from rpq.language.protocol import Question
-from rpq.language.readings import LabelSet, Reading, is_ordered
+from rpq.language.readings import Identity, LabelSet, Reading, has_counted_window, is_ordered
 from rpq.stream.arrays.plain_columns import is_utf8
 from rpq.stream.chunk import Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds
@@ -62,34 +62,6 @@ from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelName
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
-
-Identity = Literal["triple", "parallel", "id"]
-"""The inserts that are the same edge: those with equal source, label and target, none, or those with equal ids."""
-
-_IDENTITIES: Mapping[Identity, str] = {
-    "triple": "triple: an insert replaces the edge with its source, label and target",
-    "parallel": "parallel: each insert is an edge of its own",
-    "id": "id: an insert replaces the edge with its id, whatever the ends",
-}
-
-
-def describe_identity(identity: Identity) -> str:
-    """Return when two inserts are the same edge, in words.
-
-    >>> describe_identity("parallel")
-    'parallel: each insert is an edge of its own'
-    """
-    return _IDENTITIES[identity]
-
-
-def has_counted_window(question: Question, reading: Reading, identity: Identity) -> bool:
-    """Return whether a query has a count window that is decided before the graph.
-
-    All have but paths in time order over edges of which no insert replaces another and that need satisfy no conditions.
-    """
-    if reading.window.kind != "count":
-        return False
-    return not is_ordered(question) or identity != "parallel" or reading.labels.has_conditions
 
 
 class _Tuples(NamedTuple):

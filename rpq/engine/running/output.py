@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from rpq.engine.running.limits import RowOverflow, find_row_overflow
-from rpq.engine.running.multigraph import Multigraph
 from rpq.engine.running.running_queries import RunningQueries
 from rpq.language.protocol import PresentGraph, RunningQuery
 from rpq.rows.blocks import Block, blocks_of, witness_array
@@ -20,6 +19,9 @@ from rpq.stream.edges.edge_times import EdgeTimes
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.vertices import VertexDictionary
+
+if TYPE_CHECKING:
+    from rpq.engine.running.multigraph import Multigraph
 
 Deltas = list[tuple[int, Delta]]
 """Changes of queries: pairs of the number of a query and a delta."""

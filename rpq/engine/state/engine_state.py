@@ -16,15 +16,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rpq.engine.running.evaluation import Evaluation
 from rpq.engine.running.intake import query_over_unbounded_window
-from rpq.engine.running.multigraph import Multigraph
 from rpq.engine.running.reports import Reports
 from rpq.engine.running.retention import KeepOption, count_key
 from rpq.engine.state.sealed import damage_error
@@ -46,6 +44,7 @@ from rpq.errors import QueryError, WhereError
 from rpq.files.destinations import open_replacement
 from rpq.language.protocol import RunningQuery
 from rpq.language.readings import Reading, is_ordered, readings_of
+from rpq.stream.arrays import arrow_compute as pc
 from rpq.stream.arrays.properties import PropertyTypes
 from rpq.stream.edges.edge_values import EdgeValues, values_at
 from rpq.stream.edges.edges_by_id import EdgesById
@@ -58,6 +57,9 @@ from rpq.stream.names.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd
 from rpq.stream.stream_time import EARLIEST, StreamTime
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
+
+if TYPE_CHECKING:
+    from rpq.engine.running.multigraph import Multigraph
 
 _LARGEST_COUNT = 2**56
 

@@ -94,11 +94,15 @@ def header_of(kind: Kind, data: bytes, size: int, *, name: str) -> Header:
     return Header(version=version, length=length, digest=digest)
 
 
-def verify(kind: Kind, header: Header, content: bytes | memoryview, *, name: str) -> None:
-    """Raise `StateFormatError` unless the content matches its header.  O(bytes)."""
-    if len(content) < header.length:
-        raise _truncation_error(kind, name, HEADER_BYTES + len(content), HEADER_BYTES + header.length)
-    if hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest() != header.digest:
+def verify(kind: Kind, header: Header, parts: Iterable[bytes | memoryview], *, name: str) -> None:
+    """Raise `StateFormatError` unless the content, which consists of these parts, matches its header.  O(bytes)."""
+    digest, length = hashlib.blake2b(digest_size=_DIGEST_BYTES), 0
+    for part in parts:
+        digest.update(part)
+        length += memoryview(part).nbytes
+    if length < header.length:
+        raise _truncation_error(kind, name, HEADER_BYTES + length, HEADER_BYTES + header.length)
+    if digest.digest() != header.digest:
         raise damage_error(kind, name, "its checksum is wrong")
 
 
@@ -106,7 +110,7 @@ def unseal(kind: Kind, data: bytes, *, name: str) -> memoryview:
     """Return the content after a header.  Raises `StateFormatError` like `header_of` and `verify`.  O(bytes)."""
     header = header_of(kind, data[:HEADER_BYTES], len(data), name=name)
     content = memoryview(data)[HEADER_BYTES:]
-    verify(kind, header, content, name=name)
+    verify(kind, header, [content], name=name)
     return content
 
 

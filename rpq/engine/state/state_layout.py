@@ -42,6 +42,7 @@ STATIC_COLUMNS = ("source", "label", "target", "vertex", "twin")
 COUNTED_COLUMNS = ("vertex", "twin", "set", "plain", "number", "insert")
 """The columns of the table of edges of a count window, beside their values."""
 _LARGEST_TEXT = 2**31 - 1
+_PART_BYTES = 1 << 20
 
 
 class EdgeVertexArrays(NamedTuple):
@@ -214,16 +215,16 @@ def read_file(path: str) -> StateFile:
             if head.startswith(_ARROW):
                 return _read_version_1(path)
             header = header_of(STATE, head, os.fstat(file.fileno()).st_size, name=path)
-            content = file.read(header.length)
-            verify(STATE, header, content, name=path)
-            return _parse_content(content)
+            verify(STATE, header, _parts_of(file, header.length), name=path)
+            file.seek(HEADER_BYTES)
+            return _parse_content(file, header.length)
         except Damage as problem:
             raise damage_error(STATE, path, str(problem)) from problem
 
 
 def copy_of(described: dict[str, Any], edges: Edges) -> StateFile:
     """Return what `read_file` returns of a file with this content, without a file. O(bytes)."""
-    return _parse_content(b"".join(_content_parts(described, edges)))
+    return _state_file(JsonValue.parse(json.dumps(described)), _arrays(edges))
 
 
 # --- writing -----------------------------------------------------------------------------------------------------
@@ -285,28 +286,47 @@ def _padding(length: int) -> bytes:
 # --- reading -----------------------------------------------------------------------------------------------------
 
 
-def _parse_content(content: bytes) -> StateFile:
-    """Parse a file of this version. Raises `Damage`."""
-    room = len(content) - _LENGTH.size
-    length = _LENGTH.unpack_from(content)[0] if room >= 0 else 0
+def _parts_of(file: IO[bytes], length: int) -> Iterator[memoryview]:
+    """Yield the next bytes of a file, up to `length` of them, in parts; each is valid until the next one."""
+    room = memoryview(bytearray(min(length, _PART_BYTES)))
+    while length and (count := file.readinto(room[: min(length, len(room))])):  # type: ignore[attr-defined]
+        yield room[:count]
+        length -= count
+
+
+def _parse_content(file: IO[bytes], size: int) -> StateFile:
+    """Parse the `size` bytes after the header of a file of this version. Raises `Damage`.
+
+    The arrays are read one after another into the memory in which they remain: that of the whole file is not needed as well.
+    """
+    room = size - _LENGTH.size
+    length = _LENGTH.unpack(file.read(_LENGTH.size))[0] if room >= 0 else 0
     if length > room:
         raise Damage(f"{max(room, 0):,} bytes are too few for a description")
-    described = JsonValue.parse(content[_LENGTH.size : _LENGTH.size + length])
+    described = JsonValue.parse(file.read(length))
+    at = _LENGTH.size + length
     arrays: dict[str, np.ndarray] = {}
-    at = _LENGTH.size + length + -length % 8
     for name, described_array in described["arrays"].items():
+        at += len(file.read(-at % 8))
         kind, count = described_array.tuple_of(2)
-        dtype = _TYPES[kind.one_of(*_TYPES)]
-        size = count.integer(0) * dtype.itemsize
-        if size > len(content) - at:
-            raise Damage(f"{name} has {size:,} bytes, but only {max(0, len(content) - at):,} remain")
-        native = dtype.newbyteorder("=")
-        arrays[name] = np.frombuffer(content, dtype, count.integer(), at).astype(native)  # an aligned copy
-        at += size + -size % 8
-    if at != len(content):
-        raise Damage(f"its arrays end at byte {at:,} of {len(content):,}")
-    state = described["state"]
-    return StateFile(content=state, edges=_edges(_names(arrays, "names", "name_ends", "name_bytes"), arrays))
+        array_type = _TYPES[kind.one_of(*_TYPES)]
+        needed = count.integer(0) * array_type.itemsize
+        if needed > size - at:
+            raise Damage(f"{name} has {needed:,} bytes, but only {max(0, size - at):,} remain")
+        array = np.empty(count.integer(), array_type)
+        file.readinto(array.view(np.uint8).data)  # type: ignore[attr-defined]
+        arrays[name] = array
+        at += needed
+    at += -at % 8
+    if at != size:
+        raise Damage(f"its arrays end at byte {at:,} of {size:,}")
+    return _state_file(described["state"], arrays)
+
+
+def _state_file(state: JsonValue, arrays: Mapping[str, np.ndarray]) -> StateFile:
+    """Return the parts of a file. Raises `Damage`."""
+    native = {name: np.ascontiguousarray(array, array.dtype.newbyteorder("=")) for name, array in arrays.items()}
+    return StateFile(content=state, edges=_edges(_names(native, "names", "name_ends", "name_bytes"), native))
 
 
 def _names(arrays: dict[str, np.ndarray], integers: str, ends: str, data: str) -> pa.ChunkedArray | None:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rpq.errors import InputError
+from rpq.stream.arrays import arrow_compute as pc
 from rpq.stream.arrays.plain_columns import TEXT, TEXTS, plain, plain_type
 from rpq.stream.arrays.values import EXPECTATIONS
 

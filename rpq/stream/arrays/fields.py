@@ -18,8 +18,8 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from rpq.stream.arrays import arrow_compute as pc
 from rpq.stream.durations import NANOSECONDS, TIME_UNITS
 
 DELETE = "delete"

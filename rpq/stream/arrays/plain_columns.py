@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rpq.errors import InputError
+from rpq.stream.arrays import arrow_compute as pc
 from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.arrays.values import EMPTY, EXPECTATIONS, MISSING, Misfit, first_empty
 

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rpq.compiled.arrays.hashing import first_candidate, id_at, ids_in, mix, new_table, next_candidate, put_new, table_size
 from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import bound, view
+from rpq.stream.arrays import arrow_compute as pc
 from rpq.stream.arrays.numpy_arrays import integer_array, text_array
 from rpq.stream.edges.edge_ends import ALL, Ends
 from rpq.stream.names.vertices import VertexDictionary, as_vertex, find_text

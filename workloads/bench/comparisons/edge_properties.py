@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 import rpq
-from rpq.engine.running.multigraph import Identity
+from rpq.language.readings import Identity
 from rpq.workloads.bench.comparisons.bounds import Reading, line, window_of
 from rpq.workloads.bench.comparisons.path_speed import stream_of
 from rpq.workloads.bench.experiment import Settings

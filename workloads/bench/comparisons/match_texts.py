@@ -8,7 +8,7 @@ from time import process_time
 from typing import Any
 
 import rpq
-from rpq.engine.running.multigraph import Identity
+from rpq.language.readings import Identity
 from rpq.workloads.bench.comparisons.bounds import Reading, line
 from rpq.workloads.bench.comparisons.edge_properties import with_amounts
 from rpq.workloads.bench.comparisons.path_speed import stream_of
