@@ -18,7 +18,7 @@ from rpq.errors import InputError
 from rpq.stream.arrays import arrow_compute as pc
 from rpq.stream.arrays.event_grouping import end_of_event, event_times, first_of_events
 from rpq.stream.arrays.fields import UNLESS_NEWER
-from rpq.stream.arrays.numpy_arrays import numpy_array, text_array
+from rpq.stream.arrays.numpy_arrays import numpy_array, refuse_mixed_scalars, text_array
 from rpq.stream.arrays.plain_columns import (
     NUMBER,
     TEXT,
@@ -451,6 +451,8 @@ def _read(name: str, column: Any) -> pa.Array | list[Any]:
             return read if isinstance(read, list) else _sound(name, read)
         if str(getattr(column, "dtype", "")) == "object":
             return list(column)
+        if hasattr(column, "dtype") and hasattr(column.dtype, "categories"):
+            refuse_mixed_scalars(column)
         if hasattr(column, "__arrow_array__") or hasattr(column, "__arrow_c_array__"):
             return _sound(name, pa.array(column))
         if hasattr(column, "__arrow_c_stream__"):

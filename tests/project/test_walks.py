@@ -41,7 +41,8 @@ print(json.dumps(calls))
 
 
 POST = """
-import json, sys, threading
+import json, sys, threading, time
+from rpq.serve.service import Push, Service
 from tests.services.served import Served
 
 names = json.loads(sys.argv[1])
@@ -49,14 +50,26 @@ queued = names.index("Service.push") + 1
 calls = []
 
 def note(frame, event, argument):
-    # The engine's thread waits inside of `_next` when the request arrives, so that this one is noted when it returns. Until
-    # there is a push to take, the thread does other work, such as that of the follower.
+    # The engine's thread waits inside of `_next` when the request arrives, so that this one is noted when it returns, with
+    # the push. Until then the thread does other work, such as that of the follower, and commits this; it also does so where
+    # nothing arrives for a second, which may be while the push is on its way.
     # Coroutines are called again whenever they go on: only the first time counts.
     name = frame.f_code.co_qualname
     if name in names and name not in calls and event == ("return" if name == "EngineThread._next" else "call"):
-        if name == names[0] or (calls and name in names[:queued]) or "Service.push" in calls:
+        if name == "EngineThread._next":
+            is_step = any(isinstance(job, Push) for job in frame.f_locals["self"]._batch)
+        else:
+            is_step = name == names[0] or (calls and name in names[:queued]) or "EngineThread._next" in calls
+        if is_step:
             calls.append(name)
 
+def submit(service, job):
+    time.sleep(0.01)
+    return super(Service, service).submit(job)
+
+# The engine's thread always does such work while a push is on its way, as by chance it may.
+Service._idle_seconds = lambda service: 1e-4
+Service.submit = submit
 threading.setprofile(note)
 with Served({"expression": "a/b", "window": 10, "slide": 1}) as served:
     with served.follow() as events:

@@ -151,6 +151,67 @@ def test_entities_do_not_make_a_document_many_times_as_large():
             read_with(entities, text)
 
 
+LONG = "http://x.org/" + 50_000 * "a" + "/"
+NUMBERS = range(2_000)
+GROWING = {
+    "prefix.ttl": f"@prefix p: <{LONG}> .\n" + "\n".join(f"p:{n} p:q {n} ." for n in NUMBERS),
+    "base.ttl": "@base <http://x.org/> .\n" + "\n".join(f"@base <{200 * 'b'}/> . <s> <p> {n} ." for n in NUMBERS),
+    "subject.trig": f"<{LONG}> <x:p> " + ", ".join(map(str, NUMBERS)) + " .",
+    "graph.trig": f"<{LONG}> {{ " + " ".join(f"<x:s> <x:p> {n} ." for n in NUMBERS) + " }",
+    "namespace.rdf": f'<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:p="{LONG}">'
+    + "".join(f'<rdf:Description rdf:about="x:{n}"><p:q>{n}</p:q></rdf:Description>' for n in NUMBERS)
+    + "</rdf:RDF>",
+    "id.jsonld": json.dumps({"@id": LONG, "x:p": [*NUMBERS]}),
+    "key.jsonld": json.dumps({"@id": "x:a", LONG: [*NUMBERS]}),
+    "alias.jsonld": json.dumps({"@context": {"id": "@id", "name": "id"}, "name": LONG, "x:p": [*NUMBERS]}),
+    "graph.jsonld": json.dumps({"@id": LONG, "@graph": [{"@id": f"x:{n}", "x:p": n} for n in NUMBERS]}),
+    "prefix.jsonld": json.dumps({"@context": {"p": LONG}, "@graph": [{"@id": f"p:{n}", "p:q": n} for n in NUMBERS]}),
+    "prefixes.jsonld": json.dumps(
+        {
+            "@context": {"p0": "http://x.org/", **{f"p{n + 1}": f"p{n}:{500 * 'a'}" for n in range(100)}},
+            "@graph": [{"@id": f"p100:{n}", "x:p": n} for n in NUMBERS],
+        }
+    ),
+    "bases.jsonld": json.dumps(
+        {
+            "@context": [{"@base": "http://x.org/"}, *[{"@base": f"{500 * 'b'}/"} for _ in range(100)]],
+            "@graph": [{"@id": f"{n}", "x:p": n} for n in NUMBERS],
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_long_prefixes_and_subjects_do_not_make_a_document_many_times_as_large(tmp_path, name):
+    syntax, text = name.rpartition(".")[2], GROWING[name]
+    documents = RdfDocuments(RdfReading())
+    with pytest.raises(InputError, match="in full, its statements have over 100 times as many bytes"):
+        documents.read(text.encode(), syntax=syntax, name="it", scope="d", timestamp=1)
+    short = text.replace(LONG, "http://x.org/").replace(500 * "a", "a").replace(500 * "b", "b").replace(200 * "b", "b")
+    found = documents.read(short.encode(), syntax=syntax, name="it", scope="d", timestamp=1)
+    assert {*map(str, NUMBERS)} <= {value.split('"')[1] for value in found.column("target").to_pylist() if '"' in value}
+    if syntax == "jsonld":  # as a line of a file, it is a bad one, and the next is read
+        path = tmp_path / "lines.ndjsonld"
+        path.write_text(f"{text}\n" + '{"@id": "x:a", "x:p": 1}\n')
+        rows, messages = read(path, on_error="skip")
+        assert len(rows) == 1 and [message.split(": ")[0] for message in messages] == [f"{path}:1"]
+    else:  # what comes before is read
+        path = tmp_path / name
+        path.write_text(text)
+        reader = open_reader("rdf", str(path), rdf=RdfReading(), batch_rows=50)
+        batches = iter(reader)
+        assert 0 < len(next(batches).columns) <= 50
+        with pytest.raises(InputError, match=f"{name}:[0-9]+: written out in full"):
+            list(batches)
+
+
+def test_a_large_document_that_is_no_json_is_an_error_at_its_line():
+    text = '{"@id": "x:a",\n"x:p": [' + ", ".join(map(str, NUMBERS)) + "],\n}"
+    with pytest.raises(InputError, match="it:3: is no JSON") as found:
+        RdfDocuments(RdfReading()).read(text.encode(), syntax="jsonld", name="it", scope="d", timestamp=1)
+    assert found.value.line == 3
+
+
 def test_an_error_has_the_line_and_leaves_the_next_document_alone():
     documents = RdfDocuments(RdfReading(time=PROV), time_unit="s")
     date = '"2024-05-01T12:00:00Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>'

@@ -107,8 +107,8 @@ STATEMENT_WITH_LITERAL = rf'^{_NODE} <{IRI}> {_OBJECT} (?:{_NODE}|"[0-9A-Za-z:.+
 IMPLICIT_DATATYPES = "^^<http://www.w3.org/2001/XMLSchema#string>", "^^<http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 """Datatypes that canonical lines omit, or that are not allowed: a line with one of them is not canonical."""
 
-ARROW_MINIMUM_LINES = 1_000
-"""The number of lines from which Arrow's regular expressions are faster than Python's; Arrow compiles in milliseconds."""
+ARROW_MINIMUM_LINES, ARROW_MINIMUM_BYTES = 1_000, 1 << 18
+"""From so many lines or bytes on, Arrow's regular expressions are faster than Python's; Arrow compiles in milliseconds."""
 
 _compile = lru_cache(re.compile)
 _ANY = re.compile(
@@ -163,7 +163,7 @@ def kinds_of(lines: pa.Array, data: bytes, *, graphs: bool, literal_graphs: bool
 
 
 def _matches(lines: pa.Array, pattern: str) -> np.ndarray:
-    if len(lines) < ARROW_MINIMUM_LINES:
+    if len(lines) < ARROW_MINIMUM_LINES and lines.nbytes < ARROW_MINIMUM_BYTES:
         return np.array([_compile(pattern).match(line) is not None for line in lines.to_pylist()], np.bool_)
     return np.asarray(pc.match_substring_regex(lines, pattern))
 

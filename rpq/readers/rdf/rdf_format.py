@@ -35,14 +35,8 @@ from rpq.readers.inputs import (
 )
 from rpq.readers.open_source import OpenSource
 from rpq.readers.rdf.blank_nodes import BlankNodes
-from rpq.readers.rdf.rdf_syntax import (
-    SYNTAX_NAMES,
-    RdfSyntax,
-    pyoxigraph,
-    refuse_growing_entities,
-    syntax_by_name,
-    syntax_of,
-)
+from rpq.readers.rdf.growth import GrowthError, check_json_growth, refuse_growing_entities
+from rpq.readers.rdf.rdf_syntax import SYNTAX_NAMES, RdfSyntax, pyoxigraph, syntax_by_name, syntax_of
 from rpq.readers.rdf.statements import SCHEMA, BadStatement, Statements
 from rpq.readers.rdf.times import (
     FixedTimes,
@@ -315,6 +309,12 @@ class RdfDocuments:
         """
         if syntax == "rdf":
             refuse_growing_entities(data, name=name)
+        if syntax == "jsonld":
+            try:
+                check_json_growth(data)
+            except GrowthError as error:
+                place = name if error.line is None else f"{name}:{error.line}"
+                raise InputError(f"{place}: {error}", file=name, line=error.line) from None
         terms = TimeTerms(unit=self._time_unit, kind=self.kind)
         if timestamp is not None:
             times: TripleTimes = FixedTimes(timestamp)

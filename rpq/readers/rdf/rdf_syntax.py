@@ -67,12 +67,6 @@ _PLACE = re.compile(
 )
 _LINE = re.compile(r" \(line \d+\)$")
 
-_ENTITY = re.compile(rb'<!ENTITY\s+([^\s%"&<>;]+)\s+"([^"<]*)"\s*>')
-_REFERENCE = re.compile(rb"&([^\s#&;<]+);")
-
-MOST_GROWTH = 16
-"""How many times as large the entities of a document in RDF/XML may make it, besides a megabyte."""
-
 
 def syntax_by_name(name: str) -> RdfSyntax:
     """Return a syntax by its name; raise `InputError` for an unknown name."""
@@ -117,33 +111,6 @@ def parser_of(data: Any, syntax: RdfSyntax) -> Any:
     """Return an iterator over the quads in bytes or in a binary file."""
     package = pyoxigraph()
     return package.parse(data, format=getattr(package.RdfFormat, syntax.member))
-
-
-def refuse_growing_entities(data: bytes, *, name: str) -> None:
-    """Raise `InputError` for RDF/XML from elsewhere whose entities make much of few bytes.  O(bytes).
-
-    The parser replaces entities in entities, so that a document of a thousand bytes could stand for terabytes.
-
-    >>> refuse_growing_entities(b'<!DOCTYPE r [<!ENTITY a "aaa"> <!ENTITY b "&a;&a;">]>', name="it")
-    >>> refuse_growing_entities(b"<!DOCTYPE r [<!ENTITY a SYSTEM 'a.txt'>]>", name="it")
-    Traceback (most recent call last):
-    rpq.errors.InputError: it: declares an entity that is not a plain text; expected <!ENTITY name "text">
-    """
-    declared = data.count(b"<!ENTITY")
-    if not declared:
-        return
-    entities = _ENTITY.findall(data)
-    if len(entities) != declared:
-        raise InputError(f'{name}: declares an entity that is not a plain text; expected <!ENTITY name "text">')
-    lengths: dict[bytes, int] = {}
-    for entity, text in entities:  # each may contain those before it
-        length = len(text) + sum(lengths.get(one, 0) for one in _REFERENCE.findall(text))
-        lengths[entity] = max(length, lengths.get(entity, 0))
-    left = MOST_GROWTH * len(data) + (1 << 20)
-    for reference in _REFERENCE.finditer(data):
-        left -= lengths.get(reference[1], 0)
-        if left < 0:
-            raise InputError(f"{name}: its entities stand for over {MOST_GROWTH} times as many bytes; write them out")
 
 
 def parser_message(error: SyntaxError) -> str:

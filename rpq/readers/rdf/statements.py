@@ -1,7 +1,8 @@
 """The statements of an RDF input as columns, and the errors between them.
 
 Canonical lines of N-Triples and N-Quads are used unchanged; pyoxigraph parses everything else and serialises it to canonical
-lines. The cost of a statement is therefore about that of its parser.
+lines. The cost of a statement is therefore about that of its parser. A short document can stand for very long lines, whose
+bytes are counted (`TermGrowth`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rpq.readers.edges import InMemorySource
 from rpq.readers.open_source import OpenSource
 from rpq.readers.rdf.blank_nodes import LabelCollector
 from rpq.readers.rdf.canonical_lines import NAMES, columns_of, kinds_of, lines_of, split_statement, texts_of
+from rpq.readers.rdf.growth import GrowthError, TermGrowth, check_json_growth
 from rpq.readers.rdf.rdf_syntax import RdfSyntax, parser_message, parser_of, pyoxigraph
 from rpq.readers.source import Block, ByteSource
 from rpq.stream.arrays.fields import quote_value
@@ -29,6 +31,9 @@ BLOCK_BYTES = 1 << 22
 
 BATCH_STATEMENTS = 1 << 14
 """The number of statements in a batch of the other syntaxes."""
+
+_STEP = 8
+"""The number of statements between two looks at their size: short documents can have very long terms."""
 
 _BYTES_A_LINE = 100
 _CHUNK = 1 << 16
@@ -72,6 +77,7 @@ class Statements:
         self._syntax = syntax
         self._batch_rows = batch_rows
         self._labels_seen = LabelCollector() if syntax.has_local_blanks else None
+        self._growth = TermGrowth()
         self._literal_graphs = literal_graphs and syntax.name == "nq"
         pyoxigraph()
 
@@ -154,7 +160,7 @@ class Statements:
                 else:
                     rows.append(row)
                     quads.append(found)
-        parsed = _columns_of_quads(quads, self._syntax)
+        parsed = _columns_of_lines(_serialize(quads), self._syntax)
         bad |= {rows[row]: message for row, message in parsed.bad.items()}
         found_rows = np.array(rows, np.int64)[parsed.rows]
         if literals:
@@ -181,66 +187,87 @@ class Statements:
     def _read_documents(self) -> Iterator[ReadResult]:
         """Read lines that are documents. A bad document has no statements. The number of a statement is its line."""
         for block in self._source.blocks(max(64, min(BLOCK_BYTES, self._batch_rows * _BYTES_A_LINE))):
-            quads: list[Any] = []
+            written = _WrittenStatements()
             lines: list[int] = []
             bad: dict[int, str] = {}
             for line, data in enumerate(_LINE.findall(block.data), block.line):
+                self._growth.read += len(data)
                 if not data.strip():
+                    continue
+                found = _WrittenStatements()
+                try:
+                    check_json_growth(data)
+                except GrowthError as error:
+                    bad[line] = str(error)
                     continue
                 try:
                     with gc_paused():
-                        found = list(parser_of(data, self._syntax))
+                        found.extend(parser_of(data, self._syntax), self._growth)
                 except SyntaxError as error:
                     bad[line] = f"{parser_message(error)}; expected a document of JSON-LD in each line"
                     continue
-                quads += found
-                lines += [line] * len(found)
-            parsed = _columns_of_quads(quads, self._syntax) if quads else None
-            if parsed is None:
-                yield from (BadStatement(message=message, line=line) for line, message in sorted(bad.items()))
-                continue
-            numbers = np.array(lines, np.int64)
-            of_rdf12 = {lines[row]: message for row, message in parsed.bad.items()}
-            whole = ~np.isin(numbers[parsed.rows], [*of_rdf12])
-            columns = [column.filter(pa.array(whole)) for column in parsed.columns]
-            yield from _yield_in_order(columns, numbers[parsed.rows][whole], {**bad, **of_rdf12})
+                except GrowthError as error:
+                    yield from self._yield_documents(written, lines, bad)
+                    yield BadStatement(message=str(error), line=line, ends=True)
+                    return
+                written += found
+                lines += [line] * found.count
+                if written.size >= BLOCK_BYTES:
+                    yield from self._yield_documents(written, lines, bad)
+                    written, lines, bad = _WrittenStatements(), [], {}
+            yield from self._yield_documents(written, lines, bad)
+
+    def _yield_documents(self, written: _WrittenStatements, lines: list[int], bad: dict[int, str]) -> Iterator[ReadResult]:
+        """Yield the statements of documents, each with the line of its document, and the errors of other documents."""
+        if not written.count:
+            yield from (BadStatement(message=message, line=line) for line, message in sorted(bad.items()))
+            return
+        parsed = _columns_of_lines(written.lines, self._syntax)
+        numbers = np.array(lines, np.int64)
+        of_rdf12 = {lines[row]: message for row, message in parsed.bad.items()}
+        whole = ~np.isin(numbers[parsed.rows], [*of_rdf12])
+        columns = [column.filter(pa.array(whole)) for column in parsed.columns]
+        yield from _yield_in_order(columns, numbers[parsed.rows][whole], {**bad, **of_rdf12})
 
     # --- documents -------------------------------------------------------------------------------------------------
 
     def _read_document(self) -> Iterator[ReadResult]:
-        file = _Chunks(self._source.chunks(_CHUNK), self._labels_seen)
+        file = _Chunks(self._source.chunks(_CHUNK), self._labels_seen, self._growth)
         parser = parser_of(file, self._syntax)
         size = min(BATCH_STATEMENTS, self._batch_rows)
         number, has_ended = 0, False
         while not has_ended:
-            quads: list[Any] = []
+            written = _WrittenStatements()
             bad = None
             with gc_paused():
                 try:
-                    has_ended = self._extend(quads, parser, file, size)
+                    has_ended = self._extend(written, parser, file, size)
                 except SyntaxError as error:
                     bad = self._bad(error)
                     has_ended = bad.ends
-            if quads:
-                yield from self._read_quads(quads, number)
-                number += len(quads)
+                except GrowthError as error:
+                    bad = BadStatement(message=str(error), line=self.line_of(number + written.count), ends=True)
+                    has_ended = True
+            if written.count:
+                yield from self._read_written(written, number)
+                number += written.count
             if bad is not None:
                 yield bad
 
-    def _extend(self, quads: list[Any], parser: Any, file: _Chunks, size: int) -> bool:
-        """Append more quads, from a pipe only those that have arrived; return whether these were the last."""
+    def _extend(self, written: _WrittenStatements, parser: Any, file: _Chunks, size: int) -> bool:
+        """Append more statements, from a pipe only those that have arrived; return whether these were the last."""
         if self._source.size is not None:
-            quads.extend(islice(parser, size))
-            return len(quads) < size
-        for quad in parser:
-            quads.append(quad)
-            if len(quads) == size or file.is_empty:
-                return False
-        return True
+            return written.extend(parser, self._growth, size=size, most_bytes=BLOCK_BYTES)
+        while written.count < size and written.size < BLOCK_BYTES:
+            if written.extend(parser, self._growth, size=written.count + 1):
+                return True
+            if file.is_empty:
+                break
+        return False
 
-    def _read_quads(self, quads: list[Any], number: int) -> Iterator[ReadResult]:
-        parsed = _columns_of_quads(quads, self._syntax)
-        numbers = np.arange(number, number + len(quads))
+    def _read_written(self, written: _WrittenStatements, number: int) -> Iterator[ReadResult]:
+        parsed = _columns_of_lines(written.lines, self._syntax)
+        numbers = np.arange(number, number + written.count)
         bad = {number + row: message for row, message in parsed.bad.items()}
         for read in _yield_in_order(parsed.columns, numbers[parsed.rows], bad):
             yield replace(read, line=self.line_of(read.line or 0)) if isinstance(read, BadStatement) else read
@@ -281,10 +308,53 @@ class _ParseResult:
     bad: dict[int, str]
 
 
-def _columns_of_quads(quads: list[Any], syntax: RdfSyntax) -> _ParseResult:
-    """Convert quads of pyoxigraph to columns; the row of a quad is its position."""
+class _WrittenStatements:
+    """Statements as lines of N-Quads: their `count`, and their `size` in bytes."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.size = 0
+        self._parts: list[bytes] = []
+
+    @property
+    def lines(self) -> bytes:
+        return b"".join(self._parts)
+
+    def __iadd__(self, other: _WrittenStatements) -> _WrittenStatements:
+        self.count += other.count
+        self.size += other.size
+        self._parts += other._parts
+        return self
+
+    def extend(self, parser: Any, growth: TermGrowth, *, size: int | None = None, most_bytes: int | None = None) -> bool:
+        """Append statements of a parser, until there are `size` of them or `most_bytes`; return whether it has ended.
+
+        What precedes an error is appended. Raises `SyntaxError` and `GrowthError`.
+        """
+        while (size is None or self.count < size) and (most_bytes is None or self.size < most_bytes):
+            step = _STEP if size is None else min(_STEP, size - self.count)
+            quads: list[Any] = []
+            try:
+                quads.extend(islice(parser, step))
+            finally:
+                data = _serialize(quads) if quads else b""
+                growth.note_written(data)
+                self.count += len(quads)
+                self.size += len(data)
+                self._parts.append(data)
+            if len(quads) < step:
+                return True
+        return False
+
+
+def _serialize(quads: list[Any]) -> bytes:
     package = pyoxigraph()
-    data = package.serialize(quads, format=package.RdfFormat.N_QUADS)
+    data: bytes = package.serialize(quads, format=package.RdfFormat.N_QUADS)
+    return data
+
+
+def _columns_of_lines(data: bytes, syntax: RdfSyntax) -> _ParseResult:
+    """Convert lines that pyoxigraph wrote to columns; the row of a statement is its position."""
     lines = lines_of(data)
     kinds = kinds_of(lines, data, graphs=syntax.has_graphs)
     if kinds.canonical.all():
@@ -328,9 +398,10 @@ def _batch(columns: list[pa.Array], numbers: np.ndarray) -> pa.RecordBatch:
 class _Chunks:
     """Chunks of bytes as a file for the parser; `is_empty` is true when the parser has read everything that has arrived."""
 
-    def __init__(self, chunks: Iterator[bytes], labels_seen: LabelCollector | None) -> None:
+    def __init__(self, chunks: Iterator[bytes], labels_seen: LabelCollector | None, growth: TermGrowth) -> None:
         self._chunks = chunks
         self._labels_seen = labels_seen
+        self._growth = growth
         self._rest = memoryview(b"")
 
     @property
@@ -342,6 +413,7 @@ class _Chunks:
             chunk = next(self._chunks, b"")
             if self._labels_seen is not None:
                 self._labels_seen.look_at(chunk)
+            self._growth.read += len(chunk)
             self._rest = memoryview(chunk)
         size = len(self._rest) if size < 0 else size
         data, self._rest = self._rest[:size], self._rest[size:]

@@ -7,6 +7,7 @@ half a second.
 from __future__ import annotations
 
 from array import array as c_array
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -70,3 +71,23 @@ def text_array(texts: list[str]) -> pa.Array:
     ends = np.zeros(len(texts) + 1, np.int32)
     np.cumsum(lengths, out=ends[1:])
     return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(data))
+
+
+def refuse_mixed_scalars(values: Any) -> None:
+    """Raise `pyarrow.ArrowInvalid` if times and other scalars of NumPy are mixed in a list, or an array or frame of objects.
+
+    Arrow itself crashes the process when another scalar follows a time. O(values); O(1) for arrays of other types.
+
+    >>> refuse_mixed_scalars([np.datetime64("2020-01-01"), None, "x"])
+    >>> refuse_mixed_scalars([np.datetime64("2020-01-01"), np.int8(3)])
+    Traceback (most recent call last):
+    pyarrow.lib.ArrowInvalid: times of NumPy are mixed with values of type int8
+    """
+    categories = getattr(getattr(values, "dtype", None), "categories", None)  # of pandas
+    values = values if categories is None else categories
+    if str(getattr(values, "dtype", "object")) != "object":
+        return
+    kinds = set(map(type, values))
+    if np.datetime64 in kinds and (others := {kind for kind in kinds if issubclass(kind, np.generic)} - {np.datetime64}):
+        names = ", ".join(sorted(kind.__name__ for kind in others))
+        raise pa.ArrowInvalid(f"times of NumPy are mixed with values of type {names}")

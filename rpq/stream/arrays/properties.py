@@ -8,15 +8,17 @@ read as conditions need them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
+from rpq.stream.arrays.numpy_arrays import refuse_mixed_scalars
 from rpq.stream.arrays.plain_columns import is_utf8, plain, row_error
-from rpq.stream.arrays.values import short_repr
+from rpq.stream.arrays.values import is_missing, short_repr
 
 LOOSE_METADATA = {b"rpq": b"loose"}
 """The metadata of the field of a column whose values are texts as they stand in a file."""
@@ -63,6 +65,7 @@ class PropertyTypes:
             column, is_loose = column_of(data, name)
             if column is None:
                 continue
+            column = _with_length(name, column)
             if len(column) != count:
                 raise InputError(
                     f"the columns are of different lengths: {name} {len(column):,}, and {count:,} tuples", column=name
@@ -173,20 +176,45 @@ def column_of(data: Any, name: str) -> tuple[Any, bool]:
         return data.get(name), False
     if hasattr(data, "columns") and hasattr(data, "iloc"):
         places = [place for place, one in enumerate(data.columns) if one == name]
-        return (pa.array(data.iloc[:, places[0]], from_pandas=True) if places else None), False
+        return (data.iloc[:, places[0]] if places else None), False
     return column_of(pa.table(data), name)
+
+
+_UNFIT = (pa.ArrowException, OverflowError, TypeError, ValueError)
+"""The exceptions of Arrow for values that do not make an array."""
+
+
+def _with_length(name: str, column: Any) -> Any:
+    """Return a column that has a length. Raises `InputError` if it is neither an array nor a list of values."""
+    if isinstance(column, (str, bytes, bytearray, memoryview, Mapping, Set)) or not (
+        hasattr(column, "__iter__") or hasattr(column, "__arrow_c_array__") or hasattr(column, "__arrow_c_stream__")
+    ):
+        raise InputError(f"column {name!r} is a {type(column).__name__}, not an array or a list of values", column=name)
+    if hasattr(column, "__len__"):
+        return column
+    return list(column) if _has_objects(column) else _array_of(name, column, None, [])
 
 
 def _array_of(name: str, values: Any, kind: pa.DataType | None, problems: list[InputError]) -> pa.Array:
     """Return a list of values, or an array of numpy, pandas or Arrow's interface, as an Arrow array."""
-    if isinstance(values, np.ndarray):
-        return pa.array(values)
-    if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
-        return plain(pa.chunked_array(values) if hasattr(values, "__arrow_c_stream__") else pa.array(values))
+    if not _has_objects(values):
+        try:
+            if hasattr(values, "__arrow_c_stream__"):
+                return plain(pa.chunked_array(values))
+            return plain(pa.array(values, from_pandas=hasattr(values, "iloc")))
+        except _UNFIT as problem:
+            type_name = getattr(values, "dtype", type(values).__name__)
+            reason = str(problem).strip().split("\n")[0]
+            raise InputError(f"column {name!r} of type {type_name} cannot be read: {reason}; {_KINDS}", column=name) from problem
+    of_pandas = hasattr(values, "iloc")
+    values = values if isinstance(values, list) else list(values)
+    if of_pandas:  # NaN stands for a missing value
+        values = [None if is_missing(one) or _is_nan(one) else one for one in values]
+    elif any(one.__name__ == "NAType" for one in set(map(type, values))):
+        values = [None if is_missing(one) else one for one in values]
     try:
-        array = pa.array(values, from_pandas=hasattr(values, "iloc"))
-    except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        values = list(values)
+        array = _array_of_list(values)
+    except _UNFIT:
         row, reason = _first_misfit(values, kind)
         problems.append(row_error(row, name, reason))
         array = pa.array([*values[:row], *[None] * (len(values) - row)])
@@ -195,21 +223,48 @@ def _array_of(name: str, values: Any, kind: pa.DataType | None, problems: list[I
     return array
 
 
+def _has_objects(values: Any) -> bool:
+    """Return whether values are Python objects: those of a list, or of an array or categories of type object."""
+    kind = getattr(values, "dtype", None)
+    if kind is None:
+        return not (hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"))
+    return str(getattr(getattr(kind, "categories", None), "dtype", kind)) == "object"
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, (float, np.floating)) and bool(value != value)
+
+
+def _array_of_list(values: Sequence[Any]) -> pa.Array:
+    refuse_mixed_scalars(values)
+    return pa.array(values)
+
+
 def _first_misfit(values: list[Any], kind: pa.DataType | None) -> tuple[int, str]:
-    """Return the row of the first value that is not like those before, and what is wrong with it."""
-    for row, value in enumerate(values):
+    """Return the row of the first value that is not like those before, and what is wrong with it. O(rows · log rows)."""
+
+    def is_unfit(end: int) -> bool:
         try:
-            array = pa.array([value])
-            if kind is None and not pa.types.is_null(array.type):
-                kind = array.type
-            pa.array(values[: row + 1])
-        except (pa.ArrowException, OverflowError, TypeError, ValueError):
-            try:
-                own = pa.array([value]).type
-            except (pa.ArrowException, OverflowError, TypeError, ValueError):
-                return row, f"{value!r} cannot be kept; {_KINDS}, and integers of 64 bits"
-            return row, _misfit(value, own, kind or own)
-    return 0, f"the values cannot be read; {_KINDS}"
+            _array_of_list(values[:end])
+        except _UNFIT:
+            return True
+        return False
+
+    row = bisect_left(range(1, len(values)), True, key=is_unfit)
+    kind = kind or _type_of(values[:row])
+    own = _type_of(values[row : row + 1])
+    if own is None:
+        return row, f"{short_repr(values[row])} cannot be kept; {_KINDS}, and integers of 64 bits"
+    return row, _misfit(values[row], own, kind or own)
+
+
+def _type_of(values: Sequence[Any]) -> pa.DataType | None:
+    """Return the type of values; None if they are all missing, or of none that Arrow has."""
+    try:
+        kind = _array_of_list(values).type
+    except _UNFIT:
+        return None
+    return None if pa.types.is_null(kind) else kind
 
 
 def _widen(name: str, array: pa.Array) -> pa.Array:

@@ -10,7 +10,11 @@ import re
 from collections import Counter
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
+import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -671,3 +675,62 @@ def test_an_index_that_is_built_anew_asks_for_memory_in_the_name_of_its_tuple():
     assert engine.insert("t", "u", "b", 1).added == count
     assert engine.insert("s0", "t", "a", 1, properties={"n": 1}).removed == 0  # two edges of one tuple, one of which goes
     assert engine.delete("s0", "t", "a", 1).removed == 1
+
+
+# --- what is no property ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "row"),
+    [
+        ([5, "much"], 1),
+        ([5, 2**70], 1),
+        ([object(), 5], 0),
+        ([*[5] * 40_000, "much"], 40_000),  # which took minutes
+        (np.array([5, "much"], object), 1),
+        (pd.Series([5, "much"]), 1),
+        (pd.Series([5, "much"], dtype="category"), 1),
+        (np.array([1j, 2]), None),
+        ("ab", None),
+        (7, None),
+        ({5: 1, 6: 1}, None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_value_that_is_no_property_is_refused(values: Any, row: int | None) -> None:
+    count = len(values) if hasattr(values, "__len__") else 2
+    engine = rpq.Engine(rpq.Query("a[amount > 1]", window=rpq.Window(size=10, slide=1)))
+    columns = {"source": ["x"] * count, "target": ["y"] * count, "label": ["a"] * count, "timestamp": [1] * count}
+    forms: list[Any] = [columns | {"amount": values}]
+    if isinstance(values, (list, pd.Series)):
+        forms.append(pd.DataFrame(forms[0]))
+    for data in forms:
+        with pytest.raises(rpq.InputError, match="column 'amount'") as found:
+            engine.push(data)
+        assert (found.value.column, found.value.row) == ("amount", row)
+        assert len(found.value.changes or ()) == (1 if row and isinstance(values, (list, pd.Series, np.ndarray)) else 0)
+        engine = rpq.Engine(*engine.queries)
+
+
+def test_values_are_properties_in_any_container() -> None:
+    window = rpq.Window(size=10, slide=1)
+    columns = {"source": [*"xyz"], "target": [*"xyz"], "label": [*"aaa"], "timestamp": [1, 2, 3]}
+    for values in (
+        [5, None, 0.5],
+        [5, pd.NA, 0.5],
+        (5, None, 0.5),
+        pd.Series([5, None, 0.5]),
+        pd.Series([5, None, 0.5], dtype=object),
+        pd.Series([5, np.nan, 0.5], dtype=object),
+        pd.Series([5, pd.NA, 0.5], dtype=object),
+        np.array([5, None, 0.5], object),
+        pl.Series([5.0, None, 0.5]),
+        pa.array([5, None, 0.5]),
+        pa.chunked_array([[5.0, None], [0.5]]),
+    ):
+        for data in (columns | {"amount": values}, pd.DataFrame(columns | {"amount": list(values)})):
+            if isinstance(data, pd.DataFrame) and isinstance(values, (pa.Array, pa.ChunkedArray)):
+                continue  # pandas makes objects of Arrow's scalars
+            engine = rpq.Engine(rpq.Query("a[amount > 1]", window=window), rpq.Query("a[amount is null]", window=window))
+            found = [change.source for change in engine.push(data).rows()]
+            assert found == ["x", "y"], (type(values), type(data))
