@@ -205,7 +205,8 @@ def _array_of(name: str, values: Any, kind: pa.DataType | None, problems: list[I
         except _UNFIT as problem:
             type_name = getattr(values, "dtype", type(values).__name__)
             reason = str(problem).strip().split("\n")[0]
-            raise InputError(f"column {name!r} of type {type_name} cannot be read: {reason}; {_KINDS}", column=name) from problem
+            text = f"column {name!r} of type {type_name} cannot be read: {reason}; {_KINDS}"
+            raise InputError(text, column=name) from problem
     of_pandas = hasattr(values, "iloc")
     values = values if isinstance(values, list) else list(values)
     if of_pandas:  # NaN stands for a missing value
