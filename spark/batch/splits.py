@@ -29,7 +29,7 @@ from rpq.readers import TextFormat, formats
 from rpq.readers.column_names import TUPLE_COLUMNS, ColumnNames
 from rpq.readers.edges import EDGES
 from rpq.readers.format_registry import format_by_name
-from rpq.readers.parquet import is_parquet
+from rpq.readers.parquet import is_parquet, is_typed
 from rpq.readers.source import BYTE_ORDER_MARK, Block, ByteSource, compression_of, count_lines
 from rpq.readers.text.detection import Detection, line_layout, with_times
 from rpq.readers.text.edge_rules import EdgeRules, RecordParser
@@ -96,6 +96,8 @@ def cut_splits(paths: Sequence[str], *, split_bytes: int = SPLIT_BYTES) -> list[
                 raise InputError(f"{path}: is a pipe; tasks can share only files", file=path)
             with open(path, "rb") as opened:
                 compression = compression_of(opened.read(16))
+            if is_typed(path):
+                raise InputError(f"{path}: is an Arrow file; Spark reads text and Parquet", file=path)
             if compression is not None:
                 found.append(Split(path=path, kind="compressed"))
             else:

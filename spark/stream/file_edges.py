@@ -166,10 +166,14 @@ def _text_detection(
 ) -> Detection:
     """Return the detection of the layout of a file, which reads the ids of edges and the sequence like properties."""
     columns = names or ColumnNames()
-    if sequence in {EDGE, *dict(columns.renamed)}:
-        raise PipelineError(f"sequence is {sequence!r}, which is the name of a column of tuples; rename it in the files")
-    properties = (*([EDGE] if has_ids else []), *([] if sequence is None else [sequence]))
-    detection = Detection(columns=replace(columns, properties=properties), time_unit="us", rules=rules)
+    properties = [EDGE] if has_ids else []
+    if sequence is not None and rules is not None:
+        properties.append(sequence)
+    elif sequence is not None:  # whatever the columns of tuples are called
+        properties.append(_SEQUENCE)
+        columns = replace(columns, renamed=(*columns.renamed, (_SEQUENCE, sequence)))
+    columns = replace(columns, properties=tuple(properties))
+    detection = Detection(columns=columns, time_unit="us", rules=rules)
     if sequence in _output_columns(detection, None).values():
         raise PipelineError(f"sequence is {sequence!r}, which is a column of tuples; expected another column")
     return detection
@@ -329,7 +333,8 @@ class TextEdges(ShippedObject):
         keep = None
         if _SEQUENCE in self._columns:
             name = self._columns[_SEQUENCE]
-            found[_SEQUENCE], keep = self._sequence(file, found[name].cast(pa.string()), name)
+            texts = found[_SEQUENCE if self._detection.rules is None else name]
+            found[_SEQUENCE], keep = self._sequence(file, texts.cast(pa.string()), name)
         edges = pa.RecordBatch.from_pydict({name: found[column] for column, name in self._columns.items()})
         return edges if keep is None else edges.filter(keep)
 

@@ -17,6 +17,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 
 import pyarrow.parquet as pq  # noqa: E402
+from pyarrow import feather  # noqa: E402
 
 from rpq import InputError  # noqa: E402
 from rpq.compiled import kernel_cache  # noqa: E402
@@ -209,6 +210,14 @@ def test_a_quote_that_is_not_closed_does_not_stop_a_file_from_being_divided(tmp_
     edges, bad, _ = parsed([path], "edges", 120_000)
     assert of_edges(edges) == read([path], "edges")
     assert [row["line"] for row in bad] == [2]
+
+
+def test_an_arrow_file_is_not_read_as_text(tmp_path):
+    path = str(tmp_path / "edges.csv")
+    feather.write_feather(pa.table({"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": [1]}), path)
+    assert read([path], "edges") == [("x", "y", "a", 1, "+")]
+    with pytest.raises(InputError, match=r"edges\.csv: is an Arrow file; Spark reads text and Parquet"):
+        cut_splits([path])
 
 
 def test_deletes_of_debezium_are_not_read_as_inserts(tmp_path):

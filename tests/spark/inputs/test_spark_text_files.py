@@ -149,10 +149,14 @@ def test_columns_are_named_and_added(session, tmp_path):
     for sequence, message in (
         ("m", "sequence is 'm': .*0.csv:1: column 'm': is missing"),
         ("from", "sequence is 'from', which is a column of tuples"),
-        ("source", "sequence is 'source', which is the name of a column of tuples"),
+        ("source", "sequence is 'source': .*0.csv:1: column 'source': is missing"),
     ):
         with pytest.raises(PipelineError, match=message):
             file_edges(session, str(tmp_path / "in"), "csv", names=names, sequence=sequence, has_ids=True)
+    written(tmp_path / "other", "0.csv", "source,target,label,timestamp,at\nx,y,a,2,1\n")
+    names = parse_column_names("timestamp=at", None)
+    edges = file_edges(session, str(tmp_path / "other"), "csv", names=names, sequence="timestamp").first_edges()
+    assert edges.select("at", "timestamp").collect() == [(1, 2)]
 
 
 @pytest.mark.ci
@@ -284,6 +288,7 @@ def test_times_without_a_zone_are_in_utc(session, tmp_path, zone: str):
     days = [stamp.date() for stamp in stamps]
     pq.write_table(pa.table({**rows, "timestamp": pa.array(days)}), tmp_path / "days.parquet")
     window = rpq.Window(size="100d", slide="1d")
+    pipeline.register_functions(session)
     before = session.conf.get("spark.sql.session.timeZone")
     try:
         session.conf.set("spark.sql.session.timeZone", zone)
@@ -298,6 +303,10 @@ def test_times_without_a_zone_are_in_utc(session, tmp_path, zone: str):
                 rows_found = found.selectExpr("target", "unix_micros(timestamp)").collect()
                 wanted = {target: value // size * size for target, value in zip("uvw", expected, strict=True)}
                 assert dict(map(tuple, rows_found)) == wanted
+            session.read.parquet(str(tmp_path / f"{name}.parquet")).createOrReplaceTempView("stamped")
+            function = "rpq_changes(TABLE(stamped), 'a', '100d', '1d')"
+            rows_found = session.sql(f"SELECT target, unix_micros(timestamp) FROM {function} WHERE op = '+'").collect()
+            assert dict(map(tuple, rows_found)) == dict(zip("uvw", expected, strict=True))
     finally:
         session.conf.set("spark.sql.session.timeZone", before)
 
