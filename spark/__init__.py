@@ -21,7 +21,8 @@ this package.
 Batch jobs are in `batch`, streams in `stream`, access to Spark in `jvm`, and the checks of workers' Python in `workers`.  Of
 the modules here, `cli`, `console` and `benchmark` are commands, `functions` has functions that use both batch jobs and
 streams, and `motifs` is a notation of queries.  Batch jobs and streams share the others: `columns`, `division`, `envelopes`,
-`record_edges`, `parquet_content`, `shipping` and `errors`, which import `jvm`, but neither `batch` nor `stream`.
+`line_blocks`, `record_edges`, `parquet_content`, `shipping` and `errors`, which import `jvm`, but neither `batch` nor
+`stream`.
 """
 
 from __future__ import annotations

@@ -452,7 +452,7 @@ def replay_command(**options: Any) -> None:
     type=click.Choice(["parquet", "csv", "tsv"]),
     default="parquet",
     show_default=True,
-    help="Format of the files; csv and tsv have a header.",
+    help="Ending of the names of the files; csv and tsv are text with the columns of edges, with or without a header.",
 )
 @click.option("--output", required=True, metavar="FOLDER", help="Folder for the rows, as Parquet.")
 @click.option("--checkpoint", required=True, metavar="FOLDER", help="Folder for the state, from which the stream continues.")
@@ -483,12 +483,18 @@ def stream_command(**options: Any) -> None:
     _check_files(options, read=files)
     _check_inputs(options, files)
     rules = _rules(options)
-    with _session(options, options["partitions"]) as session:
-        from rpq.spark.columns import edge_columns, has_usual_op, parse_column_names
+    settings = _settings(options)
+    if not is_topic(options["folder"]) and options["files"] != "parquet":
+        from rpq.spark.stream.file_edges import WHOLE_FILES
+
+        settings = {**WHOLE_FILES, **settings}
+    with _session(options, options["partitions"], settings) as session:
+        from rpq.spark.columns import edge_columns, parse_column_names
         from rpq.spark.division import counted_labels
         from rpq.spark.jvm.session import SHUFFLE_PARTITIONS, share_count
         from rpq.spark.record_edges import record_columns
         from rpq.spark.stream import stream_identity
+        from rpq.spark.stream.file_edges import file_edges
         from rpq.spark.stream.run import Stream, label_sizes
 
         # An existing stream continues with the same number of shares, even if the cluster has another size now.
@@ -501,26 +507,32 @@ def stream_command(**options: Any) -> None:
             name: None if is_topic(options["folder"]) else options[name] for name in ("columns", "label", "edges_from")
         }
         names = parse_column_names(named["columns"], named["label"], has_ids=options["edges"] == "id")
+        applied_rules: EdgeRules | None = None
         if is_topic(options["folder"]):
             topics = read_topics(session, options, rules)
             edges, first_edges, sequence = topics.edges, topics.first_edges, topics.sequence
             unit = unit or topics.time_unit
+            rules = None
         else:
-            stamps = {"timestamp" if names is None else names["timestamp"]}
-            if rules is not None:
-                stamps = {rule.names["timestamp"] for rule in rules.rules}
-            edges, first_edges = Stream.edges(
+            found = file_edges(
                 session,
                 options["folder"],
                 options["files"],
-                options["max_files"],
-                timestamps=stamps,
+                names=names,
+                rules=rules,
                 sequence=sequence,
+                has_ids=options["edges"] == "id",
                 on_error=options["on_error"],
-                has_op=rules is None and has_usual_op(names),
+                max_files=options["max_files"],
+                checkpoint=options["checkpoint"],
+                is_begun=bool(begun),
             )
+            edges, first_edges, applied_rules = found
+            if applied_rules is not None:
+                rules, named["edges_from"] = None, None
+        # Rules that remain apply to the data frame, whose rows are records.
         read: Callable[..., EdgeColumns] = partial(edge_columns, names=names)
-        if rules is not None and not is_topic(options["folder"]):
+        if rules is not None:
             read = partial(record_columns, rules=rules)
         columns = read(edges, sequence=None, time_unit="us", with_place=False)
         integers = columns.vertex == "bigint"
@@ -529,7 +541,7 @@ def stream_command(**options: Any) -> None:
         sizes = options["sizes"]
         if sizes is None and not begun and (labels := counted_labels(queries, partitions)):
             first = first_edges()
-            if rules is not None and not is_topic(options["folder"]):
+            if rules is not None:
                 first = record_columns(first, rules, sequence=None, time_unit="us", with_place=False, stops=False).tuples
             sizes = label_sizes(first, names, labels)
             if sizes and not options["quiet"]:
@@ -546,6 +558,7 @@ def stream_command(**options: Any) -> None:
             max_delay=options["max_delay"],
             identity=options["edges"],
             sizes=sizes,
+            applied_rules=applied_rules,
             **named,
         )
         _prepare_workers(session, queries, integers, options)

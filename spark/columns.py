@@ -19,6 +19,7 @@ from rpq.readers.column_names import OP_AND_DELETE, TUPLE_COLUMNS, ColumnNames
 from rpq.rows.typed_columns import kinds_of
 from rpq.spark.envelopes import is_numbered_property, numbered_property
 from rpq.spark.errors import PipelineError
+from rpq.spark.jvm.data_sets import check_deletes
 from rpq.spark.shipping import ShippedObject
 from rpq.stream.arrays.fields import DELETE, EDGE, STREAM, FieldError
 from rpq.stream.arrays.values import BOOLEANS
@@ -165,7 +166,7 @@ def edge_expressions(
         "source": _cast(column("source"), kind),
         "target": _cast(column("target"), kind),
         "label": column("label") if constant is None else _literal(constant),
-        "timestamp": f"{_NUMBERS[time_unit]}({_cast(stamp, 'timestamp')})" if is_time else _cast(stamp, "bigint"),
+        "timestamp": _number_of(stamp, found["timestamp"], time_unit) if is_time else _cast(stamp, "bigint"),
         "op": op,
     }
     kinds = {"source": kind, "target": kind, "label": "string", "timestamp": "bigint", "op": "string"}
@@ -184,7 +185,21 @@ def edge_expressions(
 
 
 _NUMBERS = {"s": "unix_seconds", "ms": "unix_millis", "us": "unix_micros"}
-"""The functions of SQL that convert times to numbers, by unit."""
+"""The functions of SQL that convert times with a zone to numbers, by unit."""
+
+
+def _number_of(stamp: str, kind: DataType, unit: str) -> str:
+    """Return a time as a number in a unit, as an expression of SQL; a date or a time without a zone counts as UTC.
+
+    A cast to a time with a zone would read such a time in the time zone of the session.
+    """
+    from pyspark.sql import types
+
+    if isinstance(kind, types.TimestampType):
+        return f"{_NUMBERS[unit]}({stamp})"
+    since = f"{_cast(stamp, 'timestamp_ntz')} - TIMESTAMP_NTZ '1970-01-01 00:00:00'"
+    seconds = _cast(_cast(since, "interval second"), "decimal(20, 6)")
+    return _cast(f"floor({seconds} * {NANOSECONDS['s'] // NANOSECONDS[unit]})", "bigint")
 
 
 def quote_name(name: str) -> str:
@@ -286,6 +301,7 @@ def _column_names(in_data: Sequence[str], names: ColumnNames | None, sequence: s
         found = {name: name for name in (*TUPLE_COLUMNS, DELETE) if name in in_data}
         if "op" in found and DELETE in found:
             raise PipelineError(f"column {DELETE!r} {OP_AND_DELETE}")
+    check_deletes(in_data, names or ColumnNames())
     required = (*(_REQUIRED if names is None else ()), *([sequence] if sequence else []))
     for name in required:
         if name not in in_data:

@@ -21,6 +21,7 @@ from rpq.spark.batch.splits import (
     COUNTS,
     EDGE,
     LONGEST_TEXT,
+    Following,
     Head,
     LineOptions,
     Part,
@@ -33,6 +34,7 @@ from rpq.spark.batch.splits import (
 )
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.hadoop_files import path_of
+from rpq.spark.line_blocks import check_is_text, line_rows, pieces_of
 from rpq.spark.record_edges import RecordEdges, record_rows, records_in
 from rpq.spark.shipping import ShippedObject
 
@@ -50,14 +52,13 @@ def stage_lines(session: SparkSession, files: Mapping[str, int], lines: LineOpti
     """Return the lines of text files (URI → number) as staged rows, and the kind of times in each file (`Head.times`)."""
     beginnings = {uri: read_beginning(session, uri, lines) for uri in files}
     times = {uri: find_head([Block(beginning, 1)], lines).times for uri, beginning in beginnings.items()}
-    placed = session.read.option("lineSep", "\n").text(list(files))
-    placed = placed.select("value", "_metadata.file_path", "_metadata.file_block_start")
+    placed = line_rows(session.read, list(files))
     by_place = {path_of(uri): (files[uri], beginning) for uri, beginning in beginnings.items()}
     return placed.mapInArrow(LineReader(lines, by_place), staged_schema("string")), times
 
 
 class LineReader(ShippedObject):
-    """A function for `mapInArrow` that turns lines, each with its file and its block, into staged rows.
+    """A function for `mapInArrow` that turns lines, each with its file and its piece, into staged rows.
 
     `beginnings` maps the path of each file to its number and to the beginning of its text that determines its layout.
     """
@@ -68,48 +69,30 @@ class LineReader(ShippedObject):
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         format = self._lines.layout
-        for (name, start), runs in groupby(_runs(batches), lambda run: run[0]):
-            number, beginning = self._beginnings[path_of(name, is_encoded=True)]
+        for piece, texts in pieces_of(batches):
+            number, beginning = self._beginnings[path_of(piece.file)]
             head = find_head([Block(beginning, 1)], self._lines)
-            label = format.label(name) if format.label else None
-            before = None if head.detected is None else 0 if start else count_lines(beginning[: head.size])
-            beginnings = _blocks_with_head((lines for _, lines in runs), before)
+            label = format.label(piece.file) if format.label else None
+            before = None if head.detected is None else 0 if piece.start else count_lines(beginning[: head.size])
+            beginnings = _blocks_with_head(texts, before)
+            following = None if piece.is_last else Following(file=piece.file, read=None)
             yield from stage_parts(
-                parse_blocks(beginnings, head, format, label=label), split=split_number(number, start), vertex="string"
+                parse_blocks(beginnings, head, format, label=label, following=following),
+                split=split_number(number, piece.start),
+                vertex="string",
             )
 
 
-def _blocks_with_head(runs: Iterable[pa.Array], head_lines: int | None) -> Iterator[tuple[Block, int]]:
+def _blocks_with_head(texts: Iterable[bytes], head_lines: int | None) -> Iterator[tuple[Block, int]]:
     """Yield blocks of lines, each with the number of its bytes in the head of the file, or all bytes if there is no head."""
     line, left = 1, head_lines or 0
-    for lines in runs:
-        data = _join_lines(lines)
-        if line == 1:
-            data = data.removeprefix(BYTE_ORDER_MARK)
+    for data in texts:
         cut = len(data) if head_lines is None else 0
         while left and cut < len(data):
             cut = data.index(b"\n", cut) + 1
             left -= 1
         yield Block(data, line), cut
-        line += len(lines)
-
-
-def _join_lines(lines: pa.Array) -> bytes:
-    """Return lines as one block of text, each with a line end."""
-    whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines.cast(pa.binary()))
-    return bytes(pc.binary_join(whole, b"\n")[0].as_buffer()) + b"\n"
-
-
-def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[str, int], pa.Array]]:
-    """Yield runs of consecutive lines of one block of a file, each with the path of the file and the start of the block."""
-    for batch in batches:
-        ends = pc.run_end_encode(batch["file_path"]).run_ends.to_pylist()
-        ends = sorted({*ends, *pc.run_end_encode(batch["file_block_start"]).run_ends.to_pylist()})
-        begin = 0
-        for end in ends:
-            key = batch["file_path"][begin].as_py(), batch["file_block_start"][begin].as_py()
-            yield key, batch["value"].slice(begin, end - begin)
-            begin = end
+        line += count_lines(data)
 
 
 def read_beginning(session: SparkSession, uri: str, options: LineOptions) -> bytes:
@@ -117,6 +100,7 @@ def read_beginning(session: SparkSession, uri: str, options: LineOptions) -> byt
     count = _FIRST_BYTES
     while True:
         data = hadoop_files.first_bytes(session, uri, count).removeprefix(BYTE_ORDER_MARK)
+        check_is_text(uri, data)
         is_whole = len(data) < count - len(BYTE_ORDER_MARK)
         lines = data if is_whole else data[: data.rfind(b"\n") + 1]
         head = find_head([Block(lines, 1)], options) if lines else Head(detected=None, size=0)

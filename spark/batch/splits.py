@@ -2,7 +2,8 @@
 
 Plain text is divided at bytes (a line belongs to the split in which it begins), Parquet at row groups; a compressed
 file is one split, because it can be read only from its beginning.  A record with quotes may have several lines.  A split is
-read in blocks of whole records, but it may begin in the middle of a record, each of whose lines is then read as a record.
+read in blocks of whole records, and a file in which a record lies in two splits is refused: a task cannot know whether its
+split begins in a record.
 
 Reading converts every line to tuples or a bad line, and counts the lines of every split.  These three kinds of rows form one
 staged data set, in separate folders.  The place of a line in its file and, in formats by position, in the stream is computed
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +29,13 @@ from rpq.readers import TextFormat, formats
 from rpq.readers.column_names import TUPLE_COLUMNS, ColumnNames
 from rpq.readers.edges import EDGES
 from rpq.readers.format_registry import format_by_name
-from rpq.readers.parquet import is_parquet
+from rpq.readers.parquet import is_parquet, is_typed
 from rpq.readers.source import BYTE_ORDER_MARK, Block, ByteSource, compression_of, count_lines
 from rpq.readers.text.detection import Detection, line_layout, with_times
 from rpq.readers.text.edge_rules import EdgeRules, RecordParser
+from rpq.readers.text.line_layout import Layout
 from rpq.readers.text.parsing import LineError, LineParser, Rows
-from rpq.readers.text.quotes import whole_records
+from rpq.readers.text.quotes import LONGEST, unfinished_record, whole_records
 from rpq.readers.text.textfile import DetectedFormat, detect_block
 from rpq.spark.errors import PipelineError
 from rpq.stream.arrays.fields import DEFAULT_UNIT, DELETE
@@ -93,6 +96,8 @@ def cut_splits(paths: Sequence[str], *, split_bytes: int = SPLIT_BYTES) -> list[
                 raise InputError(f"{path}: is a pipe; tasks can share only files", file=path)
             with open(path, "rb") as opened:
                 compression = compression_of(opened.read(16))
+            if is_typed(path):
+                raise InputError(f"{path}: is an Arrow file; Spark reads text and Parquet", file=path)
             if compression is not None:
                 found.append(Split(path=path, kind="compressed"))
             else:
@@ -189,6 +194,8 @@ class LineOptions:
                 )
             return TextFormat(detect=Detection(columns=ColumnNames(), rules=self.rules, time_unit=self.unit))
         layout = find_text_format(self.format)
+        if self.format == EDGES.name and not self.names:
+            return replace(layout, detect=lambda line: _detect_layout(line, ColumnNames()))
         if not self.names:
             return layout
         if self.format != EDGES.name:
@@ -211,6 +218,7 @@ class LineOptions:
 
 def _detect_layout(line: bytes, names: ColumnNames) -> DetectedFormat:
     layout, header = line_layout(line, names)
+    names.deletes_not_read(header)  # raises an error for deletes that would be read as inserts
     return DetectedFormat(parser=LineParser(layout), is_header=bool(header), quoted=layout if layout.has_quotes else None)
 
 
@@ -337,16 +345,61 @@ def _with_row_numbers(parts: Iterable[Part], row: int) -> Iterator[Part]:
         row += size
 
 
+@dataclass(frozen=True, kw_only=True)
+class Following:
+    """The text of a file after one of its splits: `read` returns its beginning, or is None if the text is unknown."""
+
+    file: str
+    read: Callable[[], bytes] | None
+
+
+FOLLOWING_BYTES = 16 * LONGEST
+"""The number of bytes after a split in which the end of a record is searched."""
+
+
 def _read_text(split: Split, lines: LineOptions) -> Iterator[Part]:
     head, format = read_head(split.path, lines), lines.layout
     cut = ((whole, min(max(0, head.size - place), len(whole.data))) for place, whole in blocks(split))
-    return parse_blocks(cut, head, format, label=format.label(split.path) if format.label else None)
+    label = format.label(split.path) if format.label else None
+    is_divided = split.kind == "text" and split.end < os.path.getsize(split.path)
+    following = Following(file=split.path, read=partial(_text_after, split)) if is_divided else None
+    return parse_blocks(cut, head, format, label=label, following=following)
+
+
+def _text_after(split: Split) -> bytes:
+    """Return the beginning of the text after the last line that begins in a split."""
+    with open(split.path, "rb") as file:
+        file.seek(max(0, split.end - 1))
+        file.readline()
+        return file.read(FOLLOWING_BYTES)
+
+
+def _check_end(found: Iterator[Block], layout: Layout, following: Following) -> Iterator[Block]:
+    """Yield blocks of whole records.  Raises `InputError` if the last record ends after them."""
+    last = b""
+    for block in found:
+        yield block
+        last = block.data
+    if b'"' in last and unfinished_record(last, None if following.read is None else following.read(), layout):
+        raise InputError(
+            f"{following.file}: a field in quotes has several lines, and the file is divided between them; compress the "
+            "file with gzip, because a compressed file is not divided",
+            file=following.file,
+        )
 
 
 def parse_blocks(
-    beginnings: Iterable[tuple[Block, int]], head: Head, format: TextFormat, *, label: str | None
+    beginnings: Iterable[tuple[Block, int]],
+    head: Head,
+    format: TextFormat,
+    *,
+    label: str | None,
+    following: Following | None = None,
 ) -> Iterator[Part]:
-    """Yield the parts of a split, given blocks with the number of bytes in each that belong to the head of the file."""
+    """Yield the parts of a split, given blocks with the number of bytes in each that belong to the head of the file.
+
+    `following` is the text after a split that is not the last of its file.  Raises `InputError` if a record extends there.
+    """
     lines = data_lines = 0
     of_head: list[Part] = []
 
@@ -366,6 +419,8 @@ def parse_blocks(
     detected, found = head.detected, blocks_after_head()
     if detected is not None and detected.quoted is not None:
         found = whole_records(found, detected.quoted)  # a record of several lines may begin in one block and end in the next
+        if following is not None:
+            found = _check_end(found, detected.quoted, following)
     for block in found:
         yield from of_head
         of_head.clear()

@@ -8,10 +8,11 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rpq.readers.column_names import ColumnNames
 from rpq.readers.parquet import MAGIC, STATISTICS, is_parquet
 from rpq.spark.errors import PipelineError, plain_message
 from rpq.spark.jvm import connect, hadoop_files
-from rpq.stream.arrays.fields import DELETE
+from rpq.stream.arrays.fields import DELETE, FieldError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,6 +70,17 @@ def lacks_op(schema: StructType) -> bool:
     return not {name.lower() for name in schema.names} & {"op", DELETE}
 
 
+def check_deletes(columns: Sequence[str], names: ColumnNames) -> None:
+    """Raise `PipelineError` if the columns of data include Debezium's column of deletes, which is not read as one."""
+    try:
+        names.deletes_not_read(columns)
+    except FieldError as error:
+        raise PipelineError(
+            f"column {error.column!r} says which rows are deletes of Debezium, each of which would be read as an insert; "
+            f"columns='delete={error.column}' (--columns delete={error.column}) reads them"
+        ) from error
+
+
 def with_op_of_files(reader: Any, data: str, schema: StructType) -> DataFrame:
     """Return the tuples of Parquet files, by a reader of data frames or of streams, with the column op of each file.
 
@@ -77,6 +89,7 @@ def with_op_of_files(reader: Any, data: str, schema: StructType) -> DataFrame:
     from pyspark.sql import functions as sql
     from pyspark.sql import types
 
+    check_deletes(schema.names, ColumnNames())
     further = [types.StructField("op", types.StringType()), types.StructField(DELETE, types.BooleanType())]
     edges: DataFrame = reader.schema(types.StructType([*schema.fields, *further])).parquet(data)
     return edges.withColumn("op", sql.coalesce("op", sql.when(sql.col(DELETE), "-").otherwise("+"))).drop(DELETE)

@@ -192,20 +192,16 @@ def stream_to(
     >>> writer = stream_to(edges, "rows", query, checkpoint="state")  # doctest: +SKIP
     >>> writer.trigger(availableNow=True).start().awaitTermination()  # doctest: +SKIP
     """
-    refuse_unsupported(queries, identity)
-    _refuse_ties(queries, identity, sequence)
-    check_classic(edges.sparkSession, "stream_to", "write the stream of rpq_changes, to files or with foreachBatch")
-    refuse_other_rows(edges.sparkSession, output, checkpoint)
-    changes = pack_changes(
+    return changes_writer(
         edges,
+        output,
         queries,
+        checkpoint=checkpoint,
         partitions=partitions,
         sequence=sequence,
         time_unit=time_unit,
         on_error=on_error,
         memory_limit=memory_limit,
-        checkpoint=checkpoint,
-        output=output,
         counts=counts,
         max_delay=max_delay,
         columns=columns,
@@ -213,7 +209,37 @@ def stream_to(
         identity=identity,
         sizes=sizes,
         edges_from=edges_from,
+    )
+
+
+def changes_writer(
+    edges: DataFrame,
+    output: str,
+    queries: Sequence[rpq.Query],
+    *,
+    checkpoint: str,
+    sequence: str | None,
+    identity: Identity,
+    memory_limit: int | None = None,
+    applied_rules: EdgeRules | None = None,
+    **options: Any,
+) -> DataStreamWriter:
+    """Return the writer of `stream_to`; `applied_rules` are the rules that have made the edges of records."""
+    refuse_unsupported(queries, identity)
+    _refuse_ties(queries, identity, sequence)
+    check_classic(edges.sparkSession, "stream_to", "write the stream of rpq_changes, to files or with foreachBatch")
+    refuse_other_rows(edges.sparkSession, output, checkpoint)
+    changes = pack_changes(
+        edges,
+        queries,
+        sequence=sequence,
+        memory_limit=memory_limit,
+        checkpoint=checkpoint,
+        output=output,
+        identity=identity,
+        applied_rules=applied_rules,
         as_files=True,
+        **options,
     )
     sink = FileSink(output, empty=changes.schema, is_time=changes.is_time)
     contents = changes.rows.where("rows is not null").selectExpr("cast(rows as string) as value")
@@ -249,8 +275,12 @@ def pack_changes(
     sizes: Mapping[str, int] | None,
     edges_from: str | None,
     as_files: bool,
+    applied_rules: EdgeRules | None = None,
 ) -> PackedChanges:
-    """Return the plan with the options of `rpq.spark.rpq_changes`; `as_files` packs rows as the contents of files."""
+    """Return the plan with the options of `rpq.spark.rpq_changes`; `as_files` packs rows as the contents of files.
+
+    `applied_rules` are the rules that have made the edges of records, if the data frame has edges instead of records.
+    """
     from rpq.spark.stream.processor import AnswerChanges
 
     refuse_unsupported(queries, identity)
@@ -299,7 +329,7 @@ def pack_changes(
             on_error=on_error,
             sizes=known_sizes,
             max_delay=delay,
-            columns=_columns_identity(names, label, rules),
+            columns=_columns_identity(names, label, rules or applied_rules),
             output=None if output is None else hadoop_files.qualify(session, output),
             edges=identity,
             properties=types,

@@ -5,61 +5,29 @@ from __future__ import annotations
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import rpq
-from rpq.readers.text.line_layout import INTEGER
 from rpq.spark.columns import Identity, quote_name
 from rpq.spark.console import REFRESH_SECONDS, Progress, exit_status, summary_text
-from rpq.spark.errors import PipelineError
-from rpq.spark.jvm import hadoop_files
-from rpq.spark.jvm.data_sets import lacks_op, with_op_of_files
-from rpq.spark.stream.plan import stream_to
-from rpq.stream.arrays.fields import time_kind
+from rpq.spark.stream.plan import changes_writer
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
     from rpq.readers.column_names import ColumnNames
+    from rpq.readers.text.edge_rules import EdgeRules
 
 COUNTS = "rpq"
 """The name of the figures in Spark's progress."""
 
 LATE_SHARE = 0.01
 """The share of late tuples above which a run ends with a warning."""
-
-_OF_ENDING: Mapping[str, Mapping[str, str]] = {
-    "csv": {"sep": ",", "unescapedQuoteHandling": "SKIP_VALUE"},
-    "tsv": {"sep": "\t"},
-}
-"""Layouts by the ending of files.  Text behind the quote that ends a field is an error between commas, where the value
-becomes null, and a part of the field between tabs."""
-
-_TEXT_LAYOUT: Mapping[str, Any] = {
-    "header": True,
-    "escape": '"',
-    "multiLine": True,
-    "enforceSchema": False,
-    "columnPruning": False,
-}
-"""The layout of text files as in `rpq.readers.text`: quotes in a field are doubled, and such a field may span lines.
-
-Without `enforceSchema` Spark compares the header of each file with the columns; otherwise it would go by their order.
-Without `columnPruning` it counts the fields of a row, which it otherwise does not if some column is not read.
-"""
-
-
-_MAX_FILE_AGE = "365d"
-"""How much older than the newest file that was read a file may be when it appears; older ones are ignored.
-
-By default Spark ignores files that are a week older, such as copies that keep the time of the original.  It has the names of
-all files of this age in memory.
-"""
 
 
 class Stream:
@@ -82,13 +50,14 @@ class Stream:
         identity: Identity = "triple",
         sizes: Mapping[str, int] | None = None,
         edges_from: str | None = None,
+        applied_rules: EdgeRules | None = None,
     ) -> None:
         self._session = edges.sparkSession
         self._checkpoint = checkpoint
-        self._writer = stream_to(
+        self._writer = changes_writer(
             edges,
             output,
-            *queries,
+            queries,
             checkpoint=checkpoint,
             partitions=partitions,
             sequence=sequence,
@@ -101,58 +70,8 @@ class Stream:
             identity=identity,
             sizes=sizes,
             edges_from=edges_from,
+            applied_rules=applied_rules,
         )
-
-    @staticmethod
-    def edges(
-        session: SparkSession,
-        folder: str,
-        files: str,
-        max_files: int,
-        *,
-        timestamps: Collection[str] = ("timestamp",),
-        sequence: str | None = None,
-        on_error: str = "stop",
-        has_op: bool = True,
-    ) -> tuple[DataFrame, Callable[[], DataFrame]]:
-        """Return a stream of the files that appear in a folder, the oldest first, with the columns of the existing files.
-
-        Return also the existing files as a data frame.  In text files the first value determines whether the columns
-        `timestamps` contain integers or times, and the column `sequence` contains integers.  A line of them that is no row
-        with these columns ends the stream, or is left out if `on_error` is "skip".  With `has_op` the column op of Parquet
-        is that of each file (`with_op_of_files`).
-        """
-        if not hadoop_files.is_folder(session, folder):
-            raise PipelineError(f"{folder}: there is no such folder")
-        now = session.read
-        later = session.readStream.option("maxFilesPerTrigger", max_files).option("maxFileAge", _MAX_FILE_AGE)
-        names = hadoop_files.list_names(session, folder)
-        if not any(name.endswith(files) and not name.startswith(("_", ".")) for name in names):
-            raise PipelineError(f"{folder}: has no .{files} file yet; the first file determines the columns")
-        if files == "parquet":
-            existing = now.parquet(folder)
-            if has_op and lacks_op(existing.schema):
-                return with_op_of_files(later, folder, existing.schema), lambda: existing
-            return later.schema(existing.schema).parquet(folder), lambda: existing
-        layout = {**_TEXT_LAYOUT, **_OF_ENDING[files]}
-        text = now.options(**layout).csv(folder)
-        if not text.columns:
-            raise PipelineError(f"{folder}: its .{files} files are empty; expected a header")
-        first, last = text.columns[0], text.columns[-1]
-        named = text.withColumnRenamed(first, _without_mark(first))
-        types = {name: _kind_of_times(named, name, folder) for name in timestamps}
-        if sequence is not None:
-            types[sequence] = "bigint"
-        kinds = [types.get(name, "string") for name in named.columns]
-        schema = ", ".join(f"{quote_name(name)} {kind}" for name, kind in zip(text.columns, kinds, strict=True))
-        mode = "DROPMALFORMED" if on_error == "skip" else "FAILFAST"
-        lines = later.schema(schema).options(**layout, mode=mode).csv(folder)
-        checked = {
-            name: _checked_text(name, is_last=name == last, on_error=on_error)
-            for name, kind in lines.dtypes
-            if kind == "string"
-        }
-        return lines.withColumns(checked).withColumnRenamed(first, named.columns[0]), lambda: named
 
     def run(self, *, once: bool, shown: bool) -> dict[str, Any]:
         """Run until no files are left (with `once`) or until interrupted, and return the figures."""
@@ -255,53 +174,6 @@ def label_sizes(edges: DataFrame, names: ColumnNames | None, labels: Sequence[st
     column = "label" if names is None else names["label"]
     counts = Counter(row[0] for row in edges.select(quote_name(column)).limit(SAMPLE_TUPLES).collect())
     return {label: max(counts[label], 1) for label in labels} if any(counts[label] for label in labels) else {}
-
-
-_MARK = "\ufeff"
-_REPLACEMENT = "\ufffd"
-"""The character that Spark reads in place of bytes that are not UTF-8."""
-
-
-def _without_mark(name: str) -> str:
-    """Return the name of the first column without the byte order mark of its file, which Spark takes for a part of it.
-
-    >>> _without_mark("\\ufeffsource"), _without_mark('\\ufeff"source"'), _without_mark("source")
-    ('source', 'source', 'source')
-    """
-    plain = name.removeprefix(_MARK)
-    is_quoted = plain != name and len(plain) > 1 and plain[0] == plain[-1] == '"'
-    return plain[1:-1].replace('""', '"') if is_quoted else plain
-
-
-def _checked_text(name: str, *, is_last: bool, on_error: str) -> Column:
-    """Return a column of text, without the end of a line that ends in CRLF in a file whose first line ends in LF.
-
-    Text that is not UTF-8 is an error, or null if `on_error` is "skip".  Columns that are not read are not checked.
-    """
-    from pyspark.sql import functions as sql
-
-    column = sql.col(quote_name(name))
-    text = column
-    if is_last:
-        text = sql.when(column.endswith("\r"), sql.regexp_replace(column, "\r\\z", "")).otherwise(column)
-    problem = sql.concat(sql.lit(f"column {name!r}: "), text, sql.lit(" is not UTF-8 text"))
-    wrong = sql.lit(None).cast("string") if on_error == "skip" else sql.raise_error(problem)
-    return sql.when(text.contains(_REPLACEMENT), wrong).otherwise(text)
-
-
-def _kind_of_times(text: DataFrame, column: str, folder: str) -> str:
-    """Return the type of the timestamps of text, by the first value.  Raises `PipelineError` if this is no timestamp."""
-    if column not in text.columns:
-        return "bigint"  # a missing column is reported where columns are resolved
-    first = text.select(quote_name(column)).where(f"{quote_name(column)} is not null").first()
-    if first is None or INTEGER.fullmatch(first[0].strip()):
-        return "bigint"
-    if time_kind(first[0].strip()) is None:
-        raise PipelineError(
-            f"{folder}: column {column!r}: {first[0]!r} is not a timestamp; expected an integer, or a time as in "
-            "2024-05-01T12:00:00Z"
-        )
-    return "timestamp"
 
 
 def partition_records(session: SparkSession, checkpoint: str) -> list[dict[str, Any]]:

@@ -32,8 +32,9 @@ from rpq.spark.errors import PipelineError, plain_message
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.session import check_java, describe_jobs
 from rpq.spark.stream import processor, stream_identity
+from rpq.spark.stream.file_edges import file_edges
 from rpq.spark.stream.processor import AnswerChanges, EngineCache
-from rpq.spark.stream.run import Stream, label_sizes
+from rpq.spark.stream.run import label_sizes
 
 try:
     check_java()
@@ -132,7 +133,7 @@ def test_a_checkpoint_knows_the_sizes_that_shape_a_division(session, tmp_path):
 def test_labels_are_counted_in_the_files_that_are_there(session, tmp_path):
     """Of those that divide patterns; a label that does not occur is small, and without a label nothing is known."""
     rows = [(f"v{number}", "w", "a" if number % 4 else "b", number) for number in range(40)]
-    _, existing = Stream.edges(session, str(incoming(tmp_path / "in", rows[:30], rows[30:])), "parquet", 1)
+    existing = file_edges(session, str(incoming(tmp_path / "in", rows[:30], rows[30:])), "parquet").first_edges
     labels = counted_labels([query("?x a ?y . ?y b ?z . ?z c ?w"), query("?x d ?y"), query("e/f*")], 4)
     assert label_sizes(existing(), None, labels) == {"a": 30, "b": 10, "c": 1}
     assert label_sizes(existing(), None, ["y"]) == {}

@@ -20,7 +20,7 @@ from rpq.readers.text.edge_rules import EdgeReader, EdgeRules, RecordParser, jso
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, split_line
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows, data_records
-from rpq.readers.text.textfile import DetectedFormat, detect_file, line_error
+from rpq.readers.text.textfile import DetectedFormat, TextSource, detect_file, line_error
 from rpq.stream.arrays.fields import DEFAULT_UNIT, EDGE, STREAM, FieldError, quote_value, time_kind
 
 
@@ -205,18 +205,19 @@ class Detection:
         """The unit to which times in text are converted."""
         return self.time_unit or DEFAULT_UNIT
 
-    def with_sample_of(self, path: str, *, stop: bool) -> Detection:
-        """Return the detection with a sample of the beginning of a file.
+    def with_sample_of(self, path: str | TextSource, *, stop: bool) -> Detection:
+        """Return the detection with a sample of the beginning of a file, or of a text that can be read again.
 
         Raises `WhereError` if the condition does not fit the file, and `InputError` if its beginning does not determine
         the columns (unless bad lines are skipped; then only if the file lacks columns that the user has named).
         """
         json = JsonLayout(names=self.columns, further=self._further_keys(), time_unit=self.unit)
         sample = FileSample(json=json)
+        name = path if isinstance(path, str) else path.name
         errors: list[LineError] = []
         found = detect_file(path, replace(self, where=None, filters=self._condition_names), errors.append)
         if errors and (stop or (found is None and self._needs_columns)):
-            raise line_error(path, errors[0])  # before any other error of a run
+            raise line_error(name, errors[0])  # before any other error of a run
         if found is not None:
             parser, block = found[0].parser, found[1]
             if isinstance(parser, RecordParser):
@@ -232,7 +233,7 @@ class Detection:
                 is_known = self.columns.time_format is not None
                 layout = parser.layout if is_known else with_times(parser.layout, block, unit=self.unit)
                 if layout is None and stop:
-                    _refuse_first(path, parser.layout, block)
+                    _refuse_first(name, parser.layout, block)
                 sample = FileSample(json=json, times="integers" if layout is None else layout.times)
         detection = replace(self, sample=sample)
         if self.where is not None:

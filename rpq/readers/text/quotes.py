@@ -107,6 +107,29 @@ def whole_records(blocks: Iterator[Block], layout: Layout) -> Iterator[Block]:
         yield Block(pending, line)
 
 
+def unfinished_record(data: bytes, following: bytes | None, layout: Layout) -> bool:
+    """Return whether a record that begins in whole lines ends after them.
+
+    `following` is the beginning of the text after them, long enough to contain the end of a quoted field, or None if it is
+    unknown; then an open quote counts as a record that ends later.
+
+    >>> layout = Layout(separator=",", fields=("source", "target"))
+    >>> data = b'a,b\\nc,"d\\n'
+    >>> unfinished_record(data, b'e"\\n', layout), unfinished_record(data, b"e,f\\n", layout)
+    (True, False)
+    """
+    first = _whole_part(data, layout)
+    if first == len(data) or following is None:
+        return first < len(data)
+    begun = data[first:]
+    for start, end, _ in records(begun + following, layout):
+        if start >= len(begun):
+            return False
+        if end >= len(begun):
+            return True
+    return False
+
+
 def pieces(block: Block, layout: Layout, size: int) -> Iterator[Block]:
     """Split a block into pieces of complete records, about `size` bytes each."""
     first, line = 0, block.line

@@ -190,10 +190,13 @@ def detect_block(block: Block, detect: Detect, reject: Callable[[LineError], Non
     return None, block
 
 
-def detect_file(path: str, detect: Detect, reject: Callable[[LineError], None]) -> tuple[DetectedFormat, Block] | None:
+def detect_file(
+    path: str | TextSource, detect: Detect, reject: Callable[[LineError], None]
+) -> tuple[DetectedFormat, Block] | None:
     """Detect how to read a file. Return the format and some thousand lines, or None if detection fails."""
     try:
-        for block in ByteSource(path).blocks(BEGINNING_BYTES):
+        source = ByteSource(path) if isinstance(path, str) else path
+        for block in source.blocks(BEGINNING_BYTES):
             detected, rest = detect_block(block, detect, reject)
             return None if detected is None else (detected, rest)
     except InputError:

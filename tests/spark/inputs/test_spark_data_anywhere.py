@@ -9,7 +9,6 @@ import datetime as dt
 import gzip
 import json
 import os
-import re
 import time
 from collections import Counter
 
@@ -25,10 +24,11 @@ import rpq
 import rpq.spark as pipeline
 from rpq.readers import open_reader
 from rpq.spark.batch import replay
+from rpq.spark.columns import parse_column_names
 from rpq.spark.errors import PipelineError, plain_message
 from rpq.spark.jvm.data_sets import edges_in, schema_in, statistics_in
 from rpq.spark.jvm.session import check_java
-from rpq.spark.stream.run import Stream
+from rpq.spark.stream.file_edges import file_edges
 
 try:
     check_java()
@@ -224,17 +224,18 @@ def test_lines_with_other_names_and_with_times(session, mounted, tmp_path):
 def test_a_stream_of_text_with_times(session, tmp_path):
     """The first one that is there tells; what is neither integer nor time is said before anything starts."""
     (tmp_path / "in").mkdir()
-    file = tmp_path / "in" / "0.csv"
+    file, names = tmp_path / "in" / "0.csv", parse_column_names("timestamp=at", None)
     for stamp, kind in (("5", "bigint"), ("2024-05-01T12:00:00Z", "timestamp"), ("2024-05-01", "timestamp"), ("", "bigint")):
         file.write_text(f"source,target,label,at\nx,y,a,{stamp}\n")
-        edges, _ = Stream.edges(session, str(tmp_path / "in"), "csv", 1, timestamps=["at"])
+        on_error = "stop" if stamp else "skip"
+        edges = file_edges(session, str(tmp_path / "in"), "csv", names=names, on_error=on_error).edges
         assert edges.schema["at"].dataType.simpleString() == kind
     file.write_text("source,target,label,at\nx,y,a,soon\n")
-    with pytest.raises(PipelineError, match="column 'at': 'soon' is not a timestamp; expected an integer, or a time"):
-        Stream.edges(session, str(tmp_path / "in"), "csv", 1, timestamps=["at"])
+    with pytest.raises(rpq.InputError, match="0.csv:2: column 'timestamp': 'soon' is not an integer; expected"):
+        file_edges(session, str(tmp_path / "in"), "csv", names=names)
     lines = [",".join([*row[:3], written(row)[:20]]) for row in ROWS]
     file.write_text("\n".join(["source,target,label,at", *lines]))
-    edges, _ = Stream.edges(session, str(tmp_path / "in"), "csv", 1, timestamps=["at"])
+    edges = file_edges(session, str(tmp_path / "in"), "csv", names=names).edges
     durations = rpq.Query(QUERY.expression, window=rpq.Window(size="40s", slide="5s"), semantics="explicit")
     changes = pipeline.rpq_changes(edges, durations, columns="timestamp=at")
     writer = changes.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "state"))
@@ -265,14 +266,14 @@ def test_a_stream_of_text_has_the_rows_of_its_lines(session, tmp_path):
     every = rpq.Query("!()", window=rpq.Window(size=40, slide=5))
     found = []
     for on_error in ("skip", "stop"):
-        edges, _ = Stream.edges(session, str(folder), "csv", 2, sequence="number", on_error=on_error)
+        edges = file_edges(session, str(folder), "csv", max_files=2, sequence="number", on_error=on_error).edges
         changes = pipeline.rpq_changes(edges, every, partitions=1, sequence="number", on_error=on_error)
         state = str(tmp_path / on_error)
         stream = changes.writeStream.format("memory").queryName("text").option("checkpointLocation", state)
         try:
             stream.trigger(availableNow=True).start().awaitTermination()
         except Exception as error:  # that of Spark
-            assert on_error == "stop" and plain_message(error).endswith("1.csv: Malformed CSV record: x,y,a,4,1,more")
+            assert on_error == "stop" and "1.csv:2: found 6 fields, expected 5: source" in plain_message(error)
         else:
             found = [tuple(row) for row in session.table("text").collect()]
     engine = rpq.Engine(every)
@@ -280,9 +281,11 @@ def test_a_stream_of_text_has_the_rows_of_its_lines(session, tmp_path):
     assert Counter(found) == Counter([*map(tuple, whole), ("!()", "ok", "y", 5, "+")])
     (folder / "0.csv").write_text("target,source,label,timestamp,number\nx,y,a,1,1\n")
     (folder / "1.csv").write_text(QUOTED)
-    with pytest.raises(Exception) as caught:
-        Stream.edges(session, str(folder), "csv", 2)[1]().collect()
-    assert re.search(r"header does not conform to the schema: expected: \w+ but found: \w+", plain_message(caught.value))
+    read = file_edges(session, str(folder), "csv").first_edges().select("source", "target", "timestamp").collect()
+    files = [open_reader("edges", folder / f"{number}.csv") for number in range(2)]
+    columns = [batch.columns.select(["source", "target", "timestamp"]) for file in files for batch in file]
+    assert Counter(map(tuple, read)) == Counter(tuple(row.values()) for batch in columns for row in batch.to_pylist())
+    assert ("y", "x", 1) in read
 
 
 @pytest.mark.ci
@@ -294,7 +297,7 @@ def test_a_file_that_appears_later_may_be_older(session, tmp_path):
         file, modified = folder / f"{number}.csv", time.time() - days * 86_400
         file.write_text(f"source,target,label,timestamp\n{edge}\n")
         os.utime(file, (modified, modified))
-        edges, _ = Stream.edges(session, str(folder), "csv", 1)
+        edges = file_edges(session, str(folder), "csv").edges
         writer = pipeline.rpq_changes(edges, query, partitions=2).writeStream.format("parquet")
         writer = writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True)
         writer.start(str(tmp_path / "rows")).awaitTermination()
@@ -319,7 +322,7 @@ def test_a_stream_of_text_with_several_line_ends_and_other_bytes(session, tmp_pa
     (folder / "1.csv").write_bytes(b"timestamp,source,target,label\n" + more)
     found = []
     for on_error in ("skip", "stop"):
-        edges, _ = Stream.edges(session, str(folder), "csv", 2, on_error=on_error)
+        edges = file_edges(session, str(folder), "csv", max_files=2, on_error=on_error).edges
         changes = pipeline.rpq_changes(edges, asked, partitions=2, on_error=on_error)
         writer = changes.writeStream.format("parquet").option("checkpointLocation", f"{tmp_path}/{on_error}-state")
         query = writer.trigger(availableNow=True).start(f"{tmp_path}/{on_error}")
@@ -339,14 +342,14 @@ def test_a_stream_of_text_with_byte_order_marks(session, tmp_path):
     folder.mkdir()
     for number, header in enumerate((",".join(names), ",".join(f'"{name}"' for name in names))):
         (folder / "0.csv").write_text(f"\ufeff{header}\nx,y,a,5\n", encoding="utf-8")
-        edges, existing = Stream.edges(session, str(folder), "csv", 1)
-        assert edges.columns == existing().columns == names
+        edges, existing, _ = file_edges(session, str(folder), "csv")
+        assert edges.columns == existing().columns == [*names, "op"]
         stream = edges.writeStream.format("memory").queryName(f"marked{number}").trigger(availableNow=True).start()
         stream.awaitTermination()
-        assert session.table(f"marked{number}").collect() == [("x", "y", "a", 5)]
+        assert session.table(f"marked{number}").collect() == [("x", "y", "a", 5, "+")]
     (folder / "0.csv").write_text("")
     with pytest.raises(PipelineError, match="its .csv files are empty; expected a header"):
-        Stream.edges(session, str(folder), "csv", 1)
+        file_edges(session, str(folder), "csv")
 
 
 @pytest.mark.ci
@@ -367,7 +370,7 @@ def test_deletes_that_only_later_files_have(session, mounted, tmp_path, column: 
     assert rows_of(pipeline.replay(session, str(folder), QUERY, partitions=2)) == Counter(map(tuple, expected))
     statistics = pipeline.prepare(session, f"{mounted}/in", f"{mounted}/data")
     assert (statistics["tuples"], statistics["deletes"]) == (4, 1)
-    edges, _ = Stream.edges(session, str(folder), "parquet", 1)
+    edges = file_edges(session, str(folder), "parquet").edges
     writer = pipeline.rpq_changes(edges, QUERY, partitions=2).writeStream.format("parquet")
     writer = writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True)
     writer.start(str(tmp_path / "rows")).awaitTermination()

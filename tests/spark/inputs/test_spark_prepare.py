@@ -17,9 +17,12 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 
 import pyarrow.parquet as pq  # noqa: E402
+from pyarrow import feather  # noqa: E402
 
+from rpq import InputError  # noqa: E402
 from rpq.compiled import kernel_cache  # noqa: E402
 from rpq.readers import open_reader  # noqa: E402
+from rpq.readers.column_names import ColumnNames  # noqa: E402
 from rpq.spark.batch import spark_inputs  # noqa: E402
 from rpq.spark.batch.splits import (  # noqa: E402
     BAD,
@@ -31,6 +34,7 @@ from rpq.spark.batch.splits import (  # noqa: E402
     blocks,
     cut_splits,
     file_number,
+    read_head,
     split_json,
 )
 from rpq.spark.errors import PipelineError, start_problem  # noqa: E402
@@ -117,6 +121,7 @@ def test_lines_that_spark_has_cut_are_the_whole(tmp_path, monkeypatch, name: str
     starts = [sum(len(line) + 1 for line in lines[: n - n % block_lines]) for n in range(len(lines))]
     texts = pa.array(lines, pa.binary()).cast(pa.string())
     columns = {"value": texts, "file_path": [f"file://{path}"] * len(lines), "file_block_start": starts}
+    columns["is_last"] = [start == starts[-1] for start in starts]
     batches = pa.table(columns).to_batches(max_chunksize=5)
     reader = spark_inputs.LineReader(LineOptions(format="edges"), {path: (3, beginning)})
     rows = [row for batch in reader(iter(batches)) for row in batch.to_pylist()]
@@ -156,10 +161,74 @@ def test_records_of_several_lines_may_lie_in_two_batches_of_spark(tmp_path):
     path = write(tmp_path / "edges.csv", header + "".join(records))
     lines = pa.array((header + "".join(records)).splitlines())
     columns = {"value": lines, "file_path": [f"file://{path}"] * len(lines), "file_block_start": [0] * len(lines)}
+    columns["is_last"] = [True] * len(lines)
     reader = spark_inputs.LineReader(LineOptions(format="edges"), {path: (0, header.encode())})
     rows = [row for batch in reader(iter(pa.table(columns).to_batches(max_chunksize=5))) for row in batch.to_pylist()]
     assert of_edges([row for row in rows if row["kind"] == EDGE]) == read([path], "edges")
     assert [row["lines"] for row in rows if row["kind"] != EDGE] == [28]
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_a_file_is_not_divided_in_a_record(tmp_path, separator: str):
+    """A split that begins in a record would read its lines as others: such a file is refused, wherever it is cut."""
+    inner = separator.join(["p", "q", "a", "7"])
+    lines = [["source", "target", "label", "timestamp"], ["x", "y", "a", "1"], [f'"x\n{inner}\n"', "y", "b", "2"]]
+    lines += [['"u ""v"""', "w", "a", "3"], [f'"{inner}\n"', f'"\n{inner}"', "c", "4"], ["x", "z", "a", "5"]]
+    text = "".join(separator.join(fields) + "\n" for fields in lines)
+    path = write(tmp_path / "edges.csv", text)
+    expected = read([path], "edges")
+    assert [row[3] for row in expected] == [1, 2, 3, 4, 5]
+    outcomes = set()
+    for split_bytes in range(5, len(text) + 1):
+        try:
+            edges, bad, _ = parsed([path], "edges", split_bytes)
+        except InputError as error:
+            outcomes.add("refused")
+            assert str(error).startswith(f"{path}: a field in quotes has several lines, and the file is divided")
+        else:
+            outcomes.add("read")
+            assert of_edges(edges) == expected and not bad
+    assert outcomes == {"refused", "read"}
+    spark_lines = text.encode().removesuffix(b"\n").split(b"\n")
+    columns = {"value": pa.array(spark_lines).cast(pa.string()), "file_path": [f"file://{path}"] * len(spark_lines)}
+    for cut in range(1, len(spark_lines)):
+        start = sum(len(line) + 1 for line in spark_lines[:cut])
+        starts = [0 if place < cut else start for place in range(len(spark_lines))]
+        batch = pa.table({**columns, "file_block_start": starts, "is_last": [start > 0 for start in starts]})
+        reader = spark_inputs.LineReader(LineOptions(format="edges"), {path: (0, spark_lines[0] + b"\n")})
+        try:
+            rows = [row for one in reader(iter(batch.to_batches())) for row in one.to_pylist()]
+        except InputError as error:
+            assert "a field in quotes has several lines" in str(error)
+        else:
+            assert of_edges([row for row in rows if row["kind"] == EDGE]) == expected
+
+
+def test_a_quote_that_is_not_closed_does_not_stop_a_file_from_being_divided(tmp_path):
+    text = "source,target,label,timestamp\n" + 'x,"y,a,1\n' + "x,y,a,2\n" * 30_000
+    path = write(tmp_path / "edges.csv", text)
+    edges, bad, _ = parsed([path], "edges", 120_000)
+    assert of_edges(edges) == read([path], "edges")
+    assert [row["line"] for row in bad] == [2]
+
+
+def test_an_arrow_file_is_not_read_as_text(tmp_path):
+    path = str(tmp_path / "edges.csv")
+    feather.write_feather(pa.table({"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": [1]}), path)
+    assert read([path], "edges") == [("x", "y", "a", 1, "+")]
+    with pytest.raises(InputError, match=r"edges\.csv: is an Arrow file; Spark reads text and Parquet"):
+        cut_splits([path])
+
+
+def test_deletes_of_debezium_are_not_read_as_inserts(tmp_path):
+    path = write(tmp_path / "edges.csv", "source,target,label,timestamp,__deleted\nx,y,a,1,true\n")
+    with pytest.raises(InputError, match="column '__deleted': says which records are deletes of Debezium") as of_run:
+        open_reader("edges", [path])
+    edges, bad, _ = parsed([path], "edges")
+    assert edges == read([path], "edges") == []
+    assert bad[0]["message"] in str(of_run.value)
+    lines = LineOptions(format="edges", names=ColumnNames.parse("delete=__deleted"))
+    assert read_head(path, lines).detected is not None
 
 
 def test_any_byte_may_be_a_cut(tmp_path):
