@@ -9,10 +9,31 @@ their engine in an `EngineThread`.
 The decorators in `application` declare the operations and their addresses, and `models` the contents of requests and
 responses; routes, validation and the OpenAPI document are derived from them.
 
-The package may import everything but `rpq.workloads` and `rpq.spark`.  Importing it, or `command`, loads neither msgspec nor
-starlette.
+The package may import everything but `rpq.workloads` and `rpq.spark`.  Importing it, or `command`, loads neither asyncio nor
+msgspec or starlette.
 """
 
-from rpq.serve.async_engine import AsyncEngine, FollowerTooSlow
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rpq.serve.async_engine import AsyncEngine, FollowerTooSlow
 
 __all__ = ["AsyncEngine", "FollowerTooSlow"]
+
+# `rpq --help` imports this package for the command; asyncio would be a tenth of its time.
+_LAZY = dict.fromkeys(__all__, "rpq.serve.async_engine")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
