@@ -73,7 +73,9 @@ _CHUNK_WITH_THREADS = 16384
 Threads wait for each other at the end of each chunk, so chunks are as large as that allows. Only the first one of a push is
 smaller, because nothing is applied while its names get ids. Paths are slower with larger chunks.
 """
-_SMALLEST_CHUNK = 4096
+_SMALLEST_CHUNK = 8192
+"""Also where a window has few edges: the fixed cost of a chunk is that of two thousand tuples that no query reads."""
+_FIRST_CHUNK_WITH_THREADS = 4096
 
 _NO_ROWS = np.zeros(2, np.int64)
 _NO_COUNTS = (0, 0)
@@ -269,7 +271,7 @@ class Evaluation:
         if self.witness and self._hides_times(tuples):
             size = 1
         if self._crew.has_others and not first:
-            size = min(size, _SMALLEST_CHUNK)
+            size = min(size, _FIRST_CHUNK_WITH_THREADS)
         count = min(len(tuples) - first, size)
         return count if tuples.first is None or not count else end_of_event(tuples.first, first + count - 1) - first
 
