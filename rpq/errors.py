@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 from collections.abc import Sequence
@@ -255,5 +254,7 @@ def did_you_mean(name: str, candidates: Sequence[str]) -> str:
     >>> did_you_mean("usr", ["user", "item"]), did_you_mean("x", [])
     ("; did you mean 'user'?", '')
     """
+    import difflib  # only errors use it
+
     close = difflib.get_close_matches(name, candidates, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

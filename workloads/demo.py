@@ -15,7 +15,6 @@ import sys
 import tempfile
 import threading
 import time
-import webbrowser
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -149,6 +148,8 @@ def _open_once_it_answers(port: int) -> None:
             time.sleep(0.2)
         else:
             # The socket listens before the engine is ready; the browser waits until the engine answers.
+            import webbrowser
+
             webbrowser.open(f"http://127.0.0.1:{port}/")
             return
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
+from functools import lru_cache
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
@@ -238,7 +239,13 @@ def values_of_terms(
     """
     if kind == "vertex" and not integer_vertices:
         return terms
+    if kind == "count":
+        return [None if term is None else _count_of_term(term) for term in terms]
     texts = [None if term is None else lexical_form(term) for term in terms]
-    if kind == "text":
-        return texts
-    return _integers(texts)  # among the terms may be those of other columns, such as sums
+    return texts if kind == "text" else _integers(texts)
+
+
+@lru_cache(maxsize=4096)  # many groups have equal counts
+def _count_of_term(term: str) -> int | None:
+    """Return the integer of a term; None for others: among the terms may be those of other columns, such as sums."""
+    return _integers([lexical_form(term)])[0]

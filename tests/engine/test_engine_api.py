@@ -617,6 +617,8 @@ def test_importing_loads_nothing_heavy() -> None:
     loaded = set(done.stdout.split())
     assert "rpq" in loaded
     assert not loaded & {"pyspark", "matplotlib", "pandas", "numba", "pyarrow", "numpy", "llvmlite", "rdflib"}
+    # These take milliseconds each, and only errors and texts of durations use them.
+    assert not loaded & {"difflib", "fractions", "decimal"}
 
 
 PATH_QUERIES = """

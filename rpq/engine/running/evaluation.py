@@ -83,7 +83,9 @@ _CHUNK_WITH_THREADS = 16384
 Threads wait for each other at the end of each chunk, so chunks are as large as that allows. Only the first one of a push is
 smaller, because nothing is applied while its names get ids. Paths are slower with larger chunks.
 """
-_SMALLEST_CHUNK = 4096
+_SMALLEST_CHUNK = 8192
+"""Also where a window has few edges: the fixed cost of a chunk is that of two thousand tuples that no query reads."""
+_FIRST_CHUNK_WITH_THREADS = 4096
 
 _NO_ROWS = np.zeros(2, np.int64)
 _NO_COUNTS = (0, 0)
@@ -281,7 +283,7 @@ class Evaluation:
         if self.witness and self._hides_times(tuples):
             size = 1
         if self._crew.has_others and not first:
-            size = min(size, _SMALLEST_CHUNK)
+            size = min(size, _FIRST_CHUNK_WITH_THREADS)
         count = min(len(tuples) - first, size)
         return count if tuples.first is None or not count else end_of_event(tuples.first, first + count - 1) - first
 
@@ -416,7 +418,13 @@ class Evaluation:
         times = tuples.timestamp if tuples.reported_time is None else tuples.reported_time
         in_streams = None if taken.named is None else np.where(taken.labels.is_named != 0, taken.named.label, -1)
         return self._derive_edges(
-            multigraph, chunk, properties, times[first : first + len(chunk.label)], edge, in_streams=in_streams
+            multigraph,
+            chunk,
+            properties,
+            times[first : first + len(chunk.label)],
+            edge,
+            in_streams=in_streams,
+            room=taken.room,
         )
 
     def _derive_edges(
@@ -428,18 +436,22 @@ class Evaluation:
         edge: pa.Array | None,
         *,
         in_streams: np.ndarray | None = None,
+        room: int = 1,
     ) -> DerivedChunk:
-        """Return tuples as edges with derived labels, for which there is room; arguments as those of `Multigraph.derive`."""
+        """Return tuples as edges with derived labels, for which there is room; arguments as those of `Multigraph.derive`.
+
+        There is room for `room` of them already.
+        """
         tuples = view(chunk)
         derived = multigraph.derive(
             chunk, tuples, properties, self.graph.time, timestamp=timestamp, edge=edge, in_streams=in_streams
         )
         self.graph.lose_unread(tuples, len(chunk.label))
-        more = len(derived.chunk.label) - len(chunk.label)
+        needed = len(derived.chunk.label)
         if in_streams is not None:
-            more += int(np.count_nonzero(in_streams >= 0))
-        if more > 0 or self.vertices.count > self._vertex_room:
-            self._make_room(len(chunk.label) + max(more, 0), _NO_VERTICES)
+            needed += int(np.count_nonzero(in_streams >= 0))
+        if needed > room or self.vertices.count > self._vertex_room:
+            self._make_room(needed, _NO_VERTICES)
         return derived
 
     def _resolve_derived(

@@ -111,8 +111,6 @@ class NamelessChunk(NamedTuple):
     """The labels; a tuple `has_reader` only if the filter does not leave it out."""
     has_ends: bool
     """False for deletes by id alone, whose ends are of no kind."""
-    keeps_all: bool
-    """True if a tuple may be an edge though no query reads its label."""
 
 
 class NamedChunk(NamedTuple):
@@ -130,6 +128,8 @@ class IntakeChunk(NamedTuple):
     chunk: Chunk
     named: Chunk | None
     labels: ReadLabels
+    room: int
+    """The number of edges for which there is room in the graph."""
 
 
 class Intake:
@@ -172,7 +172,7 @@ class Intake:
             found = self.labels.read_labels(tuples.texts, count, has_streams=tuples.stream is not None, is_read=read)
             if found is not None:
                 self._filter.leave_out(tuples.texts, found.label, found.has_reader)
-                return NamelessChunk(tuples, first, found, has_ends=True, keeps_all=False)
+                return NamelessChunk(tuples, first, found, has_ends=True)
         label = self._label_ids(tuples.label[first : first + count])
         of_streams = self._of_streams(tuples, first, label)
         has_reader = is_read(label)
@@ -192,14 +192,14 @@ class Intake:
             has_reader = has_reader & (passed_by == 0)
         has_ends = names is None or bool(names.any())
         labels = ReadLabels(label, has_reader, of_streams, is_named, unread, named)
-        return NamelessChunk(tuples, first, labels, has_ends, keeps_all)
+        return NamelessChunk(tuples, first, labels, has_ends)
 
     def name_ends(self, chunk: NamelessChunk) -> NamedChunk:
         """Give ids to the names of the ends of tuples: the second step, which only changes the dictionary of vertices.
 
         If no other thread uses that dictionary, a thread can execute this step while others apply the preceding chunk.
         """
-        tuples, first, labels, has_ends, _ = chunk
+        tuples, first, labels, has_ends = chunk
         end = first + len(labels.label)
         new_ids = np.zeros(0, np.int32)
         if not has_ends:
@@ -222,11 +222,12 @@ class Intake:
     def finish(self, named_chunk: NamedChunk) -> IntakeChunk:
         """Make room for the tuples, and return them: the last step."""
         nameless, source, target, new_ids = named_chunk
-        tuples, first, labels, _, keeps_all = nameless
+        tuples, first, labels, _ = nameless
         label, has_reader, of_streams, is_named, _, named_tuples = labels
         count = len(label)
         try:
-            self._make_room((count if keeps_all else int(np.count_nonzero(has_reader))) + named_tuples, new_ids)
+            room = int(np.count_nonzero(has_reader)) + named_tuples
+            self._make_room(room, new_ids)
         except BaseException:
             # Workers may not know them: they are new again the next time.
             self.vertices.release(new_ids)
@@ -246,7 +247,7 @@ class Intake:
             label = label.copy()
             np.copyto(label, of_streams, where=is_named.view(bool))
             named = chunk._replace(label=label, edge=np.empty(count, np.int32))
-        return IntakeChunk(chunk, named, labels)
+        return IntakeChunk(chunk, named, labels, room)
 
     def _of_streams(self, tuples: Columns, first: int, label: np.ndarray) -> np.ndarray | None:
         """Return the ids (int32) of the labels of tuples in their streams, -1 without a stream; None where none has one."""

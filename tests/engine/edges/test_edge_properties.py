@@ -639,6 +639,26 @@ def push(engine: rpq.Engine, **columns) -> rpq.Changes:
     return engine.push(source=ends, target=ends, label=["a"] * count, timestamp=[1] * count, **columns)
 
 
+@pytest.mark.parametrize("identity", ["triple", "parallel"])
+def test_edges_that_no_query_reads_take_no_room(identity):
+    window = rpq.UnboundedWindow()
+    engine = rpq.Engine(*(rpq.Query(f"a[n > {n}]", window=window, name=str(n)) for n in range(3)), edges=identity)
+
+    def push(label: str, time: int, count: int) -> rpq.Changes:
+        names = [f"{label}{number}" for number in range(count)]
+        return engine.push(
+            {"source": names, "target": names, "label": [label] * count, "timestamp": [time] * count, "n": [9] * count}
+        )
+
+    push("a", 1, 10)
+    before = engine.statistics().index_bytes
+    assert not len(push("b", 2, 20_000)) and engine.statistics().index_bytes == before
+    # Each of these is an edge of three relations, for which there is no room yet.
+    assert len(push("a", 3, 3_000)) == 3 * (3_000 - 10)
+    assert all(len(engine.answers(name)) == 3_000 for name in "012")
+    engine._check()
+
+
 def test_a_value_of_another_type_ends_the_push_at_its_row():
     engine = rpq.Engine(rpq.Query("a[n > 1]", window=WINDOW))
     message = "row 1: column 'n': 'much' is a string, and the values before are of type int"
