@@ -37,7 +37,7 @@ class LabelSet(NamedTuple):
         It must be constant outside `named` for plain labels and for those with each of the `conditions`.
         """
         labels = frozenset(named)
-        other = max(map(text_of, labels), default="") + "?"  # a label that is not in `known`
+        other = max(map(text_of, labels), default="") + "?"  # a label that is not in `labels`
         chosen = frozenset(condition for condition in conditions if reads(ConditionLabel(other, condition)))
         found = cls(frozenset(), reads(other), chosen)
         return found._replace(named=frozenset(label for label in labels if reads(label) != found.has(label)))

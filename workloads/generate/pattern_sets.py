@@ -7,8 +7,8 @@ solution; some of its vertices become constants and the others variables. The pa
 - `overlap`, o: the part of chains and stars that begin with the first half of an earlier pattern of the same kind
 - `selectivity`, σ: the part of patterns with a solution; in other patterns a constant is replaced so that there is none
 
-A pattern of five variables over hubs would have millions of solutions, which is not useful: if there are more than `most`
-solutions, further variables become constants.
+A pattern of five variables over hubs would have millions of solutions, which is not useful: if there are more than
+`solution_limit` solutions, further variables become constants.
 """
 
 from __future__ import annotations

@@ -651,7 +651,7 @@ class SavedState:
             keys, timestamps = [*zip(*(column.tolist() for column in ends), strict=True)], saved.timestamp
         table = saved.values.properties()
         columns = {name: table[name].combine_chunks() for name in table.column_names}
-        multigraph.witness_values.load(keys, timestamps.tolist(), saved.values.is_known.tolist(), columns)
+        multigraph.witness_values.load(keys, timestamps.tolist(), saved.values.known.tolist(), columns)
 
     def _restore_edges_by_id(
         self, state: EdgesByIdState, edges: EdgesById, multigraph: Multigraph, identity: np.ndarray

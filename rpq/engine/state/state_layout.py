@@ -69,14 +69,17 @@ class EdgeVertexArrays(NamedTuple):
 
 
 class EdgeValueArrays(NamedTuple):
-    """The values of edges that witnesses show: of those in windows, or where edges have ids of their current versions."""
+    """The values of edges that witnesses show: of those in windows, or where edges have ids of their current versions.
 
-    is_known: np.ndarray  # uint8: whether the values of the edge are known
+    The names of the fields are part of the format: they name the arrays in a file.
+    """
+
+    known: np.ndarray  # uint8: whether the values of the edge are known
     values: np.ndarray  # uint8: the properties, a record batch in Arrow's format for files
 
     def properties(self) -> pa.Table:
         """Return the properties, a row for each edge. Raises `Damage`."""
-        return _table(self.values, len(self.is_known))
+        return _table(self.values, len(self.known))
 
 
 def table_bytes(columns: Mapping[str, pa.Array]) -> np.ndarray:

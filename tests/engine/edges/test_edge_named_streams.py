@@ -216,7 +216,7 @@ def test_several_windows_of_the_merged_stream_beside_edges_with_ids():
     ("queries", "options", "message"),
     [
         ([on("s")], {"edges": "id"}, "in named streams (ON, windows in SPARQL) edges have no ids"),
-        ([on("s", extent="COUNT 3"), LARGE], {}, "named stream has windows of time"),
+        ([on("s", extent="COUNT 3"), LARGE], {}, "named streams need windows of time"),
         ([on("s"), replace(LARGE, window=rpq.CountWindow(size=3))], {}, "another query has another window"),
     ],
     ids=["ids", "count window", "beside a count window"],
