@@ -284,6 +284,9 @@ def _service(
         engine = rpq.Engine.restore(path, **of_engine)
         if engine.edges != settings.edges:
             raise QueryError(f"--edges {settings.edges}: the checkpoint has edges of the identity {engine.edges}")
+        if (unit := engine._times.unit) != settings.time_unit:
+            had, has = ("no --time-unit" if one is None else f"--time-unit {one}" for one in (unit, settings.time_unit))
+            raise QueryError(f"{path}: the checkpoint is of a server with {had}, and this one has {has}: expected the same")
         if times is not None and (engine._times.type is None or engine._times.is_of_numbers):
             raise QueryError(f"--times {settings.times}: the checkpoint is of a server that writes times as numbers")
         multigraph = engine._evaluation.multigraph
