@@ -525,8 +525,8 @@ class AsyncEngine:
         >>> asyncio.run(engine.push_rows([("x", "y", "a", 1)])).added
         1
         """
-        given = list(rows)  # in this thread, to which a generator may be bound
-        return await self._change(lambda: self._engine.push_rows(given))
+        row_list = list(rows)  # in this thread, to which a generator may be bound
+        return await self._change(lambda: self._engine.push_rows(row_list))
 
     async def insert(self, source: Vertex, target: Vertex, label: str, timestamp: Any) -> Changes:
         """Apply one insert.
