@@ -3,7 +3,8 @@
 When numba loads a kernel from a cache, it imports what a compiler needs, compiles its own runtime, and parses the bitcode of
 the kernel in case that it is compiled into another one. That takes 35 MB and 0.2 s of every process. The machine code of a
 kernel needs only the addresses of the symbols that it refers to. These are functions of numba's runtime, and this module
-defines them as numba does. The bitcode is parsed when another kernel needs it.
+defines them as numba does. The bitcode is parsed when another kernel needs it. The modules of numba whose functions a kernel
+calls are not imported: only the constants of their environments are needed.
 
 This depends on internals of numba, and LLVM ends the process if a symbol is missing. A kernel with an undefined symbol is
 therefore loaded by numba, and so are all kernels if this version of numba was not checked.
@@ -71,10 +72,9 @@ def load(kernel: Any, symbols: Symbols | None, context: Any, rebuild: Callable[[
 
 
 def restored_environment(module: str, constants: list[Any], name: str) -> Any:
-    """Return the environment of a compiled function, as numba restores it from a cache.
+    """Return the environment of a compiled function, restored from a cache without importing a module of numba.
 
-    numba imports the module of each function that a kernel calls, of its own ones as well: 7 MB. Machine code needs only the
-    constants of an environment; the globals are for functions that call Python.
+    The globals of an environment are for code that calls Python, which numba's own functions in kernels do not do.
     """
     known = environment.lookup_environment(name)
     if known is not None or not module.startswith("numba.") or module in sys.modules:

@@ -44,6 +44,7 @@ from rpq.serve.operations import Admission
 from rpq.serve.requests import FIELDS, NameTaken, QueryDefaults, parse_query
 from rpq.serve.service import Service
 from rpq.serve.storage import EngineOptions
+from rpq.stream.durations import NANOSECONDS, duration_text
 from rpq.stream.window import WindowTextError, window_of
 
 if TYPE_CHECKING:
@@ -133,6 +134,8 @@ def serve_with(
             if limits.connections < option_limits.connections:
                 fewer = f"the system lets this process open so few files that it serves {limits.connections:,} connections"
                 click.echo(f"warning: {fewer}, not {option_limits.connections:,} (--most-connections)", err=True)
+            if service.is_resumed and (message := _keep_warning(settings, service.engine)):
+                click.echo(f"warning: {message}", err=True)
             # The service warns about queries that are registered.
             if service.is_resumed and (message := single_thread_warning(service.engine.queries, settings.threads)):
                 click.echo(f"warning: {message}", err=True)
@@ -284,6 +287,9 @@ def _service(
         engine = rpq.Engine.restore(path, **of_engine)
         if engine.edges != settings.edges:
             raise QueryError(f"--edges {settings.edges}: the checkpoint has edges of the identity {engine.edges}")
+        if (unit := engine._times.unit) != settings.time_unit:
+            had, has = ("no --time-unit" if one is None else f"--time-unit {one}" for one in (unit, settings.time_unit))
+            raise QueryError(f"{path}: the checkpoint is of a server with {had}, and this one has {has}: expected the same")
         if times is not None and (engine._times.type is None or engine._times.is_of_numbers):
             raise QueryError(f"--times {settings.times}: the checkpoint is of a server that writes times as numbers")
         multigraph = engine._evaluation.multigraph
@@ -320,6 +326,22 @@ def _keep_window(settings: RunSettings) -> rpq.Window | None:
     if not isinstance(window, rpq.Window):
         raise click.BadParameter("expected a time window, such as 30d", param_hint="--keep")
     return window
+
+
+def _keep_warning(settings: RunSettings, engine: rpq.Engine) -> str | None:
+    """Return a warning if --keep is of another size than the window whose edges the checkpoint stores; None otherwise."""
+    window, kept = _keep_window(settings), None
+    if engine._keep is not None:
+        kept = engine._times.resolve(engine._keep).window.size
+    if (None if window is None else window.size) == kept:
+        return None
+    given = "there is no --keep" if window is None else f"--keep {settings.keep} has no effect"
+    if kept is None:
+        stored = "only edges that its queries read"
+    else:
+        unit = engine._times.unit
+        stored = f"the edges of {kept if unit is None else duration_text(kept * NANOSECONDS[unit])}"
+    return f"{given}: the checkpoint, with which the server continues, stores {stored}"
 
 
 def _register(service: Service, query_fields: Sequence[dict[str, Any]], queries: Sequence[rpq.Query]) -> None:

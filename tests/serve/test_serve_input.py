@@ -373,3 +373,35 @@ def test_times_are_written_in_iso_8601(tmp_path):
         assert served.end() == 0
     with pytest.raises(AssertionError, match="--times iso: the checkpoint is of a server that writes times as numbers"):
         Command(*numbers, log=tmp_path / "log")
+
+
+@pytest.mark.ci
+def test_a_server_goes_on_with_the_unit_of_its_checkpoint(tmp_path):
+    """Times in ISO 8601 become numbers in this unit: in another one they would be late, or far ahead."""
+    options, log = ["a+", "--window", "1h", "--slide", "1m"], tmp_path / "log"
+    checkpoint = ["--checkpoint", tmp_path / "state"]
+    with Command(*options, "--time-unit", "ms", *checkpoint, log=log) as served:
+        assert served.post(("x", "y", "a", "2023-11-14T22:13:20Z")).json()["time"] == 1_700_000_000_000
+        assert served.end() == 0
+    for others, shown in (([*options, "--time-unit", "s"], "--time-unit s"), ([], "no --time-unit")):
+        with pytest.raises(AssertionError, match=f"of a server with --time-unit ms, and this one has {shown}: expected"):
+            Command(*others, *checkpoint, log=log)
+    with Command(*options, "--time-unit", "ms", *checkpoint, log=log) as served:
+        assert served.answers("a+") == {("x", "y")}
+
+
+@pytest.mark.ci
+def test_a_window_that_the_checkpoint_does_not_store_is_named(tmp_path):
+    options = ["a+", "--window", "1h", "--slide", "1m", "--time-unit", "s", "--checkpoint", tmp_path / "state"]
+    with Command(*options, "--keep", "2h", log=tmp_path / "log") as served:
+        assert served.post(("x", "y", "a", 1)).status_code == 200 and served.end() == 0
+    for number, (keep, warning) in enumerate((
+        (["--keep", "120m"], None),
+        (["--keep", "3h"], "--keep 3h has no effect"),
+        ([], "there is no --keep"),
+    )):
+        log = tmp_path / f"log{number}"
+        with Command(*options, *keep, log=log) as served:
+            assert served.end() == 0
+        whole = f"warning: {warning}: the checkpoint, with which the server continues, stores the edges of 2h\n"
+        assert whole in log.read_text() if warning else "keep" not in log.read_text()

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -123,6 +124,23 @@ def test_a_million_edges_are_saved_and_read_by_columns(tmp_path: Path) -> None:
         engine.save(tmp_path / "state")
         assert len(read_state(str(tmp_path / "state")).edges) > 0.99 * count
     assert calls.count < 0.1 * count  # an edge, or a name, is no Python object on the way
+
+
+def test_a_state_is_read_without_the_memory_of_the_whole_file_beside_its_arrays(tmp_path: Path) -> None:
+    count = 400_000
+    engine = rpq.Engine(rpq.Query("a/b", window=rpq.Window(size=10 * count, slide=count), sources=[1]))
+    source, target = np.arange(count) % 1000, np.arange(count) // 1000
+    engine.push(source=source, target=target, label=["a"] * count, timestamp=np.arange(count))
+    engine.save(tmp_path / "state")
+    from rpq.engine.state.engine_state import read_state
+
+    tracemalloc.start()
+    try:
+        assert len(read_state(str(tmp_path / "state")).edges) == count
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.7 * (tmp_path / "state").stat().st_size
 
 
 # --- the command --------------------------------------------------------------------------------------------------
