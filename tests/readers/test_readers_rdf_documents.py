@@ -206,7 +206,7 @@ def test_long_prefixes_and_subjects_do_not_make_a_document_many_times_as_large(t
 
 
 def test_a_large_document_that_is_no_json_is_an_error_at_its_line():
-    text = '{"@id": "x:a",\n"x:p": [' + ", ".join(map(str, NUMBERS)) + "],\n}"
+    text = '{"@id": "x:\\u0061",\n"x:p": [' + ", ".join(map(str, NUMBERS)) + "],\n}"
     with pytest.raises(InputError, match="it:3: is no JSON") as found:
         RdfDocuments(RdfReading()).read(text.encode(), syntax="jsonld", name="it", scope="d", timestamp=1)
     assert found.value.line == 3

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from rpq.errors import InputError
 from rpq.readers.source import LONGEST_LINE
+from rpq.stream.gc_pause import gc_paused
 
 _ENTITY = re.compile(rb'<!ENTITY\s+([^\s%"&<>;]+)\s+"([^"<]*)"\s*>')
 _REFERENCE = re.compile(rb"&([^\s#&;<]+);")
@@ -30,6 +31,10 @@ _TOO_LARGE = (
     f"written out in full, its statements have over {MOST_TERM_GROWTH} times as many bytes; expected shorter prefixes and "
     "subjects"
 )
+
+
+_LONG_NAME_BYTES = 200
+_LONG_NAME = re.compile(rb'"[^"\s]{%d}' % _LONG_NAME_BYTES)
 
 
 class GrowthError(Exception):
@@ -105,19 +110,41 @@ def check_json_growth(data: bytes) -> None:
 
     >>> check_json_growth(b'{"@id": "x:a", "x:p": [1, 2]}')
     """
-    if len(data) <= _SMALL_JSON:
+    if len(data) <= _SMALL_JSON or _is_surely_small(data):
         return
     try:
-        document = json.loads(data.decode(errors="replace"), object_pairs_hook=tuple, parse_int=str, parse_float=str)
-        contexts = list(_contexts_of(document))
-        depth = _depth(document) if contexts else 0
-        size = _written_size(document, _id_names(contexts), depth, 0, 0)
+        with gc_paused():
+            document = json.loads(data.decode(errors="replace"), object_pairs_hook=tuple, parse_int=str, parse_float=str)
+            contexts = list(_contexts_of(document))
+            depth = _depth(document) if contexts else 0
+            size = _written_size(document, _id_names(contexts), depth, 0, 0)
     except RecursionError:
         raise GrowthError("is nested too deeply") from None
     except json.JSONDecodeError as error:
         raise GrowthError(f"is no JSON: {error.msg} at column {error.colno}", line=error.lineno) from None
     if size > MOST_TERM_GROWTH * len(data) + FREE_TERM_BYTES:
         raise GrowthError(_TOO_LARGE)
+
+
+def _is_surely_small(data: bytes) -> bool:
+    """Return whether a document has at most one context and no long name, and too few values for what these make of them.
+
+    That is so of most documents, and is known without reading all of the document as JSON.
+    """
+    contexts = data.count(b'"@context"')
+    if contexts > 1 or b"\\u" in data or _LONG_NAME.search(data) is not None:
+        return False
+    expansion = 0
+    if contexts:
+        _, _, rest = data.partition(b'"@context"')
+        text = rest.decode(errors="replace").lstrip()
+        try:
+            context, _ = json.JSONDecoder(object_pairs_hook=tuple).raw_decode(text.removeprefix(":").lstrip())
+            expansion = _expansion(context, 0, 0)
+        except (ValueError, RecursionError):
+            return False
+    values = data.count(b",") + data.count(b":") + 1
+    return 3 * (expansion + _LONG_NAME_BYTES) * values <= MOST_TERM_GROWTH * len(data) + FREE_TERM_BYTES
 
 
 def _written_size(value: Any, id_names: Collection[str], depth: int, expansion: int, longest: int) -> int:
