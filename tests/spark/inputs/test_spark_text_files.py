@@ -1,7 +1,4 @@
-"""Files of a stream on Spark are read as by `rpq run`, or refused in words that say why: text, its types, its restarts.
-
-semantics.md S8
-"""
+"""Files of a stream on Spark are read as by `rpq run`, or refused in words that say why: text, its types, its restarts."""
 
 from __future__ import annotations
 
