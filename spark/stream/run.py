@@ -154,7 +154,7 @@ class _Totals:
             return
         self._latest = progress.batchId
         counted = progress.observedMetrics.get(COUNTS)
-        self.tuples += progress.numInputRows
+        self.tuples += counted["tuples"] if counted else progress.numInputRows  # rows of text are lines, headers included
         self.late += counted["late"] if counted else 0
         self.rows += counted["rows"] if counted else 0
         self.seconds.append(progress.durationMs.get("triggerExecution", 0) / 1000)

@@ -1,7 +1,4 @@
-"""Files of a stream on Spark are read as by `rpq run`, or refused in words that say why: text, its types, its restarts.
-
-semantics.md S8
-"""
+"""Files of a stream on Spark are read as by `rpq run`, or refused in words that say why: text, its types, its restarts."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import bz2
 import datetime as dt
 import gzip
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -218,6 +216,7 @@ def test_a_stream_goes_on_while_its_folder_is_empty(session, rpq_on_spark, tmp_p
             arrive(number, edges)
         status, _, said = rpq_on_spark(*command)
         assert status == 0, said
+        assert re.search(rf"tuples +{len(edges or ())} in {int(bool(edges))} micro-batches", said) or edges == [], said
     rows = pq.read_table(tmp_path / "rows").to_pylist()
     assert [(row["source"], row["target"], row["timestamp"]) for row in rows] == [
         ("x", "y", first), ("x", "z", first + dt.timedelta(hours=3))
