@@ -26,6 +26,7 @@ from rpq.stream.arrays.plain_columns import (
     cast,
     check_names,
     fill_nulls,
+    is_sound_ascii,
     is_utf8,
     padded_to_length,
     plain,
@@ -437,7 +438,8 @@ def _read(name: str, column: Any) -> pa.Array | list[Any]:
         if kind is pa.Int64Array and name in _OF_NUMBERS:
             return column
         if kind is pa.StringArray and name in _OF_TEXTS:
-            column.validate(full=True)
+            if len(column) <= _FEW_TUPLES or not is_sound_ascii(column):
+                column.validate(full=True)
             return column
     except pa.ArrowException:
         pass  # as below, with a message

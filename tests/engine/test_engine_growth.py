@@ -14,12 +14,16 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import rpq
 from rpq.compiled.arrays.lanes import LANES, SATURATED
+from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.operators.paths.index import kernels, layout
 from rpq.operators.paths.index.delta_index import DeltaIndex
+from rpq.stream.edges import snapshot
+from rpq.stream.names import vertices
 from tests.calls import counted_calls
 from tests.real import SHARED
 from tests.reference import evaluate
@@ -201,6 +205,45 @@ def test_dense_graphs(expression: str) -> None:
     engine.push_rows(tuples)
     assert engine.answers().pairs() == window.answers() == evaluate(expression, window.edges)
     engine._check()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_arrays_grow_once_in_a_push_of_many_chunks(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A push that brings new names and edges all the time is estimated from its first chunk, not copied chunk by chunk."""
+    copies: Counter[str] = Counter()
+
+    def counting(arrays, more, **fills):
+        name = type(arrays).__name__
+        if len(arrays[0]) > 4096 and {"hash", "source"} & {*fills}:
+            copies[name] += 1
+        return lengthen_fields(arrays, more, **fills)
+
+    for module in (vertices, snapshot):
+        monkeypatch.setattr(module, "lengthen_fields", counting)
+    question = rpq.Query("?x a ?y . ?x b ?z", window=rpq.Window(size=100_000, slide=1_000), name="q")
+    engine = rpq.Engine(question, threads=threads)
+    engine.push(_new_vertices(60_000))
+    assert engine.statistics().vertices_live == 120_000
+    assert max(copies.values(), default=0) <= 2, copies
+    engine._check()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_room_follows_the_window_not_the_push(threads: int) -> None:
+    question = rpq.Query("?x a ?y . ?x b ?z", window=rpq.Window(size=2_000, slide=100), name="q")
+    engine = rpq.Engine(question, threads=threads)
+    engine.push(_new_vertices(120_000))
+    evaluation = engine._evaluation
+    assert evaluation.vertices.room < 100_000 and evaluation.graph.capacity < 60_000
+    engine._check()
+
+
+def _new_vertices(count: int) -> pa.RecordBatch:
+    """Return tuples whose vertices are all different, one a moment."""
+    names = pa.array([f"x{number}" for number in range(2 * count)])
+    labels = pa.array(["a", "b"] * (count // 2))
+    columns = {"source": names[:count], "target": names[count:], "label": labels, "timestamp": np.arange(count)}
+    return pa.record_batch(columns)
 
 
 def test_slots_rows_and_vertices_are_used_again() -> None:

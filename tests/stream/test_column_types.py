@@ -13,6 +13,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
@@ -203,6 +204,28 @@ def test_text_that_is_none_in_other_layouts() -> None:
         bad = array if array is broken else pa.DictionaryArray.from_arrays(array.indices, broken[:2], safe=False)
         with pytest.raises(rpq.InputError, match="column 'source' .*UTF8"):
             engine().push({**TUPLES, "source": bad})
+
+
+def test_text_that_is_none_in_long_columns() -> None:
+    """Long columns of text are checked in another way than short ones."""
+    rows = 3_000
+    texts = [f"x{number}" for number in range(rows)]
+    valid = pa.array(["before", *texts])[1:]  # a slice of a longer array
+    columns = {"source": valid, "target": valid, "label": pa.array(["a"] * rows), "timestamp": pa.array(range(rows))}
+    assert engine().push(pa.record_batch(columns)).added == rows
+    words = pa.array(["ä", *texts[1:]])
+    assert engine().push(pa.record_batch({**columns, "source": words})).added == rows
+    _, ends, data = pa.array(texts).buffers()
+    places = [*memoryview(ends).cast("i")[: rows + 1]]
+    places[7] += 900  # before the end of the text that comes before
+    unordered = pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(np.array(places, np.int32)), data])
+    for bad in (unordered, pa.array([b"x"] * 2_000 + [b"\xff"] * 1_000).view(pa.string())):
+        for name in ("source", "target", "label"):
+            with pytest.raises(rpq.InputError, match=f"column '{name}' .*cannot be read"):
+                engine().push(pa.record_batch({**columns, name: bad}))
+    for value, reason in (("", "is empty"), (None, "nothing is given")):
+        with pytest.raises(rpq.InputError, match=f"row 2000: column 'target': .*{reason}"):
+            engine().push(pa.record_batch({**columns, "target": pa.array([*texts[:2_000], value, *texts[2_001:]])}))
 
 
 def test_events_that_go_on_in_another_layout() -> None:

@@ -17,9 +17,12 @@ def lengthen(array: np.ndarray, more: int, fill: int | bool | None = 0) -> np.nd
     """
     if more <= 0:
         return array
-    # Zeros cost no memory before they are copied.
-    added = np.full(more, fill, array.dtype) if fill or fill is None else np.zeros(more, array.dtype)
-    return np.concatenate([array, added])
+    # Zeros cost no memory before they are written.
+    longer: np.ndarray = np.empty(len(array) + more, array.dtype) if fill else np.zeros(len(array) + more, array.dtype)
+    longer[: len(array)] = array
+    if fill or fill is None:
+        longer[len(array) :] = fill
+    return longer
 
 
 def lengthen_fields(arrays: _Arrays, more: int, **fills: int) -> _Arrays:

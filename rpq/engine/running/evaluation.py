@@ -70,7 +70,7 @@ from rpq.stream.names.stream_labels import (
     stream_of_graph,
     text_of,
 )
-from rpq.stream.window import CountWindow, Window
+from rpq.stream.window import INT64_MAX, CountWindow, Window
 
 if TYPE_CHECKING:
     from rpq.engine.running.derived_edges import DerivedChunk
@@ -119,6 +119,14 @@ class PushResult(NamedTuple):
     counts: np.ndarray
     late_rows: np.ndarray
     failure: LimitError | None
+
+
+class _Growth(NamedTuple):
+    """The numbers of new names and of new edges in a chunk of a number of tuples."""
+
+    tuples: int = 1
+    names: int = 0
+    edges: int = 0
 
 
 class Evaluation:
@@ -172,6 +180,9 @@ class Evaluation:
         self._singles = 0  # single tuples since the last check whether to collect, which costs as much as a tuple
         self._check_interval = min(64, capacity)
         self._vertex_room = 0  # there is room for vertex ids below this
+        self._first_time: int | None = None  # of the first tuple
+        self._growth = _Growth()  # by the last large chunk
+        self._expected_edges = 0  # of the tuples of the push after the chunk
         self._is_divided = False  # whether a query must be informed of every new vertex
         self._threads = threads
         self._capacity = capacity
@@ -256,6 +267,8 @@ class Evaluation:
             rows.append(begun.rows)
             counts += begun.counts
         first, count, end = 0, self._length_of_chunk(tuples, 0), len(tuples)
+        if self._first_time is None and self.graph.time is None and end:
+            self._first_time = int(tuples.timestamp[0])
         try:
             while first < end and failure is None:
                 applied = self.apply(tuples, first, count, collect=collect)
@@ -269,6 +282,7 @@ class Evaluation:
                 if first < end:
                     count = self._length_of_chunk(tuples, first) if self._next_chunk is None else self._next_chunk.tuples
         finally:
+            self._expected_edges = 0
             if self._next_chunk is not None:
                 self._next_chunk.drop(self.intake)
                 self._next_chunk = None
@@ -286,6 +300,21 @@ class Evaluation:
             size = min(size, _FIRST_CHUNK_WITH_THREADS)
         count = min(len(tuples) - first, size)
         return count if tuples.first is None or not count else end_of_event(tuples.first, first + count - 1) - first
+
+    def _count_before_reuse(self, tuples: Columns, first: int) -> int:
+        """Return how many tuples of a push from `first` on may come before ids of edges and names are reused.
+
+        Collections release ids when the window is full and half as many edges are new.
+        """
+        rest, times = len(tuples) - first, tuples.timestamp[first:]
+        until_full = 0
+        for window in self.running.read_windows:
+            if not isinstance(window, Window):
+                until_full = rest if window.kind == "unbounded" else max(until_full, window.size)
+            elif self._first_time is not None:
+                full = min(self._first_time + window.size, INT64_MAX)
+                until_full = max(until_full, int(np.searchsorted(times, full)))
+        return min(rest, until_full + self.graph.edge_count // 2)
 
     def _hides_times(self, tuples: Columns) -> bool:
         """Return whether each tuple must be a chunk, so that the timestamps of edges in count windows are known for it."""
@@ -309,9 +338,15 @@ class Evaluation:
         """Return the tuples of a chunk with ids for their labels."""
         if self.multigraph is None:
             read = self.graph.horizons.is_read
-            return self.intake.begin(tuples, first, count, self.graph.is_read, read=read)
-        names = _named_ends(tuples, first, count)
-        return self.intake.begin(tuples, first, count, self.multigraph.reads, keeps_all=True, names=names)
+            begun = self.intake.begin(tuples, first, count, self.graph.is_read, read=read)
+        else:
+            names = _named_ends(tuples, first, count)
+            begun = self.intake.begin(tuples, first, count, self.multigraph.reads, keeps_all=True, names=names)
+        if not first or count < _SMALLEST_CHUNK or not self._growth.names:
+            return begun
+        # The first chunk of the next push, too, finds room: no other thread gives ids to its names.
+        expected = self._count_before_reuse(tuples, first) + _SMALLEST_CHUNK
+        return begun._replace(expected_names=self._growth.names * expected // self._growth.tuples)
 
     def _take_in(self, tuples: Columns, first: int, count: int) -> IntakeChunk:
         """Return the ids of a chunk, which may be known already."""
@@ -324,8 +359,17 @@ class Evaluation:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not returned."""
         self.guard.row = self.row_guard.row = first
         interned = self.intake.interned
+        is_large, edges = count >= _SMALLEST_CHUNK, 0
+        if is_large and self._growth.edges and first + count < len(tuples):
+            following = self._count_before_reuse(tuples, first + count)
+            self._expected_edges = self._growth.edges * following // self._growth.tuples
         taken = self._take_in(tuples, first, count)
-        has_many_new_names = self.intake.interned - interned > count // 4
+        self._expected_edges = 0
+        new_names = self.intake.interned - interned
+        if is_large:
+            edges = self.graph.edge_count
+            self._growth = _Growth(count, new_names, self._growth.edges * count // self._growth.tuples)
+        has_many_new_names = new_names > count // 4
         # Edges that are vertices get ids before another thread gives some to names.
         derived = None if self.multigraph is None else self._derive(self.multigraph, taken, tuples, first)
         self._next_chunk = self._name_next(tuples, first + count)
@@ -363,6 +407,8 @@ class Evaluation:
         failure = self._crew.apply(running.schedule, chunk, view_of_chunk, self.graph.edges, details, extra_task=extra_task)
         if self._next_chunk is not None:
             self._next_chunk.wait()  # from here on names are read
+        if is_large:
+            self._growth = self._growth._replace(edges=self.graph.edge_count - edges)
         before = None if failure is None or failure.row is None else failure.row - first
         if before is not None and tuple_of is not None:
             before = int(np.searchsorted(tuple_of, before))
@@ -844,12 +890,14 @@ class Evaluation:
     def _make_room(self, count: int, new_ids: np.ndarray) -> None:
         """Make room for `count` more tuples; `new_ids` are the vertex ids of new names."""
         vertices = self.vertices.count
+        if vertices > self._vertex_room:
+            vertices = self.vertices.room  # what has an entry for each vertex grows with the dictionary
         growth: list[Callable[[], None]] = self.running.growth(vertices)
         if growth:
-            growth.append(partial(self.graph.make_room, count, vertices))
+            growth.append(partial(self.graph.make_room, count, vertices, expected=self._expected_edges))
             self._crew.map(growth, lambda grow: grow())
         else:
-            self.graph.make_room(count, vertices)
+            self.graph.make_room(count, vertices, expected=self._expected_edges)
         self.running.make_room(self.vertices, new_ids, self.graph)
         self._vertex_room = min(self.graph.vertex_room, self.running.vertex_room)
         self._is_divided = self.running.is_divided

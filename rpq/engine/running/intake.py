@@ -111,6 +111,8 @@ class NamelessChunk(NamedTuple):
     """The labels; a tuple `has_reader` only if the filter does not leave it out."""
     has_ends: bool
     """False for deletes by id alone, whose ends are of no kind."""
+    expected_names: int = 0
+    """An estimate of the new names in these tuples and those that follow; 0 if it is not known."""
 
 
 class NamedChunk(NamedTuple):
@@ -199,9 +201,11 @@ class Intake:
 
         If no other thread uses that dictionary, a thread can execute this step while others apply the preceding chunk.
         """
-        tuples, first, labels, has_ends = chunk
+        tuples, first, labels, has_ends, expected_names = chunk
         end = first + len(labels.label)
         new_ids = np.zeros(0, np.int32)
+        if expected_names:
+            self.vertices.make_room(expected_names)
         if not has_ends:
             nothing = np.full(end - first, -1, np.int32)
             return NamedChunk(chunk, nothing, nothing.copy(), new_ids)
@@ -222,7 +226,7 @@ class Intake:
     def finish(self, named_chunk: NamedChunk) -> IntakeChunk:
         """Make room for the tuples, and return them: the last step."""
         nameless, source, target, new_ids = named_chunk
-        tuples, first, labels, _ = nameless
+        tuples, first, labels, _, _ = nameless
         label, has_reader, of_streams, is_named, _, named_tuples = labels
         count = len(label)
         try:

@@ -272,18 +272,19 @@ class SnapshotGraph:
         """Move the stream time."""
         advance(self._edges_view, self._horizons_view, time)
 
-    def make_room(self, tuples: int, vertices: int) -> None:
-        """Make room for `count` more tuples, with vertex ids below `vertices`."""
+    def make_room(self, tuples: int, vertices: int, *, expected: int = 0) -> None:
+        """Make room for so many more tuples, with vertex ids below `vertices`.
+
+        Arrays that must grow get room for `expected` further edges, too.
+        """
         edges = self.edges
         if vertices > len(edges.degree):
             more = max(vertices - len(edges.degree), len(edges.degree) // 4)
             edges = lengthen_fields(edges, more, degree=0)
         needed = self.edge_count + tuples
         if needed > len(edges.source):
-            more = max(needed - len(edges.source), len(edges.source) // 4)
-            edges = lengthen_fields(
-                edges, more, source=-1, target=0, label=0, timestamp=LONG_AGO, holders=0
-            )
+            more = max(needed + expected - len(edges.source), len(edges.source) // 4)
+            edges = lengthen_fields(edges, more, source=0, target=0, label=0, timestamp=0, holders=0)
             self.counted.make_room(more)
             if table_size(len(edges.source)) > len(edges.table):
                 self.edges = edges._replace(table=new_table(len(edges.source)))

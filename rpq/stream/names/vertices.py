@@ -144,6 +144,11 @@ class VertexDictionary:
         return int(self.names.fields[_COUNT])
 
     @property
+    def room(self) -> int:
+        """The number of ids that there is room for: every id is below."""
+        return len(self.names.length)
+
+    @property
     def live(self) -> int:
         """The number of names in the dictionary now."""
         return int(self.names.fields[_COUNT] - self.names.fields[_FREE])
@@ -226,6 +231,18 @@ class VertexDictionary:
             self._is_remembered[vertex] = True
             self._remembered += 1
         return vertex, bool(is_new)
+
+    def make_room(self, count: int) -> None:
+        """Make room for so many new names of the present average length.
+
+        Arrays that grow while names get ids are copied each time.
+        """
+        fields = self.names.fields
+        if (missing := count - int(fields[_FREE]) - self.room + self.count) > 0:
+            self._add_ids(missing)
+        text = count * int(fields[_ARENA] - fields[_GARBAGE]) // max(1, self.live)
+        if (missing := text + int(fields[_ARENA]) - len(self.names.arena)) > 0:
+            self._add_text(missing)
 
     def reserve(self, count: int) -> np.ndarray:
         """Return ids (int32) without a name, for edges that are vertices."""
@@ -361,19 +378,27 @@ class VertexDictionary:
         """Make room for more names, at least one of `text` bytes. The other arguments are the expected numbers of names and
         bytes."""
         names = self.names
-        capacity = len(names.length)
-        if names.fields[_FREE] == 0 and names.fields[_COUNT] == capacity:
-            more = max(_growth(capacity), 8, expected)
-            of_texts = {} if self.kind == "int64" else {"hash": 0, "start": 0}
-            of_numbers = {} if self.kind == "string" else {"number": 0}
-            names = lengthen_fields(names, more, length=-1, **of_texts, **of_numbers)
-            if table_size(capacity + more) > len(names.table):
-                self.names = names = names._replace(table=new_table(capacity + more))
-                _fill_table(self._view, self.kind == "string")
+        if names.fields[_FREE] == 0 and names.fields[_COUNT] == len(names.length):
+            self._add_ids(max(8, expected))
         if names.fields[_ARENA] + text > len(names.arena):
-            more = max(_growth(len(names.arena)), 2 * text, expected_text)
-            names = lengthen_fields(names, more, arena=0)
-        self.names = names
+            self._add_text(max(2 * text, expected_text))
+
+    def _add_ids(self, needed: int) -> None:
+        """Make room for further ids, `needed` or more."""
+        names = self.names
+        capacity = len(names.length)
+        more = max(_growth(capacity), needed)
+        of_texts = {} if self.kind == "int64" else {"hash": 0, "start": 0}
+        of_numbers = {} if self.kind == "string" else {"number": 0}
+        self.names = names = lengthen_fields(names, more, length=0, **of_texts, **of_numbers)
+        if table_size(capacity + more) > len(names.table):
+            self.names = names._replace(table=new_table(capacity + more))
+            _fill_table(self._view, self.kind == "string")
+
+    def _add_text(self, needed: int) -> None:
+        """Make room for further bytes of text, `needed` or more."""
+        names = self.names
+        self.names = lengthen_fields(names, max(_growth(len(names.arena)), needed), arena=0)
 
     def _check(self) -> None:
         """Assert that table, ids, arena and free stack agree."""
