@@ -175,7 +175,7 @@ class PatternHost:
 
     @property
     def divides_more(self) -> bool:
-        """True if threads divide the next query: there are several, and queries so few that each can have all plans."""
+        """True if threads divide the next query: there are several, and few queries, whose plans each thread repeats."""
         return len(self.lanes) > 1 and len(self.members) < MOST_DIVIDED
 
     def are_own(self, rows: np.ndarray, cell: Cell) -> np.ndarray:

@@ -522,7 +522,8 @@ class HeavyPattern(DividedQuery):
         first, others = self._one, []
         try:
             for host in first._host.lanes[1:]:
-                host.make_room_for_vertices(host.vertices.count)
+                # As much as the first thread has: the engine makes none for single tuples while that suffices.
+                host.make_room_for_vertices(first._host.store.relations.state.vertices)
                 lane = RunningPattern(first.question, replace(self._resources, host=host), divided_by=PAIR)
                 others.append(lane)
                 lane.copy_edges(first)

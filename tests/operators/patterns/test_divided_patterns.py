@@ -103,6 +103,20 @@ def test_the_guard_on_rows_counts_those_of_all_threads(pattern, tuples):
     assert errors[0][:2] == (8, 9)
 
 
+def test_single_tuples_find_room_in_all_threads():
+    """Threads divide a pattern after a push; then single tuples bring vertices."""
+    query = rpq.Query(CHAIN, window=rpq.UnboundedWindow(), name="q")
+    whole, parts = rpq.Engine(query), rpq.Engine(query, threads=2)
+    chain = [(f"v{i}", f"v{i + 1}", "abc"[i % 3], 1) for i in range(900)]
+    assert Counter(parts.push_rows(chain).rows()) == Counter(whole.push_rows(chain).rows())
+    assert lanes_of(parts) == 2
+    for i in range(300):
+        single = f"w{i}", f"w{i + 1}", "abc"[i % 3], 2
+        assert parts.insert(*single).rows() == whole.insert(*single).rows()
+    parts._check()
+    assert {*parts.answers()} == {*whole.answers()}
+
+
 def test_a_memory_limit_is_kept_by_all_threads():
     query = rpq.Query(STAR, window=rpq.UnboundedWindow(), name="q")
     engine = rpq.Engine(query, threads=2, memory_limit=2_000_000)
