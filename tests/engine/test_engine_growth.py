@@ -214,7 +214,7 @@ def test_arrays_grow_once_in_a_push_of_many_chunks(threads: int, monkeypatch: py
 
     def counting(arrays, more, **fills):
         name = type(arrays).__name__
-        if len(arrays[0]) > 4096 and {"hash", "source"} & {*fills}:
+        if len(arrays[0]) > 8_192 and {"hash", "source"} & {*fills}:  # more than the first chunk has
             copies[name] += 1
         return lengthen_fields(arrays, more, **fills)
 
@@ -236,6 +236,38 @@ def test_room_follows_the_window_not_the_push(threads: int) -> None:
     evaluation = engine._evaluation
     assert evaluation.vertices.room < 100_000 and evaluation.graph.capacity < 60_000
     engine._check()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_room_ahead_is_a_small_multiple_of_what_there_is(threads: int) -> None:
+    engine = rpq.Engine(_UNBOUNDED, threads=threads)
+    engine.push(_repeated(20_000, times=20))
+    evaluation = engine._evaluation
+    assert engine.statistics().edges_live == 20_000
+    assert evaluation.vertices.room <= 6 * 40_000 and evaluation.graph.capacity <= 6 * 40_000
+    engine._check()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_room_ahead_does_not_exceed_the_memory_limit(threads: int) -> None:
+    """A push needs no more memory than the same tuples in many pushes, although most of its tuples bring nothing new."""
+    tuples = _repeated(20_000, times=20)
+    engine = rpq.Engine(_UNBOUNDED, threads=threads)
+    for first in range(0, len(tuples), 4_000):
+        engine.push(tuples.slice(first, 4_000))
+    limited = rpq.Engine(_UNBOUNDED, threads=threads, memory_limit=2 * engine._evaluation.guard.nbytes)
+    limited.push(tuples)
+    assert limited.statistics().edges_live == engine.statistics().edges_live == 20_000
+
+
+_UNBOUNDED = rpq.Query("?x a ?y . ?x b ?z", window=rpq.UnboundedWindow(), name="q")
+
+
+def _repeated(count: int, *, times: int) -> pa.RecordBatch:
+    """Return `_new_vertices(count)`, followed by the same edges again and again, one a moment."""
+    new = _new_vertices(count)
+    places = np.tile(np.arange(count), times)
+    return new.take(pa.array(places)).set_column(3, "timestamp", pa.array(np.arange(len(places))))
 
 
 def _new_vertices(count: int) -> pa.RecordBatch:

@@ -84,8 +84,13 @@ Threads wait for each other at the end of each chunk, so chunks are as large as 
 smaller, because nothing is applied while its names get ids. Paths are slower with larger chunks.
 """
 _SMALLEST_CHUNK = 8192
-"""Also where a window has few edges: the fixed cost of a chunk is that of two thousand tuples that no query reads."""
+"""Where a window has few edges, too: the fixed cost of a chunk is that of two thousand tuples that no query reads."""
 _FIRST_CHUNK_WITH_THREADS = 4096
+"""Also the number of tuples from which a chunk tells how many names and edges the following ones will bring."""
+_MOST_ROOM_AHEAD = 4
+"""Room is made ahead for at most so many times the names or edges that there are: a chunk can bring more than all others."""
+_LIMIT_SHARE_AHEAD = 16
+"""Room is made ahead only below this fraction of the memory limit, to which also room that is never used counts."""
 
 _NO_ROWS = np.zeros(2, np.int64)
 _NO_COUNTS = (0, 0)
@@ -182,7 +187,7 @@ class Evaluation:
         self._vertex_room = 0  # there is room for vertex ids below this
         self._first_time: int | None = None  # of the first tuple
         self._growth = _Growth()  # by the last large chunk
-        self._expected_edges = 0  # of the tuples of the push after the chunk
+        self._following: tuple[Columns, int] | None = None  # the push after a large chunk, while room is made for the chunk
         self._is_divided = False  # whether a query must be informed of every new vertex
         self._threads = threads
         self._capacity = capacity
@@ -282,7 +287,7 @@ class Evaluation:
                 if first < end:
                     count = self._length_of_chunk(tuples, first) if self._next_chunk is None else self._next_chunk.tuples
         finally:
-            self._expected_edges = 0
+            self._following = None
             if self._next_chunk is not None:
                 self._next_chunk.drop(self.intake)
                 self._next_chunk = None
@@ -316,6 +321,19 @@ class Evaluation:
                 until_full = max(until_full, int(np.searchsorted(times, full)))
         return min(rest, until_full + self.graph.edge_count // 2)
 
+    def _estimate(self, growth: int, used: int, room: int, tuples: Columns, first: int) -> int:
+        """Return for how many new names or edges to make room ahead, from the tuple `first` of a push on.
+
+        The last large chunk brought `growth` of them, `used` is the number after the next chunk, and there is `room` now.
+        Return 0 if arrays would become longer and the engine takes more than a small part of its memory limit.
+        """
+        following = self._count_before_reuse(tuples, first) + _FIRST_CHUNK_WITH_THREADS
+        expected = min(growth * following // self._growth.tuples, _MOST_ROOM_AHEAD * used)
+        would_grow = expected > 0 and used + expected > room
+        if would_grow and self.guard.nbytes > self.guard.limit // _LIMIT_SHARE_AHEAD:
+            return 0
+        return expected
+
     def _hides_times(self, tuples: Columns) -> bool:
         """Return whether each tuple must be a chunk, so that the timestamps of edges in count windows are known for it."""
         has_count_window = any(isinstance(running.question.window, CountWindow) for running in self.running)
@@ -342,11 +360,14 @@ class Evaluation:
         else:
             names = _named_ends(tuples, first, count)
             begun = self.intake.begin(tuples, first, count, self.multigraph.reads, keeps_all=True, names=names)
-        if not first or count < _SMALLEST_CHUNK or not self._growth.names:
+        if not first or count < _FIRST_CHUNK_WITH_THREADS:
             return begun
+        used, room = self.vertices.live, self.vertices.room
         # The first chunk of the next push, too, finds room: no other thread gives ids to its names.
-        expected = self._count_before_reuse(tuples, first) + _SMALLEST_CHUNK
-        return begun._replace(expected_names=self._growth.names * expected // self._growth.tuples)
+        needed = self._growth.names * (count + _FIRST_CHUNK_WITH_THREADS) // self._growth.tuples
+        if used + needed <= room:
+            return begun
+        return begun._replace(expected_names=self._estimate(self._growth.names, used + needed, room, tuples, first))
 
     def _take_in(self, tuples: Columns, first: int, count: int) -> IntakeChunk:
         """Return the ids of a chunk, which may be known already."""
@@ -359,12 +380,11 @@ class Evaluation:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not returned."""
         self.guard.row = self.row_guard.row = first
         interned = self.intake.interned
-        is_large, edges = count >= _SMALLEST_CHUNK, 0
-        if is_large and self._growth.edges and first + count < len(tuples):
-            following = self._count_before_reuse(tuples, first + count)
-            self._expected_edges = self._growth.edges * following // self._growth.tuples
+        is_large, edges = count >= _FIRST_CHUNK_WITH_THREADS, 0
+        if is_large and first + count < len(tuples):
+            self._following = tuples, first + count
         taken = self._take_in(tuples, first, count)
-        self._expected_edges = 0
+        self._following = None
         new_names = self.intake.interned - interned
         if is_large:
             edges = self.graph.edge_count
@@ -889,15 +909,18 @@ class Evaluation:
 
     def _make_room(self, count: int, new_ids: np.ndarray) -> None:
         """Make room for `count` more tuples; `new_ids` are the vertex ids of new names."""
-        vertices = self.vertices.count
+        vertices, expected = self.vertices.count, 0
         if vertices > self._vertex_room:
             vertices = self.vertices.room  # what has an entry for each vertex grows with the dictionary
+        if self._following is not None and self.graph.edge_count + count > self.graph.capacity:
+            used = self.graph.edge_count + count
+            expected = self._estimate(self._growth.edges, used, self.graph.capacity, *self._following)
         growth: list[Callable[[], None]] = self.running.growth(vertices)
         if growth:
-            growth.append(partial(self.graph.make_room, count, vertices, expected=self._expected_edges))
+            growth.append(partial(self.graph.make_room, count, vertices, expected=expected))
             self._crew.map(growth, lambda grow: grow())
         else:
-            self.graph.make_room(count, vertices, expected=self._expected_edges)
+            self.graph.make_room(count, vertices, expected=expected)
         self.running.make_room(self.vertices, new_ids, self.graph)
         self._vertex_room = min(self.graph.vertex_room, self.running.vertex_room)
         self._is_divided = self.running.is_divided
