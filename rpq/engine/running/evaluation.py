@@ -86,6 +86,8 @@ smaller, because nothing is applied while its names get ids. Paths are slower wi
 _SMALLEST_CHUNK = 8192
 """Also where a window has few edges: the fixed cost of a chunk is that of two thousand tuples that no query reads."""
 _FIRST_CHUNK_WITH_THREADS = 4096
+_LEAST_ESTIMATED = 4096
+"""The number of tuples from which on a chunk tells how many names and edges the rest of a push brings."""
 
 _NO_ROWS = np.zeros(2, np.int64)
 _NO_COUNTS = (0, 0)
@@ -342,10 +344,10 @@ class Evaluation:
         else:
             names = _named_ends(tuples, first, count)
             begun = self.intake.begin(tuples, first, count, self.multigraph.reads, keeps_all=True, names=names)
-        if not first or count < _SMALLEST_CHUNK or not self._growth.names:
+        if not first or count < _LEAST_ESTIMATED or not self._growth.names:
             return begun
         # The first chunk of the next push, too, finds room: no other thread gives ids to its names.
-        expected = self._count_before_reuse(tuples, first) + _SMALLEST_CHUNK
+        expected = self._count_before_reuse(tuples, first) + _FIRST_CHUNK_WITH_THREADS
         return begun._replace(expected_names=self._growth.names * expected // self._growth.tuples)
 
     def _take_in(self, tuples: Columns, first: int, count: int) -> IntakeChunk:
@@ -359,7 +361,7 @@ class Evaluation:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not returned."""
         self.guard.row = self.row_guard.row = first
         interned = self.intake.interned
-        is_large, edges = count >= _SMALLEST_CHUNK, 0
+        is_large, edges = count >= _LEAST_ESTIMATED, 0
         if is_large and self._growth.edges and first + count < len(tuples):
             following = self._count_before_reuse(tuples, first + count)
             self._expected_edges = self._growth.edges * following // self._growth.tuples
