@@ -6,7 +6,7 @@
 - `share_engine`, `engine_host`: the engine of a share, its cache, and the process that contains this cache
 - `packed_rows`: the output of the processor; `file_sink`: Parquet files with the guarantees of Spark's file sink
 - `stream_identity`: the record of a stream in its checkpoint; `rescale`: a change of shares or queries of an existing stream
-- `topics`: topics of Kafka as edges; `run`: the stream of `rpq spark stream`
+- `topics`, `file_edges`: topics of Kafka and files as edges; `run`: the stream of `rpq spark stream`
 
 Modules here import the modules of `rpq.spark`, `rpq.spark.jvm` and one another, and nothing of `rpq.spark.batch`.
 """

@@ -214,7 +214,7 @@ def test_arrays_grow_once_in_a_push_of_many_chunks(threads: int, monkeypatch: py
 
     def counting(arrays, more, **fills):
         name = type(arrays).__name__
-        if len(arrays[0]) > 8_192 and {"hash", "source"} & {*fills}:  # more than the first chunk has
+        if len(arrays[0]) > 16_384 and {"hash", "source"} & {*fills}:
             copies[name] += 1
         return lengthen_fields(arrays, more, **fills)
 

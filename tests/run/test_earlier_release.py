@@ -31,7 +31,7 @@ def move_files(checkpoint: Path, old: str, new: str) -> None:
     data = checkpoint.read_bytes()
     header = header_of(STATE, data[:HEADER_BYTES], len(data), name=checkpoint.name)
     content = data[HEADER_BYTES:]
-    verify(STATE, header, content, name=checkpoint.name)
+    verify(STATE, header, [content], name=checkpoint.name)
     (length,) = struct.unpack_from("<Q", content)
     text = content[8 : 8 + length].replace(old.encode(), new.encode())
     arrays = content[8 + length + -length % 8 :]

@@ -86,7 +86,8 @@ smaller, because nothing is applied while its names get ids. Paths are slower wi
 _SMALLEST_CHUNK = 8192
 """Where a window has few edges, too: the fixed cost of a chunk is that of two thousand tuples that no query reads."""
 _FIRST_CHUNK_WITH_THREADS = 4096
-"""Also the number of tuples from which a chunk tells how many names and edges the following ones will bring."""
+_LEAST_ESTIMATED = 4096
+"""The number of tuples from which on a chunk tells how many names and edges the rest of a push brings."""
 _MOST_ROOM_AHEAD = 4
 """Room is made ahead for at most so many times the names or edges that there are: a chunk can bring more than all others."""
 _LIMIT_SHARE_AHEAD = 16
@@ -360,7 +361,7 @@ class Evaluation:
         else:
             names = _named_ends(tuples, first, count)
             begun = self.intake.begin(tuples, first, count, self.multigraph.reads, keeps_all=True, names=names)
-        if not first or count < _FIRST_CHUNK_WITH_THREADS:
+        if not first or count < _LEAST_ESTIMATED:
             return begun
         used, room = self.vertices.live, self.vertices.room
         # The first chunk of the next push, too, finds room: no other thread gives ids to its names.
@@ -380,7 +381,7 @@ class Evaluation:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not returned."""
         self.guard.row = self.row_guard.row = first
         interned = self.intake.interned
-        is_large, edges = count >= _FIRST_CHUNK_WITH_THREADS, 0
+        is_large, edges = count >= _LEAST_ESTIMATED, 0
         if is_large and first + count < len(tuples):
             self._following = tuples, first + count
         taken = self._take_in(tuples, first, count)

@@ -3,6 +3,7 @@
     bytes → statements (rdf_syntax, statements) → vertices' texts (canonical_lines, blank_nodes) → times (times)
     → tuples (rdf_format)
 
-pyoxigraph parses the statements, except for lines of N-Triples and N-Quads that are already canonical.
+pyoxigraph parses the statements, except for lines of N-Triples and N-Quads that are already canonical. `growth` refuses
+inputs whose statements, written out, are many times as long.
 Imports from `rpq.readers` and `rpq.stream`, not from `rpq.readers.text`.
 """
