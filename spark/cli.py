@@ -494,7 +494,7 @@ def stream_command(**options: Any) -> None:
         from rpq.spark.jvm.session import SHUFFLE_PARTITIONS, share_count
         from rpq.spark.record_edges import record_columns
         from rpq.spark.stream import stream_identity
-        from rpq.spark.stream.file_edges import file_edges
+        from rpq.spark.stream.file_edges import file_edges, store_types
         from rpq.spark.stream.run import Stream, label_sizes
 
         # An existing stream continues with the same number of shares, even if the cluster has another size now.
@@ -527,7 +527,7 @@ def stream_command(**options: Any) -> None:
                 checkpoint=options["checkpoint"],
                 is_begun=bool(begun),
             )
-            edges, first_edges, applied_rules = found
+            edges, first_edges, applied_rules = found.edges, found.first_edges, found.applied_rules
             if applied_rules is not None:
                 rules, named["edges_from"] = None, None
         # Rules that remain apply to the data frame, whose rows are records.
@@ -561,6 +561,8 @@ def stream_command(**options: Any) -> None:
             applied_rules=applied_rules,
             **named,
         )
+        if not is_topic(options["folder"]):
+            store_types(session, options["checkpoint"], options["files"], found.types)
         _prepare_workers(session, queries, integers, options)
         figures = stream.run(once=options["once"], shown=not options["quiet"])
     _report(options, figures, Stream.summary(figures))

@@ -381,9 +381,10 @@ def _check_end(found: Iterator[Block], layout: Layout, following: Following) -> 
         yield block
         last = block.data
     if b'"' in last and unfinished_record(last, None if following.read is None else following.read(), layout):
+        unclosed = ", or a quote is not closed" if following.read is None else ""
         raise InputError(
-            f"{following.file}: a field in quotes has several lines, and the file is divided between them; compress the "
-            "file with gzip, because a compressed file is not divided",
+            f"{following.file}: a field in quotes has several lines{unclosed}, and the file is divided there; compress the "
+            "file with gzip, because such a file is not divided",
             file=following.file,
         )
 

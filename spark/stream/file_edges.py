@@ -59,11 +59,12 @@ class FileEdges(NamedTuple):
     """A stream of edges, or of records for rules, with the columns of the files.
 
     `first_edges` returns the files that are there as a data frame with these columns; bad lines of text are left out.  With
-    `applied_rules` the rules have made the edges already.
+    `applied_rules` the rules have made the edges already.  `types` are those of the columns, for `store_types`.
     """
 
     edges: DataFrame
     first_edges: Callable[[], DataFrame]
+    types: Mapping[str, Any]
     applied_rules: EdgeRules | None = None
 
 
@@ -85,7 +86,7 @@ def file_edges(
 
     `names` are those of the columns, among them `edge` if edges have ids (`has_ids`); the column `sequence` has integers.
     With `rules` each line of text is a record.  A bad line of text ends the stream, or is left out if `on_error` is "skip".
-    The types of the columns are stored in the `checkpoint`; a stream that has begun has those that are stored.
+    A stream that has begun (`is_begun`) has the types that `store_types` wrote to its `checkpoint`, if any.
 
     Raises `PipelineError` for a folder without such files, unless the types are stored, and `InputError` if the first file
     does not determine the columns.
@@ -99,21 +100,26 @@ def file_edges(
     later = session.readStream.option("maxFilesPerTrigger", max_files).option("maxFileAge", _MAX_FILE_AGE)
     if files == "parquet":
         has_op = rules is None and has_usual_op(names)
-        found, types = _parquet_edges(session, later, folder, stored=stored, has_op=has_op)
-    else:
-        detection = _text_detection(names, rules, sequence=sequence, has_ids=has_ids)
-        stops = on_error == "stop"
-        try:
-            types = stored or _types_of_text(session, folder, files, names_there, detection, stops=stops)
-        except InputError as error:
-            if sequence is None or error.column != sequence:
-                raise
-            raise PipelineError(f"sequence is {sequence!r}: {error}") from error
-        found = _text_edges(session, later, folder, detection, types, sequence=sequence, stops=stops)
-    if checkpoint is not None and stored is None:
+        return _parquet_edges(session, later, folder, stored=stored, has_op=has_op)
+    detection = _text_detection(names, rules, sequence=sequence, has_ids=has_ids)
+    stops = on_error == "stop"
+    try:
+        types = stored or _types_of_text(session, folder, files, names_there, detection, stops=stops)
+    except InputError as error:
+        if sequence is None or error.column != sequence:
+            raise
+        raise PipelineError(f"sequence is {sequence!r}: {error}") from error
+    return _text_edges(session, later, folder, detection, types, sequence=sequence, stops=stops)
+
+
+def store_types(session: SparkSession, checkpoint: str, files: str, types: Mapping[str, Any]) -> None:
+    """Write the types of the columns of files to the checkpoint of a stream, unless it has them.
+
+    Call it after the identity of the stream has been compared: types of a stream that is refused would remain.
+    """
+    if _stored_types(session, checkpoint, files) != types:
         content = {"format": FORMAT, "files": files, "types": types}
         hadoop_files.write_text(session, hadoop_files.join(checkpoint, FILE), json.dumps(content) + "\n")
-    return found
 
 
 def _has_ending(name: str, files: str) -> bool:
@@ -145,8 +151,8 @@ def _stored_types(session: SparkSession, checkpoint: str, files: str) -> dict[st
 
 def _parquet_edges(
     session: SparkSession, later: Any, folder: str, *, stored: dict[str, Any] | None, has_op: bool
-) -> tuple[FileEdges, dict[str, Any]]:
-    """Return Parquet files, and their types; with `has_op` the column op is that of each file (`with_op_of_files`)."""
+) -> FileEdges:
+    """Return the edges of Parquet files; with `has_op` the column op is that of each file (`with_op_of_files`)."""
     from pyspark.sql.types import StructType
 
     schema = session.read.parquet(folder).schema if stored is None else StructType.fromJson(stored)
@@ -158,7 +164,7 @@ def _parquet_edges(
         edges = with_op_of_files(later, folder, schema)
     else:
         edges = later.schema(schema).parquet(folder)
-    return FileEdges(edges, existing), schema.jsonValue()
+    return FileEdges(edges, existing, schema.jsonValue())
 
 
 def _text_detection(
@@ -189,8 +195,8 @@ def _types_of_text(
     types: dict[str, Any] | None = None
     for name in names:
         uri = hadoop_files.join(folder, name)
-        if not (beginning := _beginning(session, uri)).strip():
-            continue
+        if hadoop_files.is_folder(session, uri) or not (beginning := _beginning(session, uri)).strip():
+            continue  # Spark does not read a folder in the folder
         text = InMemorySource(beginning, name=uri)
         sampled = detection.with_sample_of(text, stop=stops)
         assert sampled.sample is not None
@@ -237,7 +243,7 @@ def _text_edges(
         return edges.withColumn(stamp, sql.timestamp_micros(sql.col(quote_name(stamp))))
 
     edges = edges_of(later, stops=stops)
-    return FileEdges(edges, lambda: edges_of(session.read, stops=False), detection.rules)
+    return FileEdges(edges, lambda: edges_of(session.read, stops=False), types, detection.rules)
 
 
 _SEQUENCE = "sequence"

@@ -333,6 +333,7 @@ def pack_changes(
             output=None if output is None else hadoop_files.qualify(session, output),
             edges=identity,
             properties=types,
+            **({"zone": "UTC"} if rules is None and _lacks_zone(edges, names) else {}),
         )
         content = stream_identity.begin(session, checkpoint, about)
         moved = None if content is None else plan_move(session, checkpoint, content, resolved_queries, keys, model)
@@ -372,6 +373,12 @@ def _columns_identity(names: ColumnNames | None, label: str | None, rules: EdgeR
     if rules is not None:
         return {"edges_from": rules.digest}
     return None if names is None else {"label constant": label, **dict(sorted(names.renamed))}
+
+
+def _lacks_zone(edges: DataFrame, names: ColumnNames | None) -> bool:
+    """Return whether the timestamps of edges are dates, or times without a zone."""
+    column = "timestamp" if names is None else names["timestamp"]
+    return edges.schema[column].dataType.typeName() in ("date", "timestamp_ntz")
 
 
 def _refuse_ties(queries: Sequence[rpq.Query], identity: str, sequence: str | None) -> None:

@@ -30,6 +30,7 @@ FORMAT = 1
 MOVING_FORMAT = 2
 """The format with the part "before": the queries that the state belongs to until the stream has moved to new queries."""
 _MISSING = object()
+_ZONE_SETTING = "spark.sql.session.timeZone"
 _NO_DIVISION: Mapping[str, Any] = {"identity": None, "queries": {}}
 """The part "before" of a stream that moves to its own queries, which are the queries of its state."""
 _DISPLAY_NAMES = {
@@ -133,7 +134,8 @@ def begin(session: SparkSession, checkpoint: str, stream: Mapping[str, Any]) -> 
     Shares had all edges that patterns read in a checkpoint from before the edges of patterns were divided.  Such a stream
     moves to its own queries (`rpq.spark.stream.rescale.plan_move`), which divides the edges.
 
-    Raises `PipelineError`, with the differences, if the checkpoint belongs to another stream.
+    Raises `PipelineError`, with the differences, if the checkpoint belongs to another stream, or if the times in its state
+    may be in the time zone of the session, as in releases that did not record a `zone`.
     """
     before = read(session, checkpoint)
     stream = _as_json(dict(stream))
@@ -148,6 +150,13 @@ def begin(session: SparkSession, checkpoint: str, stream: Mapping[str, Any]) -> 
             f"the checkpoint {checkpoint} belongs to another stream: {'; '.join(differences)}. "
             "Continue with the same queries and options (`rpq spark rescale` changes shares, sizes and queries), or begin "
             "with a new checkpoint and a new output"
+        )
+    zone = session.conf.get(_ZONE_SETTING)
+    if "zone" in stream and "zone" not in before and zone not in ("UTC", "Etc/UTC"):
+        raise PipelineError(
+            f"the checkpoint {checkpoint} is of a release that read times without a zone in the time zone of the session, "
+            f"{zone}; this release reads them in UTC. Begin with a new checkpoint and a new output or, if the stream has "
+            f"always run in UTC, set {_ZONE_SETTING} to UTC"
         )
     if stream["division"] and "division" not in before:
         return {"before": _NO_DIVISION, **before, "division": stream["division"]}

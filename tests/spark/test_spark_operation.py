@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import signal
@@ -92,6 +93,26 @@ def test_a_checkpoint_of_another_stream_says_what_differs(session, tmp_path):
     (tmp_path / "state" / ".rpq.json.crc").unlink()
     with pytest.raises(PipelineError, match=r"rpq\.json is damaged"):
         pipeline.rpq_changes(edges, *both, **begun)
+
+
+def test_times_of_a_former_release_that_may_be_in_another_zone_are_refused(session, tmp_path):
+    """Dates and times without a zone were in the time zone of the session, and the checkpoint does not say which."""
+    edges = session.createDataFrame([("x", "y", "a", dt.datetime(2024, 5, 1))], COLUMNS.replace("bigint", "timestamp_ntz"))
+    place, asked = tmp_path / "state" / "rpq.json", rpq.Query("a", window=rpq.Window(size="10s", slide="1s"))
+    begun = {"partitions": 2, "checkpoint": str(tmp_path / "state")}
+    before = session.conf.get("spark.sql.session.timeZone")
+    try:
+        pipeline.rpq_changes(edges, asked, **begun)
+        session.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+        pipeline.rpq_changes(edges, asked, **begun)
+        content = json.loads(place.read_text())
+        stream_identity.replace(session, begun["checkpoint"], {key: content[key] for key in content if key != "zone"})
+        with pytest.raises(PipelineError, match=r"in the time zone of the session, Asia/Kolkata; this release .* in UTC"):
+            pipeline.rpq_changes(edges, asked, **begun)
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        pipeline.rpq_changes(edges, asked, **begun)
+    finally:
+        session.conf.set("spark.sql.session.timeZone", before)
 
 
 def test_another_division_of_a_pattern_is_refused_by_name(session, tmp_path):

@@ -342,7 +342,7 @@ def test_a_stream_of_text_with_byte_order_marks(session, tmp_path):
     folder.mkdir()
     for number, header in enumerate((",".join(names), ",".join(f'"{name}"' for name in names))):
         (folder / "0.csv").write_text(f"\ufeff{header}\nx,y,a,5\n", encoding="utf-8")
-        edges, existing, _ = file_edges(session, str(folder), "csv")
+        edges, existing, *_ = file_edges(session, str(folder), "csv")
         assert edges.columns == existing().columns == [*names, "op"]
         stream = edges.writeStream.format("memory").queryName(f"marked{number}").trigger(availableNow=True).start()
         stream.awaitTermination()

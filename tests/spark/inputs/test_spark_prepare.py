@@ -212,6 +212,18 @@ def test_a_quote_that_is_not_closed_does_not_stop_a_file_from_being_divided(tmp_
     assert [row["line"] for row in bad] == [2]
 
 
+def test_a_quote_that_is_not_closed_before_a_cut_of_spark_is_named(tmp_path):
+    """A task does not know what follows: the quote may be closed there."""
+    header = "source,target,label,timestamp\n"
+    columns = {"value": [*header.split(), 'x,"y,a,1'], "file_path": ["file:///in/edges.csv"] * 2}
+    columns["file_block_start"] = [0] * 2
+    reader = spark_inputs.LineReader(LineOptions(format="edges"), {"/in/edges.csv": (0, header.encode())})
+    whole = reader(iter(pa.table({**columns, "is_last": [True] * 2}).to_batches()))
+    assert [row["line"] for batch in whole for row in batch.to_pylist() if row["kind"] == BAD] == [2]
+    with pytest.raises(InputError, match="several lines, or a quote is not closed, and the file is divided there; compress"):
+        list(reader(iter(pa.table({**columns, "is_last": [False] * 2}).to_batches())))
+
+
 def test_an_arrow_file_is_not_read_as_text(tmp_path):
     path = str(tmp_path / "edges.csv")
     feather.write_feather(pa.table({"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": [1]}), path)

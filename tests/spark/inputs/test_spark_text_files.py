@@ -228,6 +228,39 @@ def test_a_stream_goes_on_while_its_folder_is_empty(session, rpq_on_spark, tmp_p
 
 
 @pytest.mark.ci
+def test_a_refused_start_does_not_change_the_types_of_a_stream(session, rpq_on_spark, tmp_path):
+    """A checkpoint of a former release has no types: they are those of the files, if these are of the same stream."""
+    file = written(tmp_path / "in", "0.csv", f"{HEADER}\nx,y,a,1\n")
+    places = ["--input", tmp_path / "in", "--output", tmp_path / "rows", "--checkpoint", tmp_path / "state"]
+    command = ["spark", "stream", "a", "--window", "10", "--slide", "1", "--files", "csv", "--once", *map(str, places)]
+    assert rpq_on_spark(*command)[0] == 0
+    types = tmp_path / "state" / "rpq-files.json"
+    stored = types.read_text()
+    types.unlink()
+    (tmp_path / "state" / ".rpq-files.json.crc").unlink()
+    file.write_text(f"{HEADER}\nx,y,a,2024-05-01\n")
+    status, _, said = rpq_on_spark(*command)
+    assert status == 1 and "the time unit was none" in said
+    assert not types.exists()
+    file.write_text(f"{HEADER}\nx,y,a,1\n")
+    written(tmp_path / "in", "1.csv", f"{HEADER}\nx,z,a,2\n")
+    status, _, said = rpq_on_spark(*command)
+    assert status == 0, said
+    assert types.read_text() == stored
+    assert {row["target"] for row in pq.read_table(tmp_path / "rows").to_pylist()} == {"y", "z"}
+
+
+@pytest.mark.ci
+def test_a_folder_in_the_folder_is_not_a_file(session, tmp_path):
+    """Spark does not read it, whatever its name."""
+    (tmp_path / "in").mkdir()
+    written(tmp_path / "in" / "0.csv", "part-0.csv", "from,to\n")
+    written(tmp_path / "in", "1.csv", f"{HEADER}\nx,y,a,1\n")
+    found = file_edges(session, str(tmp_path / "in"), "csv")
+    assert streamed(session, found.edges, "nested") == Counter({("x", "y", "a", 1, "+"): 1})
+
+
+@pytest.mark.ci
 def test_files_that_do_not_agree_are_refused(session, tmp_path):
     """Those that `rpq run` does not read together, and those that Spark takes for something else."""
     written(tmp_path / "in", "0.csv", f"{HEADER}\nx,y,a,2024-05-01\n")
