@@ -655,8 +655,8 @@ class Service(EngineThread):
         if self.storage.path is None:
             self._fail(f"the engine reached a limit, and there is no checkpoint from which it could continue: {error}")
             return
-        self._commit()
         error.__traceback__ = None  # its frames have the engine
+        self._commit()
         began = time.monotonic()
         try:
             self._reload()
