@@ -110,8 +110,8 @@ class Interrupts:
         """Write that the run has not ended yet, straight to the descriptor: the interrupted code may be writing."""
         again = "Ctrl-C" if self.received == signal.SIGINT else "signal"
         message = (
-            "interrupted: the run ends when its last rows are written, for which the reader of the output has to read them; "
-            f"another {again} ends it at once\n"
+            "interrupted: the run ends when its last rows are written; if the output is a pipe, its reader has to read "
+            f"them; another {again} ends it at once\n"
         )
         with suppress(AttributeError, OSError, ValueError):  # there may be no standard error
             on_line = "\n" if sys.stderr.isatty() else ""  # behind the progress

@@ -180,6 +180,7 @@ class ServingFigures:
         """Return the descriptions of all queries."""
 
         def describe() -> list[models.Query]:
+            self._service.require_engine()
             engine = self._service.engine
             cached = self._of_queries
             figures = {one.name: cached.get(one.name) or asdict(engine.statistics(one.name)) for one in engine.queries}

@@ -18,6 +18,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -102,17 +103,18 @@ class Push:
     applied: int = 0
     late: int = 0
     position: int = 0
+    time: Any = None
     error: Exception | None = None
     warnings: list[str] = field(default_factory=list)
-    _saved_progress: tuple[int, int, int] = (0, 0, 0)
+    _saved_progress: tuple[int, int, int, Any] = (0, 0, 0, None)
 
     def note_saved(self) -> None:
         """Note that everything done so far is on disk."""
-        self._saved_progress = self.applied, self.late, self.position
+        self._saved_progress = self.applied, self.late, self.position, self.time
 
     def take_back(self) -> None:
         """Undo the progress that is not on disk."""
-        self.applied, self.late, self.position = self._saved_progress
+        self.applied, self.late, self.position, self.time = self._saved_progress
         self.error = None
 
     @property
@@ -144,7 +146,8 @@ class ExcessiveTuples:
         """Add a tuple at which the engine met an error, and took so many `seconds` to be restored."""
         problem = problem_of(error)
         problem.message = problem.message.replace(f"tuple {error.row} of the batch", "this tuple", 1)
-        fields = _fields_of(tuples, row)
+        columns = _comparable_columns(tuples.slice(row, 1))
+        fields = {name: column[0] for name, column in columns.items() if column[0].is_valid}
         key = frozenset(fields.items())
         self._tuples.pop(key, None)
         self._tuples[key] = now + max(LEAST_HOLD, seconds / CHECKPOINT_SHARE), fields, problem
@@ -154,16 +157,16 @@ class ExcessiveTuples:
     def first(self, tuples: pa.RecordBatch, *, now: float) -> tuple[int, Problem] | None:
         """Return the row of the first tuple that is not to be applied yet, and the problem to report; None for no such row.
 
-        O(rows); O(1) most often, when there are no such tuples.
+        O(rows) for each of the tuples that are refused now; O(1) most often, when there are none.
         """
         if not self._tuples:
             return None
         self._tuples = {key: value for key, value in self._tuples.items() if value[0] > now}
+        columns = _comparable_columns(tuples) if self._tuples else {}
         found: tuple[int, Problem] | None = None
         for until, fields, problem in self._tuples.values():
-            rows = (row for row in _rows_between(tuples, fields) if _fields_of(tuples, row) == fields)
-            row = next(rows, tuples.num_rows)
-            if row == tuples.num_rows or (found is not None and found[0] < row):
+            row = _first_equal(columns, fields)
+            if row is None or (found is not None and found[0] < row):
                 continue
             message = f"{problem.message} (as a short time ago: the same tuple is not tried again at once)"
             headers = {"Retry-After": str(max(1, math.ceil(until - now)))}
@@ -171,31 +174,36 @@ class ExcessiveTuples:
         return found
 
 
-def _fields_of(tuples: pa.RecordBatch, row: int) -> dict[str, pa.Scalar]:
-    """Return the fields of a tuple, but for its timestamp and for those that mean the same if they are missing."""
-    fields = {}
+def _comparable_columns(tuples: pa.RecordBatch) -> dict[str, pa.Array]:
+    """Return the columns but for the timestamps, with null for values that mean the same as a missing one.  O(rows)."""
+    columns = {}
     for name, column in zip(tuples.schema.names, tuples.columns, strict=True):
-        value = column[row].value if pa.types.is_dictionary(column.type) else column[row]
-        is_default = (name == "op" and value.as_py() == "+") or (name == "delete" and value.as_py() is False)
-        if name != "timestamp" and value.is_valid and not is_default:
-            fields[name] = value
-    return fields
-
-
-def _rows_between(tuples: pa.RecordBatch, fields: Mapping[str, pa.Scalar]) -> list[int]:
-    """Return the rows whose ends are those of a tuple, which a delete by the id of an edge need not have.  O(rows)."""
-    is_equal = np.ones(tuples.num_rows, bool)
-    for name in ("source", "target"):
-        if name not in fields:
-            continue
-        column = tuples.column(name)
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
-        if column.type != fields[name].type:
-            return []
-        is_equal &= np.asarray(pc.equal(column, fields[name]).fill_null(False))
-    rows: list[int] = np.flatnonzero(is_equal).tolist()
-    return rows
+        if name == "op" and column.type in (pa.string(), pa.large_string()):
+            column = pc.if_else(pc.equal(column, "+"), pa.scalar(None, column.type), column)
+        elif name == "delete" and pa.types.is_boolean(column.type):
+            column = pc.if_else(column, column, pa.scalar(None, column.type))
+        if name != "timestamp":
+            columns[name] = column
+    return columns
+
+
+def _first_equal(columns: Mapping[str, pa.Array], fields: Mapping[str, pa.Scalar]) -> int | None:
+    """Return the first row that has these fields and no others; None for no such row.  O(rows)."""
+    if not fields.keys() <= columns.keys():
+        return None
+    is_equal = np.ones(1, bool)
+    for name, column in columns.items():
+        if name not in fields:
+            is_equal = is_equal & np.asarray(column.is_null())
+        elif column.type == fields[name].type:
+            is_equal = is_equal & np.asarray(pc.equal(column, fields[name]).fill_null(False))
+        else:
+            return None
+        if not is_equal.any():
+            return None
+    return int(is_equal.argmax())
 
 
 class _CommitFailed(Exception):
@@ -580,12 +588,12 @@ class Service(EngineThread):
         An input is read once: what it has is not a repetition.
         """
         now, start = time.monotonic(), 0
-        for post in posts:
-            mine = tuples.slice(start, post.rows - post.applied)
-            found = None if post.waits_for_storage else self._excessive.first(mine, now=now)
+        for is_input, group in groupby(posts, key=lambda post: post.waits_for_storage):
+            count = sum(post.rows - post.applied for post in group)
+            found = None if is_input else self._excessive.first(tuples.slice(start, count), now=now)
             if found is not None:
                 return start + found[0], found[1]
-            start += mine.num_rows
+            start += count
         return None
 
     def _refuse_next(self, posts: Sequence[Push], error: Exception) -> None:
@@ -612,7 +620,7 @@ class Service(EngineThread):
             if taken <= 0:
                 break
             post.applied += taken
-            post.position = self.position
+            post.position, post.time = self.position, self.engine.time
             post.late += bisect_left(late, start + taken) - bisect_left(late, start)
             post.warnings += warnings
             if post.progress is not None:
@@ -636,7 +644,7 @@ class Service(EngineThread):
         applied = PostResult(
             tuples=post.rows,
             late=post.late,
-            time=self.engine.time,
+            time=self.engine.time if self._has_engine else post.time,
             position=post.position,
             warnings=tuple(dict.fromkeys(post.warnings)),
         )
@@ -647,8 +655,8 @@ class Service(EngineThread):
         if self.storage.path is None:
             self._fail(f"the engine reached a limit, and there is no checkpoint from which it could continue: {error}")
             return
-        self._commit()
         error.__traceback__ = None  # its frames have the engine
+        self._commit()
         began = time.monotonic()
         try:
             self._reload()
@@ -713,6 +721,7 @@ class Service(EngineThread):
         """Drop a query.  Must be called in the engine's thread.  Raises `NoSuchQuery`."""
         query = self.find_query(name)
         self.engine.unregister(name)
+        self._excessive = ExcessiveTuples()  # without the query, there may be room for them
         if properties_of(query):
             self._set_further_columns()
         with self._or_fail():
@@ -720,10 +729,14 @@ class Service(EngineThread):
             self.storage.note_query_change(self.position, {"dropped": name})
             self._published.append(QueryEnd(name, self.position))
 
-    def find_query(self, name: str) -> Query:
-        """Return the query with a name.  Raises `NoSuchQuery`, or why nothing is known of queries."""
+    def require_engine(self) -> None:
+        """Raise the reason if the engine cannot be restored now, so that nothing is known of its queries."""
         if not self._has_engine:
             raise self._unavailable() if self.failure is None else self._refusal()
+
+    def find_query(self, name: str) -> Query:
+        """Return the query with a name.  Raises `NoSuchQuery`, or why nothing is known of queries."""
+        self.require_engine()
         names = [query.name for query in self.engine.queries]
         if name not in names:
             raise NoSuchQuery(f"there is no query named {name!r}{did_you_mean(name, names)}")

@@ -15,15 +15,23 @@ import httpx
 import pyarrow as pa
 import pytest
 
+from rpq import RowLimitError
 from rpq.readers import open_reader
+from rpq.serve.engine_thread import Call
 from rpq.serve.feeds import FileFeed, Playback
 from rpq.serve.models import ServeLimits
 from rpq.serve.operations import Admission
-from rpq.serve.service import Push
+from rpq.serve.requests import NotApplied
+from rpq.serve.service import LEAST_HOLD, ExcessiveTuples, Push
 from rpq.serve.storage import Storage
 from tests.services.served import CHECKS, NDJSON, Served, lines
 
 PATH = {"expression": "a+", "window": 100, "slide": 10}
+
+
+def columns(source: str, target: str, timestamp: int) -> dict[str, list[object]]:
+    """Return the columns of one tuple with the label a."""
+    return {"source": [source], "target": [target], "label": ["a"], "timestamp": [timestamp]}
 
 
 # --- hosts, origins, the token ---------------------------------------------------------------------------------------
@@ -289,11 +297,29 @@ def test_an_engine_that_cannot_be_restored_fails_the_server_with_the_reason(tmp_
         assert served.post(("y", "x", "a", 2)).status_code == 507
         reason = next(content["reason"] for kind, content in events if kind == "end")
         assert "cannot be restored" in reason
-        for response in (served.post(("t", "u", "a", 3)), served.of("a+", "answers"), served.client.get("/readyz")):
+        get = served.client.get
+        for response in (served.post(("t", "u", "a", 3)), served.of("a+", "answers"), get("/readyz"), get("/queries")):
             assert response.status_code == 503 and "cannot be restored" in response.json()["error"]["message"]
         with served.follow("a+") as later:
             assert later.response.status_code == 503
         assert served.client.get("/statistics").json()["failure"] is not None
+
+
+def test_a_post_that_was_applied_before_the_engine_was_lost_has_its_time(tmp_path):
+    """Posts that wait are pushed together, and the tuples before the limit are on disk before the engine is restored."""
+    with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served:
+        served.post(*[("x", str(number), "a", 1) for number in range(10)])
+        (tmp_path / "state").write_bytes(b"damaged")
+        jobs = [Push(pa.RecordBatch.from_pydict(one), Future()) for one in (columns("t", "u", 2), columns("y", "x", 2))]
+        gate = threading.Event()
+        served.service.submit(Call(lambda: gate.wait(60), Future()))
+        for job in jobs:
+            served.service.submit(job)
+        gate.set()
+        applied = jobs[0].waiter.result(60)
+        assert (applied.tuples, applied.time) == (1, 2)
+        with pytest.raises(NotApplied):
+            jobs[1].waiter.result(60)
 
 
 def test_a_post_over_a_limit_that_is_repeated_does_not_restore_the_engine_each_time(tmp_path):
@@ -324,6 +350,48 @@ def test_a_tuple_over_a_limit_may_be_posted_again_later(tmp_path):
         assert refused.status_code == 200 and ("y", "5") in served.answers("a+")
 
 
+def test_a_tuple_over_a_limit_may_be_posted_again_after_its_query_is_dropped(tmp_path):
+    other = PATH | {"name": "other", "expression": "b"}
+    with Served(PATH, other, max_rows=10, checkpoint=tmp_path / "state") as served:
+        served.post(*[("x", str(number), "a", 1) for number in range(10)])
+        began = time.monotonic()
+        assert served.post(("y", "x", "a", 2)).status_code == 507
+        assert served.client.delete("/queries/a%2B").status_code == 204
+        again = served.post(("y", "x", "a", 3))
+        assert again.status_code == 200 or time.monotonic() - began > LEAST_HOLD, again.text
+
+
+def test_the_tuple_over_a_limit_is_found_by_all_its_fields():
+    """Whatever the layout of its columns; and in a large post between the same vertices as soon as in any other."""
+    excessive = ExcessiveTuples()
+    error = RowLimitError("tuple 0 of the batch has too many rows", query="a+", row=0, number=11, limit=10)
+    posted = pa.RecordBatch.from_pydict(columns("y", "x", 2) | {"op": ["+"], "weight": [5]})
+    excessive.add(posted, 0, error, seconds=60.0, now=100.0)
+
+    def first(**changed: object) -> int | None:
+        fields = {"source": "y", "target": "x", "label": "a", "timestamp": 3, "weight": 5} | changed
+        found = excessive.first(pa.RecordBatch.from_pylist([fields]), now=101.0)
+        return None if found is None else found[0]
+
+    assert first() == first(op="+") == first(op=None) == first(delete=False) == first(other=None) == 0
+    others = {"op": "-"}, {"delete": True}, {"label": "b"}, {"weight": 6}, {"weight": None}, {"other": 1}, {"source": "x"}
+    for changed in others:
+        assert first(**changed) is None, changed
+
+    count = 1 << 16
+    repeated = {name: value * count for name, value in columns("y", "x", 3).items()}
+    same_ends = pa.RecordBatch.from_pydict(repeated | {"weight": range(6, count + 6)})
+    encoded = same_ends.set_column(0, "source", same_ends.column("source").dictionary_encode())
+    for number in range(16):
+        excessive.add(posted.set_column(2, "label", pa.array([f"l{number}"])), 0, error, seconds=60.0, now=100.0)
+    began = time.process_time()
+    assert excessive.first(same_ends, now=101.0) is None and excessive.first(encoded, now=101.0) is None
+    assert time.process_time() - began < 3, "each row was looked at by itself"
+    both = pa.concat_batches([same_ends, posted.select(same_ends.schema.names)])
+    found = excessive.first(both, now=101.0)
+    assert found is not None and found[0] == count
+
+
 def test_an_input_is_not_refused_for_a_tuple_that_a_client_posted(tmp_path):
     """A feed ends at an error: what it reads is applied whenever that is possible."""
     with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served:
@@ -331,8 +399,7 @@ def test_an_input_is_not_refused_for_a_tuple_that_a_client_posted(tmp_path):
         assert served.post(("y", "x", "a", 2)).status_code == 507
         assert served.post(*[("x", str(number), "a", 3, "-") for number in range(5)]).status_code == 200
         read: Future = Future()
-        columns = {"source": ["y"], "target": ["x"], "label": ["a"], "timestamp": [4]}
-        served.service.submit(Push(pa.RecordBatch.from_pydict(columns), read, waits_for_storage=True))
+        served.service.submit(Push(pa.RecordBatch.from_pydict(columns("y", "x", 4)), read, waits_for_storage=True))
         assert read.result(60).tuples == 1 and ("y", "x") in served.answers("a+")
 
 

@@ -317,7 +317,8 @@ def _parse_content(file: IO[bytes], size: int) -> StateFile:
         if needed > size - at:
             raise Damage(f"{name} has {needed:,} bytes, but only {max(0, size - at):,} remain")
         array = np.empty(count.integer(), array_type)
-        file.readinto(array.view(np.uint8).data)  # type: ignore[attr-defined]
+        if file.readinto(array.view(np.uint8).data) != needed:  # type: ignore[attr-defined]
+            raise Damage(f"{name} ended early: the file was changed while it was read")
         arrays[name] = array
         at += needed
     at += -at % 8

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import rpq
-from rpq.engine.state.sealed import HEADER_BYTES
+from rpq.engine.state.sealed import HEADER_BYTES, verify
 from tests.calls import counted_calls
 from tests.cli.test_cli_checkpoint import call, command, make_stream
 from tests.engine.state.damaging import as_version_1, states
@@ -194,3 +194,19 @@ def test_the_checksum_is_over_everything(saved: Path, tmp_path: Path) -> None:
             with pytest.raises(rpq.StateFormatError) as raised:
                 rpq.Engine.restore(tmp_path / "state")
             assert raised.value.reason == "damaged", (place, bit)
+
+
+def test_a_state_that_is_shortened_while_it_is_read_is_refused(tmp_path, monkeypatch):
+    """Its checksum was right, and what is missing is not taken from memory that nothing was written to."""
+    path, count = tmp_path / "state", 200_000
+    engine = rpq.Engine(rpq.Query("a", window=rpq.Window(size=10, slide=1)))
+    engine.push(source=range(count), target=range(count), label=["a"] * count, timestamp=[1] * count)
+    engine.save(path)
+
+    def shorten(*args: object, **names: object) -> None:
+        verify(*args, **names)  # type: ignore[arg-type]
+        os.truncate(path, path.stat().st_size - 4096)
+
+    monkeypatch.setattr("rpq.engine.state.state_layout.verify", shorten)
+    with pytest.raises(rpq.StateFormatError, match="the file was changed while it was read"):
+        rpq.Engine.restore(path)
