@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence, Set
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -197,31 +198,41 @@ def _with_length(name: str, column: Any) -> Any:
 
 def _array_of(name: str, values: Any, kind: pa.DataType | None, problems: list[InputError]) -> pa.Array:
     """Return a list of values, or an array of numpy, pandas or Arrow's interface, as an Arrow array."""
+    of_pandas = hasattr(values, "isna")  # where NaN stands for a missing value
     if not _has_objects(values):
         try:
-            if hasattr(values, "__arrow_c_stream__"):
-                return plain(pa.chunked_array(values))
-            return plain(pa.array(values, from_pandas=hasattr(values, "iloc")))
+            return _array_of_typed(values, of_pandas)
         except _UNFIT as problem:
             type_name = getattr(values, "dtype", type(values).__name__)
             reason = str(problem).strip().split("\n")[0]
             text = f"column {name!r} of type {type_name} cannot be read: {reason}; {_KINDS}"
             raise InputError(text, column=name) from problem
-    of_pandas = hasattr(values, "iloc")
-    values = values if isinstance(values, list) else list(values)
-    if of_pandas:  # NaN stands for a missing value
-        values = [None if is_missing(one) or _is_nan(one) else one for one in values]
-    elif any(one.__name__ == "NAType" for one in set(map(type, values))):
-        values = [None if is_missing(one) else one for one in values]
-    try:
-        array = _array_of_list(values)
-    except _UNFIT:
-        row, reason = _first_misfit(values, kind)
-        problems.append(row_error(row, name, reason))
-        array = pa.array([*values[:row], *[None] * (len(values) - row)])
+    array = None
+    if of_pandas:
+        with suppress(*_UNFIT):  # as below, with the row
+            refuse_mixed_scalars(values)
+            array = _array_of_typed(values, of_pandas)
+    if array is None:
+        values = values if isinstance(values, list) else list(values)
+        if of_pandas:
+            values = [None if is_missing(one) or _is_nan(one) else one for one in values]
+        elif any(one.__name__ == "NAType" for one in set(map(type, values))):
+            values = [None if is_missing(one) else one for one in values]
+        try:
+            array = _array_of_list(values)
+        except _UNFIT:
+            row, reason = _first_misfit(values, kind)
+            problems.append(row_error(row, name, reason))
+            array = pa.array([*values[:row], *[None] * (len(values) - row)])
     if kind is not None and pa.types.is_floating(kind) and pa.types.is_integer(array.type):
         return array.cast(pa.float64(), safe=False)
     return array
+
+
+def _array_of_typed(values: Any, of_pandas: bool) -> pa.Array:
+    if hasattr(values, "__arrow_c_stream__"):
+        return plain(pa.chunked_array(values))
+    return plain(pa.array(values, from_pandas=of_pandas))
 
 
 def _has_objects(values: Any) -> bool:

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq.engine.running.condition_sets import FEW
+from tests.calls import counted_calls
 from tests.engine.edges.edge_streams import (
     CONDITION,
     NOTHING,
@@ -743,6 +744,9 @@ def test_values_are_properties_in_any_container() -> None:
         pd.Series([5, None, 0.5], dtype=object),
         pd.Series([5, np.nan, 0.5], dtype=object),
         pd.Series([5, pd.NA, 0.5], dtype=object),
+        pd.Series([5, None, 0.5], dtype=pd.CategoricalDtype(pd.Index([0.5, 5], dtype=object))),
+        pd.Categorical([5, None, 0.5], categories=pd.Index([0.5, 5], dtype=object)),
+        pd.Index([5, np.nan, 0.5], dtype=object),
         np.array([5, None, 0.5], object),
         pl.Series([5.0, None, 0.5]),
         pa.array([5, None, 0.5]),
@@ -754,3 +758,17 @@ def test_values_are_properties_in_any_container() -> None:
             engine = rpq.Engine(rpq.Query("a[amount > 1]", window=window), rpq.Query("a[amount is null]", window=window))
             found = [change.source for change in engine.push(data).rows()]
             assert found == ["x", "y"], (type(values), type(data))
+
+
+@pytest.mark.parametrize("dtype", [object, "category"])
+def test_a_column_of_pandas_is_not_read_value_by_value(dtype: Any) -> None:
+    count = 5_000
+    columns: dict[str, Any] = {name: [name] * count for name in ("source", "target", "label")}
+    columns |= {"timestamp": np.arange(count), "kind": pd.Series(["good", None] * (count // 2), dtype=dtype)}
+    engine = rpq.Engine(rpq.Query("label[kind = 'good']", window=rpq.UnboundedWindow()))
+    for data in (columns, pd.DataFrame(columns)):
+        with counted_calls() as calls:
+            engine.push(data)
+        assert len(engine.answers()) == 1
+        columns["timestamp"] = columns["timestamp"] + count
+    assert calls.count < 0.2 * count
