@@ -762,9 +762,9 @@ def test_values_are_properties_in_any_container() -> None:
 
 @pytest.mark.parametrize("dtype", [object, "category"])
 def test_a_column_of_pandas_is_not_read_value_by_value(dtype: Any) -> None:
-    count = 5_000
+    count = 50_000
     columns: dict[str, Any] = {name: [name] * count for name in ("source", "target", "label")}
-    columns |= {"timestamp": np.arange(count), "kind": pd.Series(["good", None] * (count // 2), dtype=dtype)}
+    columns |= {"timestamp": np.arange(count), "kind": pd.Series([None, "good"] * (count // 2), dtype=dtype)}
     engine = rpq.Engine(rpq.Query("label[kind = 'good']", window=rpq.UnboundedWindow()))
     for data in (columns, pd.DataFrame(columns)):
         with counted_calls() as calls:
