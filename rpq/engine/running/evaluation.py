@@ -326,8 +326,11 @@ class Evaluation:
         """Return for how many new names or edges to make room ahead, from the tuple `first` of a push on.
 
         The last large chunk brought `growth` of them, `used` is the number after the next chunk, and there is `room` now.
-        Return 0 if arrays would become longer and the engine takes more than a small part of its memory limit.
+        Return 0 if there is a path query, or if arrays would become longer and the engine takes more than a small part of its
+        memory limit.
         """
+        if not self.running.are_hosted:  # an index of paths writes to every entry, used or not
+            return 0
         following = self._count_before_reuse(tuples, first) + _FIRST_CHUNK_WITH_THREADS
         expected = min(growth * following // self._growth.tuples, _MOST_ROOM_AHEAD * used)
         would_grow = expected > 0 and used + expected > room
@@ -911,7 +914,7 @@ class Evaluation:
     def _make_room(self, count: int, new_ids: np.ndarray) -> None:
         """Make room for `count` more tuples; `new_ids` are the vertex ids of new names."""
         vertices, expected = self.vertices.count, 0
-        if vertices > self._vertex_room:
+        if vertices > self._vertex_room and self.running.are_hosted:
             vertices = self.vertices.room  # what has an entry for each vertex grows with the dictionary
         if self._following is not None and self.graph.edge_count + count > self.graph.capacity:
             used = self.graph.edge_count + count

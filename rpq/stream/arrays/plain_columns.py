@@ -60,7 +60,7 @@ def is_sound_ascii(texts: pa.StringArray) -> bool:
     first, end = texts.offset, texts.offset + len(texts) + 1
     if valid is not None or places is None or data is None or places.size < 4 * end:
         return False
-    ends = np.frombuffer(places, np.int32)[first:end]
+    ends = np.frombuffer(places, np.int32, count=end)[first:]
     if ends[0] < 0 or ends[-1] > data.size or (ends[1:] < ends[:-1]).any():
         return False
     content = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
