@@ -326,8 +326,8 @@ class Evaluation:
         """Return for how many new names or edges to make room ahead, from the tuple `first` of a push on.
 
         The last large chunk brought `growth` of them, `used` is the number after the next chunk, and there is `room` now.
-        Return 0 if there is a path query, or if arrays would become longer and the engine takes more than a small part of its
-        memory limit.
+        Return 0 if there is a path query, or if arrays would become longer and the engine takes more than a small part of
+        its memory limit.
         """
         if not self.running.are_hosted:  # an index of paths writes to every entry, used or not
             return 0
