@@ -152,7 +152,7 @@ def test_a_named_directory_is_the_only_one(python):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("named", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_what_root_compiled_is_found_by_a_user_who_cannot_write_there(python, nobody, named):
     variables = {"NUMBA_CACHE_DIR": str(python.parents[2] / "cache")} if named else {}
     ask(python, env=variables)

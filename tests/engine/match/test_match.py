@@ -136,7 +136,7 @@ def test_threads_and_shares_have_the_rows_between_them(query, stream, identity, 
 
 @pytest.mark.ci
 @pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
-@examples(750, suppress_health_check=[*HealthCheck], phases=PHASES)
+@examples(400, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(
     st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
     edge_streams(size=40),

@@ -169,7 +169,7 @@ def test_rows_are_those_of_the_pattern(both, stream, identity, semantics, chunk)
 
 
 @pytest.mark.ci
-@examples(1000, suppress_health_check=[*HealthCheck], phases=PHASES)
+@examples(500, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(
     queries(), edge_streams(size=40), st.sampled_from(["parallel", "parallel", "triple"]),
     st.sampled_from(["explicit", "implicit"]), st.integers(1, 7),

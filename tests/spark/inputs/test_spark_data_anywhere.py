@@ -353,7 +353,7 @@ def test_a_stream_of_text_with_byte_order_marks(session, tmp_path):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("column", ["op", "delete"])
+@pytest.mark.parametrize("column", ["op", pytest.param("delete", marks=pytest.mark.long)])
 def test_deletes_that_only_later_files_have(session, mounted, tmp_path, column: str):
     """A column that the first file lacks says in the others what is deleted, as in a folder that `rpq run` reads."""
     folder = tmp_path / "in"

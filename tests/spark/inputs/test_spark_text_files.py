@@ -309,7 +309,7 @@ def test_a_file_that_is_divided_between_tasks_is_refused(session, tmp_path):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
+@pytest.mark.parametrize("zone", ["America/New_York", pytest.param("Asia/Kolkata", marks=pytest.mark.long)])
 def test_times_without_a_zone_are_in_utc(session, tmp_path, zone: str):
     """Whatever the time zone of the session: also those that its clocks leave out or have twice."""
     stamps = [dt.datetime(2024, 3, 10, 2, 30), dt.datetime(2024, 11, 3, 1, 30)]
