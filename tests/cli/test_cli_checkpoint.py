@@ -157,7 +157,7 @@ def small_steps(monkeypatch):
         ("rows.csv.gz", ("--witness",)),
         ("rows.csv.zst", ("--deletes", "30", "--seed", "5")),
         ("rows.jsonl", ("--witness",)),
-        ("rows.jsonl.zst", ()),
+        pytest.param("rows.jsonl.zst", (), marks=pytest.mark.long),
         ("rows.parquet", ("--deletes", "30", "--seed", "5")),
         *(
             pytest.param(name, (), marks=pytest.mark.long)

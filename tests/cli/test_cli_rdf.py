@@ -322,9 +322,9 @@ def as_rows(path: Path) -> list:
     [
         ("nq", "rows.nq"),
         ("trig", "rows.tsv"),
-        ("trig", "rows.srj"),
+        pytest.param("trig", "rows.srj", marks=pytest.mark.long),
         ("nq", "rows.srjl.zst"),
-        ("trig", "rows.parquet"),
+        pytest.param("trig", "rows.parquet", marks=pytest.mark.long),
         pytest.param("trig", "rows.nq.gz", marks=pytest.mark.long),
         pytest.param("nq", "rows.srj", marks=pytest.mark.long),
     ],

@@ -122,8 +122,10 @@ def in_order(rows: np.ndarray) -> np.ndarray:
 )
 @pytest.mark.parametrize(
     ("read", "patterns", "days", "day"),
-    [(answers_and_comments, MATHOVERFLOW, 30, DAY), (updates, LDBC, 10, 1000 * DAY)],
-    ids=["mathoverflow", "ldbc"],
+    [
+        pytest.param(answers_and_comments, MATHOVERFLOW, 30, DAY, id="mathoverflow"),
+        pytest.param(updates, LDBC, 10, 1000 * DAY, id="ldbc", marks=pytest.mark.long),
+    ],
 )
 def test_answers_are_what_sparql_finds_in_the_snapshot(read, patterns, days, day, moments, few):
     stream = read()

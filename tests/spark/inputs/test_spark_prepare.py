@@ -89,7 +89,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("split_bytes", [7, 1 << 20, *left_to_ci(1, 64)])
+@pytest.mark.parametrize("split_bytes", [7, 1 << 20, pytest.param(1, marks=pytest.mark.long), *left_to_ci(2, 64)])
 @pytest.mark.parametrize("name", TEXTS)
 def test_splits_are_the_whole(tmp_path, name: str, split_bytes: int):
     path = write(tmp_path / "edges.txt", TEXTS[name])
