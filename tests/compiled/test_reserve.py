@@ -67,6 +67,15 @@ def test_what_was_in_use_at_once_is_kept_and_no_more_than_the_most():
     assert reserve.take(7).nbytes == 7
 
 
+def test_a_small_request_takes_a_large_region_before_one_is_released_for_it():
+    reserve = Reserve(least=8 * HUGE_PAGE, most=64 * HUGE_PAGE)
+    where = place(reserve.take(8 * HUGE_PAGE))
+    small = reserve.take(HUGE_PAGE)
+    assert place(small) == where and reserve.nbytes == 8 * HUGE_PAGE
+    other = reserve.take(HUGE_PAGE)
+    assert place(other) != where and other.nbytes == HUGE_PAGE, "a region in use is nobody else's"
+
+
 def test_a_larger_request_takes_the_place_of_what_is_free():
     reserve = Reserve(least=HUGE_PAGE, most=64 * HUGE_PAGE)
     for size in (1, 2, 4, 8):

@@ -70,9 +70,17 @@ def coded(values: pa.Array, index: pa.DataType) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array([words.index(one) for one in values.to_pylist()], index), dictionary)
 
 
+def with_a_byte_behind_offsets(values: pa.Array) -> pa.Array:
+    """The same texts, the buffer of whose offsets is no multiple of an offset in size."""
+    valid, offsets, data = values.buffers()
+    longer = pa.py_buffer(offsets.to_pybytes()[: 4 * len(values) + 4] + b"x")
+    return pa.Array.from_buffers(values.type, len(values), [valid, longer, data])
+
+
 Layout = Callable[[list[Any]], pa.Array | pa.ChunkedArray]
 TEXTS: dict[str, Layout] = {
     "string": pa.array,
+    "string with a byte behind its offsets": lambda values: with_a_byte_behind_offsets(pa.array(values, pa.string())),
     "large": lambda values: pa.array(values, pa.large_string()),
     "view": lambda values: pa.array(values, pa.string_view()),
     "view in chunks": lambda values: pa.chunked_array([values[:1], [], values[1:]], pa.string_view()),

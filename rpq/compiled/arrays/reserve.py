@@ -37,7 +37,7 @@ IDLE_SECONDS = 10.0
 _BETWEEN_LOOKS = 1.0
 """The seconds between two searches for such regions."""
 _TOO_LARGE = 4
-"""A free region is not used for a request that is more than this factor smaller."""
+"""A free region is not used for a request that is more than this factor smaller, unless others would be released for it."""
 _REFERENCES = sys.getrefcount(object())  # the reference of the call itself
 
 
@@ -80,17 +80,18 @@ class Reserve:
         """
         if size < SMALLEST:
             return np.empty(size, np.uint8)
+        pages = -(-size // HUGE_PAGE) * HUGE_PAGE
         with self._lock:
             regions = self._regions
             for place in range(bisect_left(regions, size, key=_size), len(regions)):
-                if _size(regions[place]) > _TOO_LARGE * size:
+                if _size(regions[place]) > _TOO_LARGE * size and self.nbytes + pages <= self._limit:
                     break
                 if regions[place].is_free:
                     region = regions.pop(place)
                     region.used = self._clock()
                     insort(regions, region, key=_size)
                     return region.memory
-            return self._add(-(-size // HUGE_PAGE) * HUGE_PAGE)
+            return self._add(pages)
 
     def release_unused(self) -> None:
         """Release regions that have been free for some seconds. Call it from time to time.

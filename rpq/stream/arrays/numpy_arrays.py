@@ -35,6 +35,21 @@ def numpy_array(array: pa.Array) -> np.ndarray:
     return np.frombuffer(array.buffers()[1], kind, len(array), array.offset * kind.itemsize)
 
 
+_OFFSET_OF_NONE = np.frombuffer(bytes(4), np.int32)
+
+
+def text_offsets(texts: pa.Array) -> np.ndarray:
+    """Return the offsets (int32, one more than texts) of an array of string into its bytes, a read-only view.
+
+    >>> text_offsets(pa.array(["x", "", "yz"])[1:]).tolist()
+    [1, 1, 3]
+    """
+    if not len(texts):
+        return _OFFSET_OF_NONE
+    # With a count, because the buffer can have any number of bytes behind the offsets.
+    return np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1, 4 * texts.offset)
+
+
 def arrow_array(numbers: np.ndarray) -> pa.Array:
     """Return the integers of a NumPy array as an Arrow array of the same type, which is a view if they are contiguous.
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rpq.stream.arrays.numpy_arrays import integer_array, text_array
+from rpq.stream.arrays.numpy_arrays import integer_array, text_array, text_offsets
 from rpq.stream.durations import NANOSECONDS
 
 EXPECTATIONS = {
@@ -262,9 +262,7 @@ def first_empty(names: pa.Array) -> int | None:
     >>> first_empty(pa.array(["x", "", ""])), first_empty(pa.array(["x"]))
     (1, None)
     """
-    if not len(names):
-        return None
-    ends = np.frombuffer(names.buffers()[1], np.int32)[names.offset : names.offset + len(names) + 1]
+    ends = text_offsets(names)
     are_empty = ends[1:] == ends[:-1]
     return int(np.argmax(are_empty)) if are_empty.any() else None
 

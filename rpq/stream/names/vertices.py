@@ -34,7 +34,7 @@ from rpq.compiled.intrinsics import half_word_at, prefetch_at, word_at, wraps_ar
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import bound, view
 from rpq.errors import InputError
-from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array
+from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array, text_offsets
 from rpq.stream.names.edge_vertices import EdgeVertices
 
 # Fields of `Names.fields`.
@@ -466,9 +466,8 @@ def _text_buffers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return the offsets (int32, one more than rows) and the bytes of a string array."""
     if not pa.types.is_string(column.type):
         column = column.cast(pa.string())
-    _, offsets, data = column.buffers()
-    where = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
-    return where, np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    data = column.buffers()[2]
+    return text_offsets(column), np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
 
 
 @wraps_around

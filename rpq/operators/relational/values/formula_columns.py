@@ -35,6 +35,7 @@ from rpq.operators.relational.values.group_sums import LARGEST, NO_NUMBER
 from rpq.operators.relational.values.number_ids import DECIMAL, DOUBLE, FLOAT, INTEGER
 from rpq.operators.relational.values.term_ids import FIRST, TermIds
 from rpq.rows.weighted_rows import UNBOUND
+from rpq.stream.arrays.numpy_arrays import text_offsets
 from rpq.stream.names.terms import XSD
 
 NO_SMALL_INTEGER = 2**62
@@ -66,8 +67,7 @@ def small_integers(names: pa.Array) -> np.ndarray:
         return np.where((numbers > -_LARGEST) & (numbers < _LARGEST), numbers, NO_SMALL_INTEGER)
     if not pa.types.is_string(names.type):
         return np.full(len(names), NO_SMALL_INTEGER)
-    _, offsets, data = names.buffers()
-    where = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
+    where, data = text_offsets(names), names.buffers()[2]
     found = np.empty(len(names), np.int64)
     if not len(found) or where[-1] == where[0]:
         return np.full(len(names), NO_SMALL_INTEGER)
@@ -416,8 +416,7 @@ def read_names(names: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """
     kinds, high, low = np.full(len(names), NO_AMOUNT + 1, np.int8), *np.zeros((2, len(names)), np.int64)
     if len(names) and pa.types.is_string(names.type):
-        _, offsets, data = names.buffers()
-        where = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
+        where, data = text_offsets(names), names.buffers()[2]
         if where[-1] > where[0]:
             read_amounts(where, np.frombuffer(data, np.uint8), _TYPE_ENDS, _TENS, kinds, high, low, low.view(np.float64))
     return kinds, high, low
@@ -599,8 +598,7 @@ def nearest_reals(names: pa.Array) -> np.ndarray:
         return names.to_numpy(zero_copy_only=False).astype(np.float64)
     reals = np.full(len(names), np.nan)
     if pa.types.is_string(names.type) and len(names):
-        _, offsets, data = names.buffers()
-        where = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
+        where, data = text_offsets(names), names.buffers()[2]
         if where[-1] > where[0]:
             _read_reals(where, np.frombuffer(data, np.uint8), _TYPE_ENDS, _TENS, reals)
     return reals

@@ -20,6 +20,7 @@ import pyarrow as pa
 from rpq.compiled.intrinsics import word_at
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
+from rpq.stream.arrays.numpy_arrays import text_offsets
 from rpq.stream.names.terms import XSD
 
 OTHER, TEXT, MOMENT = range(3)
@@ -93,8 +94,7 @@ def read_names(names: pa.Array, first_text: int, first_moment: int) -> tuple[np.
     kinds, highs = np.zeros(len(names), np.int8), np.zeros(len(names), np.int64)
     keys = Keys(np.zeros(len(names), np.int64), np.zeros(len(names), np.int64), np.zeros(0, np.uint8))
     if len(names) and pa.types.is_string(names.type):
-        _, offsets, data = names.buffers()
-        where = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
+        where, data = text_offsets(names), names.buffers()[2]
         room = int(where[-1] - where[0])
         if room:
             keys = keys._replace(data=np.empty(2 * room + _BEHIND_TEXT * len(names), np.uint8))
