@@ -81,7 +81,7 @@ def one_by_one(engine: rpq.Engine, tuples: list[tuple[str, str, str, int, str]])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("kind", QUERIES)
 def test_single_tuples_give_the_rows_of_a_batch(kind: str, threads: int) -> None:
-    tuples = stream(seed=2, count=scaled(400))
+    tuples = stream(seed=2, count=scaled(600))
     single, batch = (rpq.Engine(*QUERIES[kind], threads=threads, _capacity=1) for _ in range(2))
     rows = one_by_one(single, tuples)
     expected = batch.push_rows(tuples).rows()
