@@ -1,7 +1,7 @@
 """Fixtures and Hypothesis profiles.
 
 RPQ_HYPOTHESIS=moderate, with which CI runs once a week, draws more examples than the default, RPQ_HYPOTHESIS=long a hundred
-times as many as that, and RPQ_HYPOTHESIS=fixed the same ones each time.
+times as many as that, and RPQ_HYPOTHESIS=fixed fewer, the same ones each time.
 """
 
 from __future__ import annotations
