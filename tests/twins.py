@@ -28,7 +28,7 @@ def examples(percent: int, **options: Any) -> settings:
 
 
 def scaled(size: int) -> int:
-    """That size, of a number of seeds or of a drawn stream, once a week and under "long"; two fifths by default, less in CI."""
+    """That size, of seeds or of a drawn stream, once a week and under "long"; two fifths by default, less in CI."""
     return min(size, math.ceil(size * settings().max_examples / WEEKLY_EXAMPLES))
 
 
