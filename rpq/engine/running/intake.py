@@ -86,10 +86,10 @@ class _Growth(NamedTuple):
 
 
 class _LargeChunk(NamedTuple):
-    """The `count` tuples of a push before the tuple `end`."""
+    """The `size` tuples of a push before the tuple `end`."""
 
     tuples: Columns
-    count: int
+    size: int
     end: int
 
 
@@ -151,8 +151,8 @@ class Room:
         self._vertex_room = min(graph.vertex_room, running.vertex_room)
         self._is_divided = running.is_divided
         if chunk is not None:
-            edges = self._growth.edges * chunk.count // self._growth.tuples  # until they are known
-            self._growth, self._edges_before = _Growth(chunk.count, len(new_ids), edges), graph.edge_count
+            edges = self._growth.edges * chunk.size // self._growth.tuples  # until they are known
+            self._growth, self._edges_before = _Growth(chunk.size, len(new_ids), edges), graph.edge_count
 
     def needs(self, new_ids: list[int]) -> bool:
         """Return whether one more tuple, which brings these new vertex ids, needs any."""
