@@ -17,7 +17,6 @@ from rpq.compiled.stopwatch import Stopwatch
 from rpq.engine.handlers import Handler, Handlers, one_thread_at_a_time, refuse_unless_callable
 from rpq.engine.running.edge_restrictions import begins_empty, refuse_forgotten_edges, refuse_unread_conditions
 from rpq.engine.running.evaluation import ChunkRows, Evaluation
-from rpq.engine.running.intake import EventClock, query_over_event
 from rpq.engine.running.limits import default_limit
 from rpq.engine.running.retention import keep_option, refuse_if_lost
 from rpq.engine.statistics import Statistics, statistics_of
@@ -35,6 +34,7 @@ from rpq.rows.changes import Changes
 from rpq.rows.typed_columns import kinds_of
 from rpq.stream.arrays.event_grouping import whole_events
 from rpq.stream.columns import columns_of, is_plain, only_tuple, static_columns, table_of_rows, time_of, with_event
+from rpq.stream.event_clock import EventClock, query_over_event
 from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, lengths_of, windows_of
 from rpq.stream.window import INT64_MAX, Window
 

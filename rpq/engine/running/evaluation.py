@@ -1,8 +1,9 @@
 """The way of a chunk of tuples through an engine.
 
-Names become ids (`Intake`), ids become edges (`SnapshotGraph`), the workers of each running query apply the edges (`Crew`),
-and the changes that they report become rows with names (`Output`) before any id can be given to another vertex
-(`Collector`). Nothing here depends on the kind of a query: `rpq.language.protocol` defines what a query can do.
+Names become ids (`Intake`), for which there is room (`Room`), ids become edges (`SnapshotGraph`), the workers of each
+running query apply the edges (`Crew`), and the changes that they report become rows with names (`Output`) before any id can
+be given to another vertex (`Collector`). Nothing here depends on the kind of a query: `rpq.language.protocol` defines what a
+query can do.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +32,7 @@ from rpq.engine.running.edge_restrictions import (
     refuse_other_windows,
     refuse_unkept_in_count,
 )
-from rpq.engine.running.intake import Collector, Intake, IntakeChunk, NamedChunk, NamelessChunk
+from rpq.engine.running.intake import Collector, Intake, IntakeChunk, NamedChunk, NamelessChunk, Room
 from rpq.engine.running.limits import MemoryGuard
 from rpq.engine.running.output import Output
 from rpq.engine.running.retention import WindowContents
@@ -63,14 +64,13 @@ from rpq.stream.gc_pause import gc_paused
 from rpq.stream.json_values import Damage
 from rpq.stream.names.stream_labels import (
     LabelName,
-    LabelSymbol,
     StreamLabel,
     graph_of,
-    merged_name,
     stream_of_graph,
     text_of,
 )
-from rpq.stream.window import INT64_MAX, CountWindow, Window
+from rpq.stream.names.vertices import VertexDictionary
+from rpq.stream.window import CountWindow, Window
 
 if TYPE_CHECKING:
     from rpq.engine.running.derived_edges import DerivedChunk
@@ -86,19 +86,11 @@ smaller, because nothing is applied while its names get ids. Paths are slower wi
 _SMALLEST_CHUNK = 8192
 """Where a window has few edges, too: the fixed cost of a chunk is that of two thousand tuples that no query reads."""
 _FIRST_CHUNK_WITH_THREADS = 4096
-_LEAST_ESTIMATED = 4096
-"""The number of tuples from which on a chunk tells how many names and edges the rest of a push brings."""
-_MOST_ROOM_AHEAD = 4
-"""Room is made ahead for at most so many times the names or edges that there are: a chunk can bring more than all others."""
-_LIMIT_SHARE_AHEAD = 16
-"""Room is made ahead only below this fraction of the memory limit, to which also room that is never used counts."""
 
 _NO_ROWS = np.zeros(2, np.int64)
 _NO_COUNTS = (0, 0)
 _NONE = np.zeros(0, np.int64)
-_NO_VERTICES = np.zeros(0, np.int32)
 _FIRST = np.zeros(1, np.int64)
-_T = TypeVar("_T")
 
 _NAMED_BESIDE_VALUES = (
     "static edges of {} cannot be combined with conditions on edges, edge variables, or edges with an identity: load them "
@@ -125,14 +117,6 @@ class PushResult(NamedTuple):
     counts: np.ndarray
     late_rows: np.ndarray
     failure: LimitError | None
-
-
-class _Growth(NamedTuple):
-    """The numbers of new names and of new edges in a chunk of a number of tuples."""
-
-    tuples: int = 1
-    names: int = 0
-    edges: int = 0
 
 
 class Evaluation:
@@ -165,31 +149,34 @@ class Evaluation:
         self._sharing: Literal["auto", "always", "never"] = sharing
         self.share = share
         self.graph = SnapshotGraph(capacity=capacity)
-        self.intake = Intake(
-            capacity=capacity, edges=self.graph.filter, make_room=self._make_room, admit_labels=self._admit_labels
-        )
-        self.vertices = self.intake.vertices
-        self.labels = self.intake.labels
+        self.vertices = VertexDictionary(capacity=capacity)
         self.running = RunningQueries(report_empty=report_empty)
         self.report_empty = report_empty
         self.awaits_first = False  # whether rows precede the first tuple, which has not arrived
         self.midway = False  # whether the last call began to apply tuples and did not finish
         self.guard = MemoryGuard(memory_limit, other_bytes=lambda: self.vertices.nbytes + self.edge_bytes)
+        self._crew = Crew(threads)
+        self._room = Room(
+            self.vertices,
+            self.graph,
+            self.running,
+            crew=self._crew,
+            guard=self.guard,
+            first_chunk=_FIRST_CHUNK_WITH_THREADS,
+        )
+        self.intake = Intake(
+            self.vertices, capacity=capacity, edges=self.graph.filter, room=self._room, admit_labels=self._admit_labels
+        )
+        self.labels = self.intake.labels
         self.row_guard = RowGuard(max_rows)
         self.output = Output(
             self.running, self.graph, self.vertices, self.labels, most_rows=self.row_guard.effective_limit, witness=witness
         )
-        self._crew = Crew(threads)
         self._next_chunk: _NextChunk | None = None
         self._single = SingleTuple()
         self._uncounted_outcomes = np.zeros(1, np.uint8), np.zeros(OUTCOME_COUNT, np.int64)
         self._singles = 0  # single tuples since the last check whether to collect, which costs as much as a tuple
         self._check_interval = min(64, capacity)
-        self._vertex_room = 0  # there is room for vertex ids below this
-        self._first_time: int | None = None  # of the first tuple
-        self._growth = _Growth()  # by the last large chunk
-        self._following: tuple[Columns, int] | None = None  # the push after a large chunk, while room is made for the chunk
-        self._is_divided = False  # whether a query must be informed of every new vertex
         self._threads = threads
         self._capacity = capacity
         self.collector = Collector(self.intake, self.graph, self.running)
@@ -273,8 +260,6 @@ class Evaluation:
             rows.append(begun.rows)
             counts += begun.counts
         first, count, end = 0, self._length_of_chunk(tuples, 0), len(tuples)
-        if self._first_time is None and self.graph.time is None and end:
-            self._first_time = int(tuples.timestamp[0])
         try:
             while first < end and failure is None:
                 applied = self.apply(tuples, first, count, collect=collect)
@@ -288,7 +273,7 @@ class Evaluation:
                 if first < end:
                     count = self._length_of_chunk(tuples, first) if self._next_chunk is None else self._next_chunk.tuples
         finally:
-            self._following = None
+            self._room.end_push()
             if self._next_chunk is not None:
                 self._next_chunk.drop(self.intake)
                 self._next_chunk = None
@@ -306,37 +291,6 @@ class Evaluation:
             size = min(size, _FIRST_CHUNK_WITH_THREADS)
         count = min(len(tuples) - first, size)
         return count if tuples.first is None or not count else end_of_event(tuples.first, first + count - 1) - first
-
-    def _count_before_reuse(self, tuples: Columns, first: int) -> int:
-        """Return how many tuples of a push from `first` on may come before ids of edges and names are reused.
-
-        Collections release ids when the window is full and half as many edges are new.
-        """
-        rest, times = len(tuples) - first, tuples.timestamp[first:]
-        until_full = 0
-        for window in self.running.read_windows:
-            if not isinstance(window, Window):
-                until_full = rest if window.kind == "unbounded" else max(until_full, window.size)
-            elif self._first_time is not None:
-                full = min(self._first_time + window.size, INT64_MAX)
-                until_full = max(until_full, int(np.searchsorted(times, full)))
-        return min(rest, until_full + self.graph.edge_count // 2)
-
-    def _estimate(self, growth: int, used: int, room: int, tuples: Columns, first: int) -> int:
-        """Return for how many new names or edges to make room ahead, from the tuple `first` of a push on.
-
-        The last large chunk brought `growth` of them, `used` is the number after the next chunk, and there is `room` now.
-        Return 0 if there is a path query, or if arrays would become longer and the engine takes more than a small part of
-        its memory limit.
-        """
-        if not self.running.are_hosted:  # an index of paths writes to every entry, used or not
-            return 0
-        following = self._count_before_reuse(tuples, first) + _FIRST_CHUNK_WITH_THREADS
-        expected = min(growth * following // self._growth.tuples, _MOST_ROOM_AHEAD * used)
-        would_grow = expected > 0 and used + expected > room
-        if would_grow and self.guard.nbytes > self.guard.limit // _LIMIT_SHARE_AHEAD:
-            return 0
-        return expected
 
     def _hides_times(self, tuples: Columns) -> bool:
         """Return whether each tuple must be a chunk, so that the timestamps of edges in count windows are known for it."""
@@ -360,18 +314,9 @@ class Evaluation:
         """Return the tuples of a chunk with ids for their labels."""
         if self.multigraph is None:
             read = self.graph.horizons.is_read
-            begun = self.intake.begin(tuples, first, count, self.graph.is_read, read=read)
-        else:
-            names = _named_ends(tuples, first, count)
-            begun = self.intake.begin(tuples, first, count, self.multigraph.reads, keeps_all=True, names=names)
-        if not first or count < _LEAST_ESTIMATED:
-            return begun
-        used, room = self.vertices.live, self.vertices.room
-        # The first chunk of the next push, too, finds room: no other thread gives ids to its names.
-        needed = self._growth.names * (count + _FIRST_CHUNK_WITH_THREADS) // self._growth.tuples
-        if used + needed <= room:
-            return begun
-        return begun._replace(expected_names=self._estimate(self._growth.names, used + needed, room, tuples, first))
+            return self.intake.begin(tuples, first, count, self.graph.is_read, read=read)
+        names = _named_ends(tuples, first, count)
+        return self.intake.begin(tuples, first, count, self.multigraph.reads, keeps_all=True, names=names)
 
     def _take_in(self, tuples: Columns, first: int, count: int) -> IntakeChunk:
         """Return the ids of a chunk, which may be known already."""
@@ -384,16 +329,9 @@ class Evaluation:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not returned."""
         self.guard.row = self.row_guard.row = first
         interned = self.intake.interned
-        is_large, edges = count >= _LEAST_ESTIMATED, 0
-        if is_large and first + count < len(tuples):
-            self._following = tuples, first + count
+        self._room.begin_chunk(tuples, first, count)
         taken = self._take_in(tuples, first, count)
-        self._following = None
-        new_names = self.intake.interned - interned
-        if is_large:
-            edges = self.graph.edge_count
-            self._growth = _Growth(count, new_names, self._growth.edges * count // self._growth.tuples)
-        has_many_new_names = new_names > count // 4
+        has_many_new_names = self.intake.interned - interned > count // 4
         # Edges that are vertices get ids before another thread gives some to names.
         derived = None if self.multigraph is None else self._derive(self.multigraph, taken, tuples, first)
         self._next_chunk = self._name_next(tuples, first + count)
@@ -431,8 +369,7 @@ class Evaluation:
         failure = self._crew.apply(running.schedule, chunk, view_of_chunk, self.graph.edges, details, extra_task=extra_task)
         if self._next_chunk is not None:
             self._next_chunk.wait()  # from here on names are read
-        if is_large:
-            self._growth = self._growth._replace(edges=self.graph.edge_count - edges)
+        self._room.end_chunk()
         before = None if failure is None or failure.row is None else failure.row - first
         if before is not None and tuple_of is not None:
             before = int(np.searchsorted(tuple_of, before))
@@ -520,8 +457,8 @@ class Evaluation:
         needed = len(derived.chunk.label)
         if in_streams is not None:
             needed += int(np.count_nonzero(in_streams >= 0))
-        if needed > room or self.vertices.count > self._vertex_room:
-            self._make_room(needed, _NO_VERTICES)
+        if needed > room or not self._room.has_vertices:
+            self._room.make(needed)
         return derived
 
     def _resolve_derived(
@@ -597,7 +534,7 @@ class Evaluation:
             is_read = graph.horizons.is_read.item(number)
             is_read = is_read and (not edges.filtered_labels or edges.accepts(number, source, target))
         if is_read:
-            u, v = intake.ends(source, target, self._needs_room)
+            u, v = intake.ends(source, target)
         single.fill(u, v, number, timestamp, delete)
         self.midway = True
         chunk, tuples, details, edge_times = single.chunk, single.view, NO_DETAILS, None
@@ -682,7 +619,7 @@ class Evaluation:
             outcome, counts = self._uncounted_outcomes
             graph.resolve_one(single.view, outcome, counts=counts)
             return own, single.view, NO_DETAILS
-        self._make_room(count, _NO_VERTICES)
+        self._room.make(count)
         repeated = [np.repeat(column, count) for column in own]
         chunk = Chunk(*repeated)._replace(label=np.array(labels, np.int32), delete=np.array(deletes, np.uint8))
         tuples, first = view(chunk), np.zeros(count, np.int64)
@@ -808,7 +745,7 @@ class Evaluation:
             return
         unhidden, hideable = self.multigraph.derive_statics(begins=begins)
         if unhidden or hideable:
-            self._make_room(len(unhidden) + len(hideable), _NO_VERTICES)
+            self._room.make(len(unhidden) + len(hideable))
         if unhidden:
             source, label, target = np.array(unhidden, np.int32).T
             self.graph.enter_static(*map(np.ascontiguousarray, (source, target, label)))
@@ -871,7 +808,7 @@ class Evaluation:
         if derived is None:
             return []
         chunk, view_of_chunk = derived.chunk, view(derived.chunk)
-        self._make_room(len(chunk.label), _NO_VERTICES)
+        self._room.make(len(chunk.label))
         self.graph.resolve_uncounted(view_of_chunk, len(chunk.label))
         details = ChunkDetails(first=derived.first_of_parts(derived.first))
         failure = self._crew.apply(self.running.schedule, chunk, view_of_chunk, self.graph.edges, details)
@@ -910,28 +847,6 @@ class Evaluation:
         if deltas:
             deltas = self.output.report(deltas, np.array([self.graph.time]))
         return self.output.rows(deltas)
-
-    def _make_room(self, count: int, new_ids: np.ndarray) -> None:
-        """Make room for `count` more tuples; `new_ids` are the vertex ids of new names."""
-        vertices, expected = self.vertices.count, 0
-        if vertices > self._vertex_room and self.running.are_hosted:
-            vertices = self.vertices.room  # what has an entry for each vertex grows with the dictionary
-        if self._following is not None and self.graph.edge_count + count > self.graph.capacity:
-            used = self.graph.edge_count + count
-            expected = self._estimate(self._growth.edges, used, self.graph.capacity, *self._following)
-        growth: list[Callable[[], None]] = self.running.growth(vertices)
-        if growth:
-            growth.append(partial(self.graph.make_room, count, vertices, expected=expected))
-            self._crew.map(growth, lambda grow: grow())
-        else:
-            self.graph.make_room(count, vertices, expected=expected)
-        self.running.make_room(self.vertices, new_ids, self.graph)
-        self._vertex_room = min(self.graph.vertex_room, self.running.vertex_room)
-        self._is_divided = self.running.is_divided
-
-    def _needs_room(self, new_ids: list[int]) -> bool:
-        """Return whether one more tuple, which brings these new vertex ids, needs any."""
-        return self.graph.is_full or (bool(new_ids) and (self._is_divided or max(new_ids) >= self._vertex_room))
 
     def _admit_labels(self, labels: np.ndarray) -> None:
         """Register label ids in queries and graph."""
@@ -1021,7 +936,7 @@ class Evaluation:
             host.make_room(self.vertices, used if host not in earlier_hosts else used[:0], self.graph)
         for running in added:
             running.make_room(self.vertices, used, self.graph)
-        self._vertex_room = 0
+        self._room.reset()
         self._enter_derived_statics()  # which may need more room
         self.note_first()
         return added
@@ -1085,33 +1000,11 @@ class Evaluation:
         is_less_read = self.running.remove(names, self.labels, self.graph)
         if self.multigraph is not None:
             self.multigraph.remove(names)
-        self._drop_edges(self.running.narrow(questions, self.labels, self.graph))
+        self.collector.drop_edges(self.running.narrow(questions, self.labels, self.graph))
         dropped += [worker for part, mine in workers.items() if not self.running.has_part(part) for worker in mine]
         self.guard.drop(dropped)
         if is_less_read:
             self.collector.collect()
-
-    def _drop_edges(self, texts: Sequence[LabelSymbol]) -> None:
-        """Drop the edges with labels that no query accepts any longer; they are passed by now. O(edges)."""
-        if not texts:
-            return
-        graph, names = self.graph, self.vertices.names_of
-        merged_names = map(merged_name, self.labels.names)
-        merged = np.array([self.labels.ids[name] if name in texts else -1 for name in merged_names])
-        live = graph.live_edges()
-        live = live[merged[graph.edges.label[live]] >= 0]
-        label, source, target = (ends[live] for ends in (graph.edges.label, graph.edges.source, graph.edges.target))
-        passed_by = graph.filter.passed_by(merged[label], names(source), names(target)) if len(live) else None
-        if passed_by is None or not passed_by.any():
-            return
-        chunk = graph.chunk_of(live[passed_by != 0])
-        np.maximum.at(graph.horizons.passed_by, merged[chunk.label], chunk.timestamp)
-        deletes = chunk._replace(delete=np.ones(len(chunk.edge), np.uint8))
-        view_of_deletes, outcomes = view(deletes), graph.outcomes.copy()
-        graph.resolve(view_of_deletes, len(deletes.edge))
-        graph.outcomes[:] = outcomes
-        for host in self.running.hosts:
-            host.drop_edges(deletes, view_of_deletes, graph.edges)
 
     def retain_window(self, window: Window) -> None:
         """Keep all edges of a window, in the integers of the stream, from the first tuple on."""

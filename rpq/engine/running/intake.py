@@ -1,100 +1,43 @@
-"""The way from the tuples of a push to chunks of ids, and the release of ids that have left every window.
+"""The ids of a stream: names get them, room is made for them, and those that have left every window are released.
 
-`EventClock` numbers events where each is answered by itself, and `Intake` has the dictionaries of vertices and labels.
-`Collector` releases edges, names and labels, so that their ids are given away again.
+`Intake` has the dictionaries of vertices and labels, and converts the tuples of a push to chunks of ids. `Room` makes room
+for a chunk before it is applied, and ahead of it for what the rest of the push brings. `Collector` releases edges, names and
+labels, so that their ids are given away again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from rpq.compiled.views import view
+from rpq.engine.running.crew import Crew
+from rpq.engine.running.limits import MemoryGuard
 from rpq.engine.running.running_queries import RunningQueries
-from rpq.errors import QueryError
-from rpq.stream.arrays.event_grouping import begins_of_events
 from rpq.stream.chunk import Chunk
 from rpq.stream.columns import Columns
 from rpq.stream.edges.edge_filter import EdgeFilter
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.labels import LabelDictionary, ReadLabels
+from rpq.stream.names.stream_labels import LabelSymbol, merged_name
 from rpq.stream.names.vertices import FREE, VertexDictionary
-from rpq.stream.stream_time import windows_of
-from rpq.stream.window import UnboundedWindow, Window
+from rpq.stream.window import INT64_MAX, Window
 
 if TYPE_CHECKING:
     from rpq.engine.running.multigraph import Multigraph
 
-# --- Answering each event by itself, with nothing stored between them: time is the number of the event ---
-#
-# A window of one event that slides by one is then a window of time like any other. What leaves it when the next event comes
-# is not reported, and rows have the time of their event, not its number.
+_LEAST_ESTIMATED = 4096
+"""The number of tuples from which on a chunk tells how many names and edges the rest of a push brings."""
+_MOST_ROOM_AHEAD = 4
+"""Room is made ahead for at most so many times the names or edges that there are: a chunk can bring more than all others."""
+_LIMIT_SHARE_AHEAD = 16
+"""Room is made ahead only below this fraction of the memory limit, to which also room that is never used counts."""
 
-ONE_EVENT = Window(size=1, slide=1)
-
-
-class EventClock:
-    """The number of events so far, and the stream time: the largest timestamp among them.
-
-    >>> clock = EventClock()
-    >>> clock.number, clock.time
-    (0, None)
-    """
-
-    def __init__(self) -> None:
-        self.number = 0
-        self.time: int | None = None
-
-    def number_events(self, tuples: Columns) -> Columns:
-        """Return tuples with the numbers of their events as timestamps, and the stream time of each as `reported_time`."""
-        count = len(tuples)
-        if not count:
-            return tuples
-        first = np.arange(count) if tuples.first is None else tuples.first
-        begins = first if tuples.first is None else begins_of_events(first)
-        time = np.maximum.accumulate(tuples.timestamp[begins])  # the tuples of an event have one time
-        if self.time is not None:
-            np.maximum(time, self.time, out=time)
-        number = np.arange(self.number + 1, self.number + 1 + len(begins))
-        if len(begins) < count:
-            lengths = np.diff(begins, append=count)
-            number, time = np.repeat(number, lengths), np.repeat(time, lengths)
-        return replace(tuples, timestamp=number, reported_time=time, first=first)
-
-    def note_applied(self, tuples: Columns) -> None:
-        """Note that these tuples, which come from `number_events`, have been applied."""
-        assert tuples.reported_time is not None
-        self.number, self.time = int(tuples.timestamp[-1]), int(tuples.reported_time[-1])
-
-    def advance(self, time: int) -> None:
-        """Move the stream time without a tuple."""
-        self.time = time if self.time is None else max(time, self.time)
-
-
-def query_over_event(query: Any) -> Any:
-    """Return a query over the window of one event. Raises `QueryError` unless its window is unbounded."""
-    for window in windows_of(query):
-        if window.kind != "unbounded":
-            raise QueryError(
-                f"query {query.name!r}: with events=\"alone\" a query is evaluated over one event, so its window is "
-                f"rpq.UnboundedWindow(), not {window!r}; with rpq.Engine(…, events=\"window\") windows contain many events"
-            )
-    if getattr(query, "report", "change") != "change":
-        raise QueryError(f"query {query.name!r}: with events=\"alone\" every event has its own report: leave out report")
-    return query.over(ONE_EVENT)
-
-
-def query_over_unbounded_window(query: Any) -> Any:
-    """Return the query from which `query_over_event` made this one."""
-    return query.over(UnboundedWindow())
-
-
-MakeRoom = Callable[[int, np.ndarray], None]
-"""A function that makes room for a number of tuples and for new vertex ids."""
-
+_NO_VERTICES = np.zeros(0, np.int32)
 _NOBODY = np.zeros(0, np.uint8)
 _NOTHING = np.zeros(0, np.int32)
 
@@ -112,7 +55,7 @@ class NamelessChunk(NamedTuple):
     has_ends: bool
     """False for deletes by id alone, whose ends are of no kind."""
     expected_names: int = 0
-    """An estimate of the new names in these tuples and those that follow; 0 if it is not known."""
+    """An estimate of the new names in these tuples and those that follow; 0 if none is needed or known."""
 
 
 class NamedChunk(NamedTuple):
@@ -134,19 +77,169 @@ class IntakeChunk(NamedTuple):
     """The number of edges for which there is room in the graph."""
 
 
+class _Growth(NamedTuple):
+    """The numbers of new names and of new edges in a chunk of a number of tuples."""
+
+    tuples: int = 1
+    names: int = 0
+    edges: int = 0
+
+
+class _LargeChunk(NamedTuple):
+    """The `size` tuples of a push before the tuple `end`."""
+
+    tuples: Columns
+    size: int
+    end: int
+
+
+class Room:
+    """Room for tuples and for the ids of their names, in the dictionary, the graph and the queries.
+
+    - Tuples: `make` makes room before they are applied; `needs` is whether a single tuple needs any
+    - Vertices: `has_vertices` is whether there is room for all of the dictionary; `reset` follows the addition of queries
+    - A push: `begin_chunk` comes before each chunk, `end_chunk` after it, and `end_push` also after a failure
+    - Names: `expected_names` is for how many of them the dictionary makes room, which may be in another thread
+
+    Arrays that grew with each chunk of a push would be copied each time. Room is therefore also made ahead: for the names
+    and edges of the tuples that follow, up to the end of the push or until a collection gives ids back. Their number is
+    estimated from the last large chunk. The first `first_chunk` tuples of the next push find room, too: no other thread
+    gives ids to their names.
+    """
+
+    def __init__(
+        self,
+        vertices: VertexDictionary,
+        graph: SnapshotGraph,
+        running: RunningQueries,
+        *,
+        crew: Crew,
+        guard: MemoryGuard,
+        first_chunk: int,
+    ) -> None:
+        self._vertices = vertices
+        self._graph = graph
+        self._running = running
+        self._crew = crew
+        self._guard = guard
+        self._first_chunk = first_chunk
+        self._vertex_room = 0  # there is room for vertex ids below this
+        self._is_divided = False  # whether a query must be informed of every new vertex
+        self._first_time: int | None = None  # of the first tuple
+        self._growth = _Growth()  # by the last large chunk
+        self._chunk: _LargeChunk | None = None  # the next chunk if it is large, until there is room for it
+        self._edges_before: int | None = None  # the number of edges before the present chunk if it is large
+
+    def make(self, count: int, new_ids: np.ndarray = _NO_VERTICES) -> None:
+        """Make room for `count` more tuples; `new_ids` are the vertex ids of new names.
+
+        The first call after `begin_chunk` is for the tuples of that chunk and all of its new names.
+        """
+        running, graph, vertices, expected = self._running, self._graph, self._vertices.count, 0
+        if vertices > self._vertex_room and running.are_hosted:
+            vertices = self._vertices.room  # what has an entry for each vertex grows with the dictionary
+        chunk, self._chunk = self._chunk, None
+        if chunk is not None and chunk.end < len(chunk.tuples) and (used := graph.edge_count + count) > graph.capacity:
+            expected = self._estimate(self._growth.edges, used, graph.capacity, chunk.tuples, chunk.end)
+        growth: list[Callable[[], None]] = running.growth(vertices)
+        if growth:
+            growth.append(partial(graph.make_room, count, vertices, expected=expected))
+            self._crew.map(growth, lambda grow: grow())
+        else:
+            graph.make_room(count, vertices, expected=expected)
+        running.make_room(self._vertices, new_ids, graph)
+        self._vertex_room = min(graph.vertex_room, running.vertex_room)
+        self._is_divided = running.is_divided
+        if chunk is not None:
+            edges = self._growth.edges * chunk.size // self._growth.tuples  # until they are known
+            self._growth, self._edges_before = _Growth(chunk.size, len(new_ids), edges), graph.edge_count
+
+    def needs(self, new_ids: list[int]) -> bool:
+        """Return whether one more tuple, which brings these new vertex ids, needs any."""
+        return self._graph.is_full or (bool(new_ids) and (self._is_divided or max(new_ids) >= self._vertex_room))
+
+    @property
+    def has_vertices(self) -> bool:
+        """True if there is room for every vertex id of the dictionary."""
+        return self._vertices.count <= self._vertex_room
+
+    def reset(self) -> None:
+        """Note that queries were added, which may have room for fewer vertex ids."""
+        self._vertex_room = 0
+
+    # --- ahead -----------------------------------------------------------------------------------------------
+
+    def begin_chunk(self, tuples: Columns, first: int, count: int) -> None:
+        """Note that the `count` tuples of a push from `first` on come next."""
+        if not first and self._first_time is None and self._graph.time is None:
+            self._first_time = int(tuples.timestamp[0])
+        self._chunk = _LargeChunk(tuples, count, first + count) if count >= _LEAST_ESTIMATED else None
+
+    def end_chunk(self) -> None:
+        """Note that the graph has the edges of the chunk now."""
+        if self._edges_before is not None:
+            self._growth = self._growth._replace(edges=self._graph.edge_count - self._edges_before)
+            self._edges_before = None
+
+    def end_push(self) -> None:
+        """Note that a push has ended, perhaps within a chunk."""
+        self._chunk = self._edges_before = None
+
+    def expected_names(self, tuples: Columns, first: int, count: int) -> int:
+        """Return for how many new names to make room before those of `count` tuples of a push from `first` on get ids."""
+        if not first or count < _LEAST_ESTIMATED:
+            return 0
+        used, room = self._vertices.live, self._vertices.room
+        needed = self._growth.names * (count + self._first_chunk) // self._growth.tuples
+        return 0 if used + needed <= room else self._estimate(self._growth.names, used + needed, room, tuples, first)
+
+    def _estimate(self, growth: int, used: int, room: int, tuples: Columns, first: int) -> int:
+        """Return for how many new names or edges to make room ahead, from the tuple `first` of a push on.
+
+        The last large chunk brought `growth` of them, `used` is the number after the next chunk, and there is `room` now.
+        Return 0 if there is a path query, or if arrays would become longer and the engine takes more than a small part of
+        its memory limit.
+        """
+        if not self._running.are_hosted:  # an index of paths writes to every entry, used or not
+            return 0
+        following = self._count_before_reuse(tuples, first) + self._first_chunk
+        expected = min(growth * following // self._growth.tuples, _MOST_ROOM_AHEAD * used)
+        would_grow = expected > 0 and used + expected > room
+        if would_grow and self._guard.nbytes > self._guard.limit // _LIMIT_SHARE_AHEAD:
+            return 0
+        return expected
+
+    def _count_before_reuse(self, tuples: Columns, first: int) -> int:
+        """Return how many tuples of a push from `first` on may come before ids of edges and names are reused.
+
+        Collections (`Collector`) release ids when the window is full and half as many edges are new.
+        """
+        rest, times = len(tuples) - first, tuples.timestamp[first:]
+        until_full = 0
+        for window in self._running.read_windows:
+            if not isinstance(window, Window):
+                until_full = rest if window.kind == "unbounded" else max(until_full, window.size)
+            elif self._first_time is not None:
+                full = min(self._first_time + window.size, INT64_MAX)
+                until_full = max(until_full, int(np.searchsorted(times, full)))
+        return min(rest, until_full + self._graph.edge_count // 2)
+
+
 class Intake:
     """The dictionaries that map names to ids.
 
     The ends of a tuple get no id, but -1, where no query reads its label or accepts its edge (the filter `edges`).
     """
 
-    def __init__(self, *, capacity: int, edges: EdgeFilter, make_room: MakeRoom, admit_labels: AdmitLabels) -> None:
-        self.vertices = VertexDictionary(capacity=capacity)
+    def __init__(
+        self, vertices: VertexDictionary, *, capacity: int, edges: EdgeFilter, room: Room, admit_labels: AdmitLabels
+    ) -> None:
+        self.vertices = vertices
         self.labels = LabelDictionary(remembered=16 * capacity)
         self.interned = 0  # names that arrived since the last collection
         self._capacity = capacity
         self._filter = edges
-        self._make_room = make_room
+        self._room = room
         self._admit_labels = admit_labels
 
     def chunk(self, chunk: NamelessChunk) -> IntakeChunk:
@@ -194,7 +287,7 @@ class Intake:
             has_reader = has_reader & (passed_by == 0)
         has_ends = names is None or bool(names.any())
         labels = ReadLabels(label, has_reader, of_streams, is_named, unread, named)
-        return NamelessChunk(tuples, first, labels, has_ends)
+        return NamelessChunk(tuples, first, labels, has_ends, self._room.expected_names(tuples, first, count))
 
     def name_ends(self, chunk: NamelessChunk) -> NamedChunk:
         """Give ids to the names of the ends of tuples: the second step, which only changes the dictionary of vertices.
@@ -231,7 +324,7 @@ class Intake:
         count = len(label)
         try:
             room = int(np.count_nonzero(has_reader)) + named_tuples
-            self._make_room(room, new_ids)
+            self._room.make(room, new_ids)
         except BaseException:
             # Workers may not know them: they are new again the next time.
             self.vertices.release(new_ids)
@@ -268,10 +361,8 @@ class Intake:
         self._admit_labels(np.array([number]))
         return number
 
-    def ends(
-        self, source: int | str, target: int | str, needs_room: Callable[[list[int]], bool]
-    ) -> tuple[int, int]:
-        """Return the ids of the ends of one tuple, for which room is made where the new ones among them need it."""
+    def ends(self, source: int | str, target: int | str) -> tuple[int, int]:
+        """Return the ids of the ends of one tuple, for which there is room afterwards."""
         vertices = self.vertices
         new_ids: list[int] = []
         try:
@@ -281,8 +372,8 @@ class Intake:
             v, is_new = vertices.intern_one(target)
             if is_new:
                 new_ids.append(v)
-            if needs_room(new_ids):
-                self._make_room(1, np.array(new_ids, np.int32))
+            if self._room.needs(new_ids):
+                self._room.make(1, np.array(new_ids, np.int32))
         except BaseException:
             vertices.release(np.array(new_ids, np.int32))
             raise
@@ -354,6 +445,28 @@ class Collector:
             self.multigraph.forget_labels()
         self._collected_at = graph.time
         intake.interned = 0
+
+    def drop_edges(self, texts: Sequence[LabelSymbol]) -> None:
+        """Drop the edges with labels that no query accepts any longer; they are passed by now. O(edges)."""
+        if not texts:
+            return
+        graph, labels, names = self._graph, self._intake.labels, self._intake.vertices.names_of
+        merged_names = map(merged_name, labels.names)
+        merged = np.array([labels.ids[name] if name in texts else -1 for name in merged_names])
+        live = graph.live_edges()
+        live = live[merged[graph.edges.label[live]] >= 0]
+        label, source, target = (ends[live] for ends in (graph.edges.label, graph.edges.source, graph.edges.target))
+        passed_by = graph.filter.passed_by(merged[label], names(source), names(target)) if len(live) else None
+        if passed_by is None or not passed_by.any():
+            return
+        chunk = graph.chunk_of(live[passed_by != 0])
+        np.maximum.at(graph.horizons.passed_by, merged[chunk.label], chunk.timestamp)
+        deletes = chunk._replace(delete=np.ones(len(chunk.edge), np.uint8))
+        view_of_deletes, outcomes = view(deletes), graph.outcomes.copy()
+        graph.resolve(view_of_deletes, len(deletes.edge))
+        graph.outcomes[:] = outcomes
+        for host in self._running.hosts:
+            host.drop_edges(deletes, view_of_deletes, graph.edges)
 
     def collect_if_quiet(self) -> None:
         """Collect if time alone has emptied a large part of the windows."""

@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.engine.running.evaluation import Evaluation
-from rpq.engine.running.intake import query_over_unbounded_window
 from rpq.engine.running.reports import Reports
 from rpq.engine.running.retention import KeepOption, count_key
 from rpq.engine.state.sealed import damage_error
@@ -52,6 +51,7 @@ from rpq.stream.edges.outcomes import NOT_HELD, OUTCOMES
 from rpq.stream.edges.parallel_edges import ParallelColumns, ParallelEdges
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.edges.window_edges import WindowEdge, WindowEdges
+from rpq.stream.event_clock import query_over_unbounded_window
 from rpq.stream.json_values import Damage, JsonValue
 from rpq.stream.names.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd
