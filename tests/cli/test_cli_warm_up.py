@@ -36,6 +36,13 @@ def called():
     }
 
 before = called()
+packages = ("rpq.operators.bags.", "rpq.operators.relational.")
+kernels = {
+    value for name, module in list(sys.modules.items()) if name.startswith(packages)
+    for value in vars(module).values() if isinstance(value, Dispatcher)
+}
+of_kernels = {name for kernel in kernels for name in kernel.py_func.__code__.co_names}
+never_run = sorted(one.__name__ for one in kernels if not one.overloads and one.__name__ not in of_kernels)
 window = rpq.Window(size=slides, slide=1)
 for text in (True, False):
     v = (lambda n: f"vertex {n}") if text else int
@@ -128,7 +135,8 @@ for text in (True, False):
         engine.unregister("other")
         engine.advance(30 + min(slides, 1000))
 after = called()
-print(json.dumps([f"{key} {kind}" for key, kinds in after.items() for kind in kinds - before.get(key, set())]))
+late = [f"{key} {kind}" for key, kinds in after.items() for kind in kinds - before.get(key, set())]
+print(json.dumps(late + [f"{name} is never run by warm-up: add a query to _solve" for name in never_run]))
 """
 
 

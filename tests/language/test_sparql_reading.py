@@ -380,6 +380,8 @@ def test_a_subselect_of_everything_keeps_nothing():
 def test_an_empty_column_is_told_of():
     question = read("SELECT ?x ?nmae { ?x <a> ?name }")
     assert question.warnings == ("nothing binds ?nmae: its column is empty; did you mean ?name?",)
+    below_a_filter = read("SELECT ?z { { SELECT ?z { ?x <a> ?y } } FILTER(!BOUND(?z)) }")
+    assert below_a_filter.warnings == ("nothing binds ?z: its column is empty",)
 
 
 def test_a_literal_in_values_is_told_of_where_a_triple_finds_vertices():

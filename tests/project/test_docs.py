@@ -441,11 +441,16 @@ print(rpq.__file__, *(engine.statistics(name).block_steps for name in ("a/b", "c
     assert int(counts[0]) == int(counts[2]) > 0 == int(counts[1])
 
 
-def test_the_operator_of_contributing_has_the_rows_that_its_docstring_says() -> None:
+def operator_of_contributing() -> Any:
+    """Return the class of the example."""
     block = dict(BLOCK.findall(read(ROOT / "CONTRIBUTING.md")))["py"]
     names: dict[str, Any] = {"Counter": Counter, "Node": LeafNode.__base__, "Row": tuple, "WeightedRows": WeightedRows}
     exec(textwrap.dedent(block), names)
-    node = names["AtLeastNode"](LeafNode(["x", "y"], ""), 2)
+    return names["AtLeastNode"]
+
+
+def test_the_operator_of_contributing_has_the_rows_that_its_docstring_says() -> None:
+    node = operator_of_contributing()(LeafNode(["x", "y"], ""), 2)
     chance = random.Random(0)
     rows: Counter[tuple[int, int]] = Counter()
     output: Counter[tuple[int, int]] = Counter()
@@ -464,6 +469,49 @@ def test_the_operator_of_contributing_has_the_rows_that_its_docstring_says() -> 
         assert {*output.elements()} == {row for row, count in rows.items() if count >= 2}
         assert set(output.values()) <= {0, 1}
         assert node.entries == len(+rows) and {*node.ids()} == {id for row in +rows for id in row}
+
+
+def test_the_operator_of_contributing_is_told_of_rows_that_expire(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In the place of DISTINCT in a query with implicit windows, over batches and deletes, saved and restored."""
+    from rpq.operators.relational import planning
+
+    class Twice(operator_of_contributing()):  # type: ignore[misc]
+        def __init__(self, inner: Any) -> None:
+            super().__init__(inner, 2)
+
+    monkeypatch.setattr(planning, "DistinctNode", Twice)
+    query = rpq.Query("SELECT DISTINCT ?x { ?x <a> ?y }", window=rpq.Window(size=6, slide=1), name="q")
+    assert query.semantics == "implicit"
+    engine = rpq.Engine(query)
+    chance = random.Random(0)
+    edges: dict[tuple[str, str], int] = {}  # with their timestamps
+    now, entered = 10, 0
+
+    def answer() -> set[str]:
+        counts = Counter(source for (source, _), timestamp in edges.items() if timestamp > now - 6)
+        return {source for source, count in counts.items() if count >= 2}
+
+    for number in range(80):
+        tuples, expected = [], []
+        for _ in range(chance.randrange(1, 5)):
+            now += chance.choice([0, 0, 1, 4])
+            edge, op = (chance.choice("uv"), chance.choice("xyz")), chance.choice("+++-")
+            before = answer()
+            edges.pop(edge, None)
+            if op == "+":
+                edges[edge] = now
+            expected += [(source, now, op) for source in before ^ answer()]
+            tuples.append((*edge, "a", now, op))
+        assert [(source, at, op) for _, source, at, op in map(tuple, engine.push_rows(tuples).rows())] == expected
+        engine._check()
+        entered += sum(op == "+" for _, _, op in expected)
+        if number == 40:
+            engine.save(tmp_path / "state")
+            engine = rpq.Engine.restore(tmp_path / "state")
+    assert entered > 20
+    assert re.search(r"^  twice +keeps rows: \d+ now$", engine.explain("q").operators, re.MULTILINE)
 
 
 def test_commands_of_contributing_name_what_there_is() -> None:

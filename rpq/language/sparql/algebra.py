@@ -553,6 +553,10 @@ def _occurrences(operator: Operator) -> Iterator[str]:
         case Group(_, keys, aggregates):
             yield from keys
             yield from (name for name, _ in aggregates)
+        case Join() | LeftJoin() | Union() | Filter() | SemiJoin() | Minus() | Project() | Distinct() | Slice():
+            pass  # they bind no variable that an operand does not
+        case _:
+            assert_never(operator)
 
 
 def _occurrences_in_formula(formula: Formula) -> Iterator[str]:

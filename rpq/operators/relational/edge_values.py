@@ -557,6 +557,8 @@ def value_ids(formula: EdgeValue, ids: np.ndarray, terms: TermIds) -> np.ndarray
 class EdgeConditionNode(Node):
     """A filter of a pattern: the rows for which a condition holds. Δ Filter(C, Ω) = Filter(C, ΔΩ)."""
 
+    is_linear = True
+
     def __init__(self, inner: Node, condition: EdgeCondition, terms: TermIds) -> None:
         missing = [
             column_of_value(value) for value in condition.filter.values if column_of_value(value) not in inner.columns
@@ -583,6 +585,8 @@ class EdgeValueNode(Node):
 
     For aggregates, floats and texts are literals, so that no text is taken for a number; loose values are plain.
     """
+
+    is_linear = True
 
     def __init__(self, inner: Node, name: str, formula: EdgeValue, terms: TermIds) -> None:
         super().__init__((*inner.columns, name), inner.sure, inner)

@@ -94,10 +94,10 @@ class Network:
 
     @property
     def is_plain(self) -> bool:
-        """True if the net rows of the kernels are its rows: it only selects columns of one leaf."""
+        """True if the net rows of the kernels are its rows: linear operators, one above the other, over one leaf."""
         is_chain = sum(not node.inputs for node in self.planned_nodes) == 1
         return is_chain and all(
-            not node.inputs or (len(node.inputs) == 1 and not node.describe_state()) for node in self.planned_nodes
+            not node.inputs or (node.is_linear and len(node.inputs) == 1) for node in self.planned_nodes
         )
 
     @property

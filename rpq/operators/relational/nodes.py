@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import repeat
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,6 +33,9 @@ class Node(ABC):
 
     `sure` are those of its columns that no row leaves unbound.
     """
+
+    is_linear: ClassVar[bool] = False
+    """True if its change depends on the changes of its inputs alone, so that it need not know which rows expire silently."""
 
     def __init__(self, columns: Sequence[str], sure: Collection[str], *inputs: Node) -> None:
         self.columns = tuple(columns)
@@ -90,7 +94,7 @@ class Node(ABC):
 
     def describe_state(self) -> str:
         """Return a description of what the operator stores; empty if it stores nothing."""
-        return ""
+        return "rows" if self.inputs and not self.is_linear else ""
 
     def _place(self, name: str) -> int:
         """Return the place of a column, -1 if there is none."""
@@ -210,6 +214,8 @@ class ProjectNode(Node):
     the names of the columns in the input, if they differ.
     """
 
+    is_linear = True
+
     def __init__(self, columns: Sequence[str], inner: Node, *, sources: Sequence[str] | None = None) -> None:
         names = columns if sources is None else sources
         sure = [column for column, name in zip(columns, names, strict=True) if name in inner.sure]
@@ -242,6 +248,8 @@ class CopyNode(Node):
     once (`rpq.operators.relational.planning`). Δ Copy(Ω) = Copy(ΔΩ).
     """
 
+    is_linear = True
+
     def __init__(self, copies: Sequence[tuple[str, str]], inner: Node) -> None:
         names = [copy for copy, _ in copies]
         sure = [*inner.sure, *(copy for copy, name in copies if name in inner.sure)]
@@ -263,6 +271,8 @@ class ExtendNode(Node):
     On bags: Extend(Ω, v, e) = { μ ∪ {v → e(μ)} | μ in Ω, e(μ) no error } ∪ { μ | μ in Ω, e(μ) an error } (§18.5). Δ
     Extend(Ω, v, e) = Extend(ΔΩ, v, e), as the value of a formula never changes. Values of vertices are cached (`IdColumn`).
     """
+
+    is_linear = True
 
     def __init__(self, inner: Node, name: str, formula: Formula, terms: TermIds) -> None:
         has_value = isinstance(formula, Constant) or (isinstance(formula, Variable) and formula.name in inner.sure)
@@ -309,6 +319,8 @@ class FilterNode(Node):
     for vertices are cached (`Condition`).
     """
 
+    is_linear = True
+
     def __init__(self, inner: Node, condition: Formula, terms: TermIds) -> None:
         super().__init__(inner.columns, inner.sure, inner)
         self._text = formula_text(condition)
@@ -342,6 +354,8 @@ class UnionNode(Node):
     On bags: Union(Ω1, Ω2) = { μ | μ in Ω1 or μ in Ω2 }, counts added (§18.5). Δ Union(Ω1, Ω2) = Union(ΔΩ1, ΔΩ2).
     """
 
+    is_linear = True
+
     def __init__(self, columns: Collection[str], *branches: Node) -> None:
         names = tuple(columns)
         sure = frozenset(names).intersection(*(branch.sure for branch in branches))
@@ -363,6 +377,8 @@ class ConstructNode(Node):
     A blank node of the template is another one for each `solution`: its name is a hash of its label and of the terms of
     these columns, so that a triple leaves as it entered. A `DistinctNode` above removes duplicates.
     """
+
+    is_linear = True
 
     def __init__(
         self,

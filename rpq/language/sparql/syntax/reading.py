@@ -14,7 +14,9 @@ from rpq.errors import QueryError, SparqlError
 from rpq.language.notation import CHOICES
 from rpq.language.sparql.algebra import (
     Conjunction,
+    Extend,
     Form,
+    Group,
     Operator,
     Registration,
     SparqlQuestion,
@@ -169,8 +171,8 @@ def _check_columns(reader: GroupReader, columns: tuple[str, ...]) -> None:
 def _unbound(columns: tuple[str, ...], body: Operator) -> list[str]:
     """Return a warning for each column that nothing binds."""
     inner = body
-    while type(inner).__name__ in ("Project", "Distinct", "Slice"):
-        inner = children(inner)[0]
+    while len(operands := children(inner)) == 1 and not isinstance(inner, Extend | Group):  # these bind variables
+        (inner,) = operands
     bound = possible_variables(inner)
     warnings = []
     for name in columns:
