@@ -233,7 +233,7 @@ def _set_aside(engine: Engine, names: list[int | str]) -> None:
     middle = [(u, v, "b", 0) for u in names[4:9] for v in names[4:9] if u != v]
     engine.push_rows([(x, names[4], "a", 0), *middle, (names[8], z, "b", 0), (z, names[5], "c", 0)])
     engine.restore_root(x)
-    engine.push_rows([(names[4], y, "c", 0, "-"), (z, names[5], "c", 0, "-")])
+    engine.push_rows([(names[4], y, "c", 0, "-"), (z, names[5], "c", 0, "-"), (y, z, "c", 0, "-")])
 
 
 def _join_late(query: Query, name: Callable[[int], int | str]) -> None:
@@ -333,6 +333,7 @@ def _share(name: Callable[[int], int | str]) -> None:
         engine.register(Query(text, window=window, name=f"{number}"))
     (host,) = engine._evaluation.running.hosts
     host.tables.graph.rebuild_table()
+    host.tables.graph.make_room_for_seeds(1024)  # as with so many queries
     host.tables.graph.count_edges(host.tables.graph.branches(fewest=0)[0][0], limit=0)
     engine.push_rows([(*edge, "-") for edge in edges[:9]])
     engine.push_rows([(name(number), name(1), "a", 1) for number in range(40)])

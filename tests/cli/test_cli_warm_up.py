@@ -97,6 +97,9 @@ for text in (True, False):
         engine.statistics()
         engine.unregister("more")
         engine.advance(30 + min(slides, 1000))
+    many = [rpq.Query(f"?x a '{v(n)}' . ?x b ?y", window=window, name=str(n)) for n in range(100)]
+    engine = rpq.Engine(*many, _sharing="always")
+    engine.push_rows(rows)
     for edges in ("triple", "parallel", "id"):
         query = rpq.Query("a[n > 3]/(b|c[n > 5])*", window=window, paths=paths, semantics="explicit", name="one")
         pattern = rpq.Query("?x a[n > 3] ?y . ?y a[n > 5] ?z . ?z b ?x", window=window, name="two")
@@ -180,10 +183,12 @@ print(bool(updates.apply_tuples.overloads and updates.advance_to.overloads and d
 def test_a_query_for_simple_paths_warms_the_kernels_of_simple_paths_up():
     script = """
 import rpq
+from rpq.operators.paths.index.conflicts import drop_doubt
 from rpq.operators.paths.simple import judge
 window = rpq.Window(size=10, slide=1)
 rpq.warm_up(rpq.Query("a/b*/c", window=window, paths="simple"))
-print(bool(judge.judge_insert.overloads and judge.replace_paths_over.overloads and judge.replace_expired_paths.overloads))
+kernels = (judge.judge_insert, judge.replace_paths_over, judge.replace_expired_paths, drop_doubt)
+print(all(kernel.overloads for kernel in kernels))
 """
     assert run(Path(sys.executable), "-c", script, cwd=ROOT).stdout == "True\n"
 

@@ -272,8 +272,10 @@ class Evaluation:
                 first += count
                 if first < end:
                     count = self._length_of_chunk(tuples, first) if self._next_chunk is None else self._next_chunk.tuples
+        except BaseException:
+            self._room.abandon_chunk()
+            raise
         finally:
-            self._room.end_push()
             if self._next_chunk is not None:
                 self._next_chunk.drop(self.intake)
                 self._next_chunk = None

@@ -98,7 +98,7 @@ class Room:
 
     - Tuples: `make` makes room before they are applied; `needs` is whether a single tuple needs any
     - Vertices: `has_vertices` is whether there is room for all of the dictionary; `reset` follows the addition of queries
-    - A push: `begin_chunk` comes before each chunk, `end_chunk` after it, and `end_push` also after a failure
+    - A push: `begin_chunk` comes before each chunk, `end_chunk` after it, and `abandon_chunk` after an exception
     - Names: `expected_names` is for how many of them the dictionary makes room, which may be in another thread
 
     Arrays that grew with each chunk of a push would be copied each time. Room is therefore also made ahead: for the names
@@ -181,13 +181,16 @@ class Room:
             self._growth = self._growth._replace(edges=self._graph.edge_count - self._edges_before)
             self._edges_before = None
 
-    def end_push(self) -> None:
-        """Note that a push has ended, perhaps within a chunk."""
+    def abandon_chunk(self) -> None:
+        """Note that the push has ended with an exception, perhaps within a chunk."""
         self._chunk = self._edges_before = None
 
     def expected_names(self, tuples: Columns, first: int, count: int) -> int:
-        """Return for how many new names to make room before those of `count` tuples of a push from `first` on get ids."""
-        if not first or count < _LEAST_ESTIMATED:
+        """Return for how many new names to make room before those of `count` tuples of a push from `first` on get ids.
+
+        Not called for the first chunk of a push: room for it was made in the push before.
+        """
+        if count < _LEAST_ESTIMATED:
             return 0
         used, room = self._vertices.live, self._vertices.room
         needed = self._growth.names * (count + self._first_chunk) // self._growth.tuples
@@ -287,7 +290,8 @@ class Intake:
             has_reader = has_reader & (passed_by == 0)
         has_ends = names is None or bool(names.any())
         labels = ReadLabels(label, has_reader, of_streams, is_named, unread, named)
-        return NamelessChunk(tuples, first, labels, has_ends, self._room.expected_names(tuples, first, count))
+        expected_names = self._room.expected_names(tuples, first, count) if first else 0
+        return NamelessChunk(tuples, first, labels, has_ends, expected_names)
 
     def name_ends(self, chunk: NamelessChunk) -> NamedChunk:
         """Give ids to the names of the ends of tuples: the second step, which only changes the dictionary of vertices.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections import Counter
 from dataclasses import replace
@@ -38,7 +39,7 @@ class Snapshots:
         self.size = size
         self.edges: list[Edge] = []
         self.number = 0
-        self.time = 0
+        self.time: float = -math.inf
 
     def take(self, row: tuple[Any, ...]) -> list[Edge]:
         """Take a tuple; return the edges of the window."""
