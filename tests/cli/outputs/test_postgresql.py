@@ -177,11 +177,17 @@ def test_a_server_that_is_killed_in_the_middle_is_waited_for(postgres, tmp_path)
         return b"".join(said).count(event.encode())
 
     stops = 0
+
+    def has_gone_on() -> bool:
+        found = position(postgres, table), count("the database is back")
+        assert process.poll() is None and found[1] <= stops, (found, stops, said)
+        return found[0] > 0 and found[1] == stops
+
     for number, start in enumerate(range(0, len(lines), 200)):
         is_stopped = number % 10 == 5
         if is_stopped:
             # An outage that the run still waits for would be the same as the next one.
-            wait_until(lambda: position(postgres, table) > 0 and count("the database is back") == stops)
+            wait_until(has_gone_on)
             postgres.stop(signal.SIGINT if number > 10 else signal.SIGQUIT)
             stops += 1
         process.stdin.write("".join(lines[start : start + 200]).encode())
