@@ -101,7 +101,7 @@ def test_columns_have_the_types_of_their_values_also_if_the_first_rows_have_none
 @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.long)])
 def test_a_run_that_is_killed_goes_on_and_the_table_equals_the_answer(postgres, tmp_path, kills: int) -> None:
     drawn = random.Random(11)
-    make_stream(tmp_path / "edges.txt", 20_000, 7)
+    make_stream(tmp_path / "edges.txt", 2_000 * kills, 7)
     lines = (tmp_path / "edges.txt").read_text().splitlines(keepends=True)
     table = postgres.new()
     arguments = [
