@@ -58,9 +58,11 @@ class Cluster:
     caches: Path
     folder: Path
 
-    def call(self, *arguments: object, workers: int = 2, python: str | None = None) -> subprocess.CompletedProcess[str]:
+    def call(
+        self, *arguments: object, workers: int = 2, cores: int = 1, python: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run `rpq spark …` on the cluster; `python` is that of the workers, empty for the command's own choice."""
-        command = [sys.executable, "-m", "rpq.cli", "spark", *map(str, arguments), *self._options(workers)]
+        command = [sys.executable, "-m", "rpq.cli", "spark", *map(str, arguments), *self._options(workers, cores)]
         command += ["--log", str(self.home / "spark.log")]
         variables = self._variables(python)
         return subprocess.run(command, capture_output=True, text=True, env=variables, check=False, cwd=self.folder)
@@ -79,11 +81,12 @@ class Cluster:
         variables = self._variables(None)
         return subprocess.run(command, capture_output=True, text=True, env=variables, check=False, cwd=self.folder)
 
-    def _options(self, workers: int) -> list[str]:
+    def _options(self, workers: int, cores: int = 1) -> list[str]:
         settings = [f"spark.executorEnv.XDG_CACHE_HOME={self.caches}", "spark.executor.memory=600m"]
         settings += [f"spark.executor.extraJavaOptions={BRIEF_JVM}"]
         settings += ["spark.python.authenticate.socketTimeout=120s"]  # how long a busy machine may start a Python worker
-        return ["--master", f"local-cluster[{workers},1,2048]", *(word for one in settings for word in ("--conf", one))]
+        master = f"local-cluster[{workers},{cores},2048]"
+        return ["--master", master, *(word for one in settings for word in ("--conf", one))]
 
     def _variables(self, python: str | None) -> dict[str, str]:
         """Return the environment, in which nothing leads workers to the package of the driver."""
@@ -163,10 +166,10 @@ def test_a_wheel_that_was_shipped(cluster, wheel, data, tmp_path):
 
 
 def test_a_stream_by_a_wheel_that_was_shipped(cluster, wheel, data, tmp_path):
-    """The driver starts a Python of the workers too, which lacks the package; two machines have two shares here as well."""
+    """The driver starts a Python of the workers too, which lacks the package; a machine of two cores has two shares."""
     places = ["--input", data, "--output", tmp_path / "rows", "--checkpoint", tmp_path / "state"]
     settings = ["--py-files", wheel, "--conf", "spark.default.parallelism=64"]
-    done = cluster.call("stream", QUERY.expression, *WINDOW, *places, *settings, "--once")
+    done = cluster.call("stream", QUERY.expression, *WINDOW, *places, *settings, "--once", workers=1, cores=2)
     assert done.returncode == 0, done.stderr
     assert rows_in(tmp_path / "rows") == local_rows(data)
     assert json.loads((tmp_path / "state" / "rpq.json").read_text())["shares"] == 2
@@ -201,27 +204,31 @@ from pyspark.sql import SparkSession
 from rpq.spark import check_workers, replay_to, stream_to
 from rpq.spark.jvm.session import SETTINGS
 
-data, folder = sys.argv[1:]
+data, folder, *then = sys.argv[1:]
 session = SparkSession.builder.config(map=SETTINGS | {"spark.sql.shuffle.partitions": "2"}).getOrCreate()
 query = rpq.Query("a/b*", window=rpq.Window(size=40, slide=5), semantics="explicit")
 print(rpq.__file__, check_workers(session, query), flush=True)
 replay_to(session, data, folder + "/replayed", query, partitions=2)
-edges = session.readStream.schema(session.read.parquet(data).schema).parquet(data)
-writer = stream_to(edges, folder + "/streamed", query, checkpoint=folder + "/state", partitions=2)
-writer.trigger(availableNow=True).start().awaitTermination()
+if then == ["stream"]:
+    edges = session.readStream.schema(session.read.parquet(data).schema).parquet(data)
+    writer = stream_to(edges, folder + "/streamed", query, checkpoint=folder + "/state", partitions=2)
+    writer.trigger(availableNow=True).start().awaitTermination()
 """
-"""A program with a session of its own."""
+"""A program with a session of its own, which replays a stream, and then reads it as one if it is told to."""
 
 
-@pytest.mark.parametrize("ending", [".zip", pytest.param(".whl", marks=pytest.mark.long)])
-def test_a_program_that_was_submitted_with_the_package(cluster, wheel, data, tmp_path, ending: str):
+@pytest.mark.parametrize(
+    ("ending", "then"),
+    [(".zip", []), *(pytest.param(ending, ["stream"], marks=pytest.mark.long) for ending in (".zip", ".whl"))],
+)
+def test_a_program_that_was_submitted_with_the_package(cluster, wheel, data, tmp_path, ending: str, then: list[str]):
     """Neither its driver nor its executors have the package, as a zip file or as a wheel."""
     shipped = wheel if ending == ".whl" else Path(shutil.copy(wheel, cluster.caches / f"{wheel.stem}.zip"))
-    done = cluster.submit(PROGRAM, data, tmp_path, py_files=shipped)
+    done = cluster.submit(PROGRAM, data, tmp_path, *then, py_files=shipped)
     (cluster.folder / "program.py").unlink()
     assert done.returncode == 0, done.stderr
     assert f"{shipped.name}/rpq/__init__.py" in done.stdout and "on 1 machine ready" in done.stdout
-    assert rows_in(tmp_path / "replayed") == rows_in(tmp_path / "streamed") == local_rows(data)
+    assert all(rows_in(tmp_path / name) == local_rows(data) for name in ("replayed", *(["streamed"] if then else [])))
 
 
 def processes_of(session: int, what: str) -> list[int]:

@@ -292,7 +292,9 @@ def test_data_may_lie_where_only_spark_reads(session, prepared, tmp_path):
     assert rows_of(session.read.parquet("viewfs:///made/streamed")) == expected
 
 
+@pytest.mark.long
 def test_a_table_is_replayed_by_its_name(session, prepared):
+    """To Spark a table is a data frame, as in `test_replay_of_a_data_frame_into_files`."""
     session.read.parquet(prepared["mathoverflow"]).createOrReplaceTempView("edges")
     expected = local_rows(MATHOVERFLOW, [table(open_reader("edges", prepared["mathoverflow"]))])
     assert rows_of(pipeline.replay(session, session.table("edges"), *MATHOVERFLOW, partitions=3)) == expected
