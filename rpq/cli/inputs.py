@@ -69,9 +69,9 @@ class Interrupted(Exception):
 class Interrupts:
     """A context manager that catches SIGINT and SIGTERM.
 
-    The first signal sets `received`, which `check` tests; a second one has its usual effect.  If the run has not ended a
-    second later, as when its output is a pipe that is not read, a message says so.  Outside of the main thread, where Python
-    receives no signals, nothing is caught.
+    The first signal sets `received`, which `check` tests; a second one has its usual effect, also where it was ignored before,
+    as SIGINT is in the background of a script.  If the run has not ended a second later, as when its output is a pipe that
+    is not read, a message says so.  Outside of the main thread, where Python receives no signals, nothing is caught.
     """
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class Interrupts:
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         self.received = signal.Signals(number)
-        self._restore_handlers()
+        self._restore_handlers(ignores=False)
         if hasattr(signal, "setitimer"):  # a thread cannot be started here: the interrupted code may be starting one
             self._alarm_before = signal.signal(signal.SIGALRM, self._remind)
             signal.setitimer(signal.ITIMER_REAL, REMINDER_SECONDS)
@@ -123,9 +123,14 @@ class Interrupts:
             signal.signal(signal.SIGALRM, self._alarm_before)  # type: ignore[arg-type]
             self._alarm_before = None
 
-    def _restore_handlers(self) -> None:
+    def _restore_handlers(self, *, ignores: bool = True) -> None:
+        """Restore the handlers that there were; without `ignores`, those of signals that were ignored end the process."""
         for number, handler in self._before.items():
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)  # type: ignore[arg-type]
+            if handler is None:
+                handler = signal.SIG_DFL
+            elif handler == signal.SIG_IGN and not ignores:
+                handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            signal.signal(number, handler)  # type: ignore[arg-type]
 
 
 def interruptible(items: Iterable[Item], interrupts: Interrupts, *, may_wait: bool) -> Iterator[Item]:

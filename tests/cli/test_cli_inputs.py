@@ -379,14 +379,15 @@ def test_a_window_without_a_unit_over_times_with_one_is_noticed(run, tmp_path):
     (tmp_path / "times.csv").write_text("source,target,label,timestamp\na,b,x,2024-05-01\n")
     (tmp_path / "numbers.csv").write_text("source,target,label,timestamp\na,b,x,5\n")
     message = "--window 7 is 7 us, the unit of the times of this input; a duration has a unit, such as 7d or 1h"
-    for name, options, is_noticed in [
-        ("times.csv", ["--window", 7], True),
-        ("times.csv", ["--window", "7d"], False),
-        ("times.csv", ["--window", 7, "--time-unit", "us"], False),
-        ("times.csv", ["--window", 1_000_000], False),
-        ("numbers.csv", ["--window", 7], False),
+    for name, window, slide, more, is_noticed in [
+        ("times.csv", 7, 1, [], True),
+        ("times.csv", "7d", "1d", [], False),
+        ("times.csv", 7, 1, ["--time-unit", "us"], False),
+        ("times.csv", 1_000_000, 100_000, [], False),
+        ("numbers.csv", 7, 1, [], False),
     ]:
-        status, _, err = run("x", "--input", tmp_path / name, *options, "--slide", 1, "--output", "-")
+        options = ["--window", window, "--slide", slide, *more]
+        status, _, err = run("x", "--input", tmp_path / name, *options, "--output", "-")
         assert status == 0 and (message in err) == is_noticed
 
 

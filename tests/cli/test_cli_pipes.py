@@ -27,10 +27,17 @@ def start():
     """Start the command with pipes on all sides; what is still there at the end is killed."""
     processes: list[subprocess.Popen] = []
 
-    def run(*args: object) -> subprocess.Popen:
+    def run(*args: object, ignores_interrupts: bool = False) -> subprocess.Popen:
         command = [sys.executable, "-m", "rpq.cli", "run", "a+", "--window", "100", "--slide", "10", "--input", "-"]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process = subprocess.Popen([*command, *map(str, args)], cwd=ROOT, bufsize=0, **pipes)
+        handler = signal.SIG_IGN if ignores_interrupts else signal.SIG_DFL  # otherwise as for the tests, perhaps in a script
+        process = subprocess.Popen(
+            [*command, *map(str, args)],
+            cwd=ROOT,
+            bufsize=0,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, handler),  # noqa: PLW1509  no other thread holds a lock here
+            **pipes,
+        )
         processes.append(process)
         return process
 
@@ -101,10 +108,7 @@ def test_an_interrupt_leaves_a_whole_parquet_file(start, tmp_path):
 
 
 def interrupt_while_nobody_reads(process: subprocess.Popen) -> None:
-    """Send a signal while the output is full; return when the run says that it waits for its reader.
-
-    Of two signals that a busy machine delivers at once, a process receives only one.
-    """
+    """Send a signal while the output is full; return when the run says that it waits for its reader."""
     read_line(process)
     fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
     for name in "vw":  # the rows of one chain fill most of the page, those of the other one wait in Python
@@ -119,8 +123,10 @@ def interrupt_while_nobody_reads(process: subprocess.Popen) -> None:
 
 @pytest.mark.ci
 @pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="a pipe of one page is made on Linux")
-def test_a_second_interrupt_does_not_wait_for_a_reader_that_takes_nothing(start):
-    process = start("--output", "-", "--quiet")
+@pytest.mark.parametrize("ignores_interrupts", [False, True])
+def test_a_second_interrupt_does_not_wait_for_a_reader_that_takes_nothing(start, ignores_interrupts):
+    """Also in the background of a script, where the shell lets programs ignore Ctrl-C."""
+    process = start("--output", "-", "--quiet", ignores_interrupts=ignores_interrupts)
     interrupt_while_nobody_reads(process)
     process.send_signal(signal.SIGINT)
     assert process.wait(PATIENCE) == 130

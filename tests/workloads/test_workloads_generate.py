@@ -125,7 +125,7 @@ REAL_FACTS = json.loads(Path(__file__).with_name("yago-figures.json").read_text(
 LIKE = {label: label for label in REAL_FACTS} | {"happenedIn": "wasBornIn", "hasCapital": "owns"}
 
 
-@pytest.mark.parametrize("edges", [150_000, pytest.param(600_000, marks=pytest.mark.ci)])
+@pytest.mark.parametrize("edges", [150_000, pytest.param(600_000, marks=pytest.mark.long)])
 def test_facts_have_the_degrees_and_chains_of_real_ones_at_any_size(edges):
     ours = fact_figures(stream("yago", edges=edges, seed=3))
     assert sum(figures["facts"] for figures in ours.values()) > 0.97 * edges  # few come twice

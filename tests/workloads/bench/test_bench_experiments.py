@@ -199,7 +199,7 @@ def test_simple_paths_are_compared_with_walks(run):
     assert any(record["succeeded"] for record in records)
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_sets_of_patterns_bring_the_same_rows_however_they_are_evaluated(run):
     result = run("queries", "--queries", "40,60", "--scale", 0.01, "--seconds", 0.3)
     records, everybody = result["records"], {"shared", "nothing shared", "INV", "INV+", "INC", "INC+"}
