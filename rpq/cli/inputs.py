@@ -69,9 +69,9 @@ class Interrupted(Exception):
 class Interrupts:
     """A context manager that catches SIGINT and SIGTERM.
 
-    The first signal sets `received`, which `check` tests; a second one has its usual effect, also where it was ignored before,
-    as SIGINT is in the background of a script.  If the run has not ended a second later, as when its output is a pipe that
-    is not read, a message says so.  Outside of the main thread, where Python receives no signals, nothing is caught.
+    The first signal sets `received`, which `check` tests; a second one has its usual effect, also where it was ignored, as
+    SIGINT is in the background of a script.  If the run has not ended a second later, as when its output is a pipe that is
+    not read, a message says so.  Outside of the main thread, where Python receives no signals, nothing is caught.
     """
 
     def __init__(self) -> None:
