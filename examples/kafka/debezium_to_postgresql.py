@@ -1,4 +1,4 @@
-"""Keep a table of the accounts that money can reach, from the transfers in another database: BROKER DATABASE [CHANGES].
+"""Keep a table of the accounts that money can reach, from transfers in another database: BROKER DATABASE [CHANGES [KILLS]].
 
     python debezium_to_postgresql.py localhost:9092 postgresql://ann@localhost/bank
 
@@ -26,7 +26,8 @@ from confluent_kafka.cimpl import NewTopic
 
 broker, database = sys.argv[1:3]
 changes = int(sys.argv[3]) if len(sys.argv) > 3 else 6_000
-ACCOUNTS, PRESENT, KILLS, BEGIN = 60, 50, 10, 1_709_287_200_000
+kills = int(sys.argv[4]) if len(sys.argv) > 4 else 10
+ACCOUNTS, PRESENT, BEGIN = 60, 50, 1_709_287_200_000
 
 suffix = uuid.uuid4().hex[:8]
 topic, table = f"bank.public.transfers.{suffix}", f"reachable_{suffix}"
@@ -99,12 +100,12 @@ with tempfile.TemporaryDirectory() as folder:
         *("--output", f"{database}{'&' if '?' in database else '?'}table={table}"),
         *("--checkpoint", str(Path(folder, "run.state")), "--checkpoint-every", "1s", "--quiet"),
     ]
-    for _ in range(KILLS):
+    for _ in range(kills):
         before, run = position(), subprocess.Popen(command)
         while position() <= before and run.poll() is None:
             change_transfers(10)
             time.sleep(0.05)
-        change_transfers(changes // KILLS // 2)
+        change_transfers(changes // kills // 2)
         time.sleep(drawn.uniform(0, 0.5))
         run.kill()
         if run.wait() != -9:
@@ -112,7 +113,7 @@ with tempfile.TemporaryDirectory() as folder:
     change_transfers(changes // 2)
     subprocess.run([*command, "--until-end"], check=True)
 
-print(f"at least {changes:,} changes of transfers; the run was killed {KILLS} times")
+print(f"at least {changes:,} changes of transfers; the run was killed {kills} times")
 answers = {row[:2] for row in rows(f"SELECT source, target FROM {table} WHERE times = 1")}
 if answers != reachable():
     sys.exit(f"the table has {len(answers):,} pairs of accounts; expected {len(reachable()):,} from the transfers")

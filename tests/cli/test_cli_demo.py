@@ -126,9 +126,9 @@ def ways_to_call(folder: Path) -> dict[str, tuple[list[str], str]]:
 @pytest.mark.parametrize(
     ("way", "output"),
     [
-        ("module", None),
         ("path", "it's mine.csv"),
-        ("name", "-x.parquet"),
+        pytest.param("module", None, marks=pytest.mark.long),
+        pytest.param("name", "-x.parquet", marks=pytest.mark.long),
         pytest.param("path", None, marks=pytest.mark.long),
         pytest.param("name", None, marks=pytest.mark.long),
     ],

@@ -143,7 +143,7 @@ def test_another_variant_is_compiled_and_added(python):
     assert ask(python, (1.5, 4)) == (7, None, None) and ask(python) == (10, None, None)
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_named_directory_is_the_only_one(python):
     ask(python)
     cache = python.parents[2] / "cache"
@@ -179,7 +179,7 @@ def test_a_temporary_directory_that_others_can_write_is_not_trusted(nobody):
     assert not list(nobody.folder.rglob("*.nbc"))
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_with_a_home_kernels_are_kept_in_its_cache(nobody):
     home = nobody.folder / "home"
     home.mkdir()
@@ -200,7 +200,7 @@ def test_where_nothing_can_be_written_kernels_are_compiled_and_not_kept(nobody):
         assert value == 10 and before == "there is no cache yet" and "not kept" in why
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_cache_for_another_processor_is_named(python):
     ask(python)
     name, before, why = ask(python, env={"NUMBA_CPU_NAME": "nocona", "NUMBA_CPU_FEATURES": ""})
@@ -208,7 +208,7 @@ def test_a_cache_for_another_processor_is_named(python):
     assert ask(python) == (10, None, None)
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_cache_for_processors_in_general_serves_this_one(python):
     ask(python, env={"NUMBA_CPU_NAME": "generic"})
     assert ask(python) == (10, None, None)
@@ -240,7 +240,7 @@ def test_a_process_whose_package_was_replaced_meanwhile_neither_reads_nor_writes
     assert ask(python)[0] == 19
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_cache_of_another_numba_is_named(python):
     ask(python)
     for path in (site_packages(python) / "__pycache__" / "rpq").glob("*.nbc"):

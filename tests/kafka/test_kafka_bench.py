@@ -26,6 +26,7 @@ def measured(kafka, tmp_path):
     return measure
 
 
+@pytest.mark.long
 def test_latency_from_topic_to_topic_is_measured_and_all_rows_come(measured, monkeypatch) -> None:
     monkeypatch.setattr(stream_processors, "is_there", lambda name: False)
     monkeypatch.setattr(http_server, "is_there", lambda: False)  # which the test of all calls measures, without a broker

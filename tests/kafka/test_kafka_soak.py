@@ -69,10 +69,8 @@ def reading(process: subprocess.Popen[bytes], tuples: int) -> Reading:
     return Reading(tuples, pages * os.sysconf("SC_PAGE_SIZE") / 1e6, len([*(about / "fd").iterdir()]))
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize(
-    "tuples", [pytest.param(1_000_000, id="short"), pytest.param(TUPLES, id="soak", marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("tuples", [pytest.param(1_000_000, id="short"), pytest.param(TUPLES, id="soak")])
 def test_memory_and_files_are_flat(own_kafka, tmp_path, tuples: int) -> None:
     from confluent_kafka import Producer
 

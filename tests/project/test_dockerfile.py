@@ -177,7 +177,7 @@ def test_a_query_over_a_pipe_is_answered_at_once_as_a_user_who_can_write_nothing
     assert demo.returncode == 0 and "a2q" in demo.stdout and "compiling kernels" not in demo.stderr
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_all_kernels_are_in_the_image_and_the_user_cannot_change_them(image):
     (image.root / "tmp").chmod(0o755)
     done = image.run("python", "-c", ALL_LOADED)

@@ -147,6 +147,7 @@ def test_files_of_the_user_with_the_same_names_disturb_nothing(python, tmp_path)
     run(python, "-c", script, cwd=tmp_path)
 
 
+@pytest.mark.long
 def test_installed_then_run_then_installed_as_editable(checkout, wheel, tmp_path):
     python = environment(tmp_path / "venv", wheel)
     run(
@@ -186,6 +187,7 @@ def test_the_source_distribution_has_everything_that_is_committed(unpacked):
     assert (unpacked / "rpq" / "automata").is_symlink()
 
 
+@pytest.mark.long
 def test_tests_pass_from_the_source_distribution(unpacked):
     copied_kernels(unpacked)
     names = ("automata/test_automata", "project/test_readme", "cli/test_cli_explain", "workloads/bench/test_bench_report")

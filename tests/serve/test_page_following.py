@@ -159,6 +159,7 @@ def test_the_table_can_be_held_and_a_row_chosen(windows: Windows, server: Script
     expect(page.locator("#answer")).to_contain_text("ceased to hold")
 
 
+@pytest.mark.long
 def test_a_long_table_stays_short(windows: Windows, server: ScriptedServer):
     page = windows.open(server.address)
     expect_state(page, "live")
@@ -169,6 +170,7 @@ def test_a_long_table_stays_short(windows: Windows, server: ScriptedServer):
     expect(page.locator("#graph-count")).to_have_text("300 of 2,000 answers drawn")
 
 
+@pytest.mark.long
 def test_a_number_has_one_value_wherever_it_stands(windows: Windows, server: ScriptedServer):
     """The number of answers in the heading, in the list of queries and above its curve."""
     server.change(("+", "ann", "bob"))
@@ -188,6 +190,7 @@ def test_a_number_has_one_value_wherever_it_stands(windows: Windows, server: Scr
     assert len(seen) > 3
 
 
+@pytest.mark.long
 def test_the_time_of_the_stream_does_not_go_back(windows: Windows, server: ScriptedServer):
     waiting: list[Any] = []
     server.change(("+", "ann", "bob"))
@@ -205,6 +208,7 @@ def test_the_time_of_the_stream_does_not_go_back(windows: Windows, server: Scrip
         assert page.locator("#stream-time").inner_text() == "2"
 
 
+@pytest.mark.long
 def test_an_error_goes_with_the_text_that_it_is_about(windows: Windows, server: ScriptedServer):
     requests: list[Any] = []
     page = windows.open(server.address)
@@ -247,6 +251,7 @@ def test_an_error_goes_with_the_text_that_it_is_about(windows: Windows, server: 
     expect(page.locator("#checking")).to_be_hidden()
 
 
+@pytest.mark.long
 def test_new_answers_stand_out_however_fast_they_come(windows: Windows, server: ScriptedServer):
     server.change(*[("+", f"u{number}", "v") for number in range(20)])
     page = windows.open(server.address)

@@ -42,7 +42,7 @@ def beyond(page: Page) -> int:
     return width
 
 
-@pytest.mark.parametrize("width", [360, *(pytest.param(width, marks=pytest.mark.long) for width in (700, 1080)), 820])
+@pytest.mark.parametrize("width", [360, *(pytest.param(width, marks=pytest.mark.long) for width in (700, 820, 1080))])
 def test_nothing_scrolls_sideways(windows: Windows, server: ScriptedServer, width: int):
     page = windows.open(server.address, width=width, height=740)
     expect(page.locator("#canvas-box")).to_have_attribute("data-answers", "4")
@@ -60,6 +60,7 @@ def test_nothing_scrolls_sideways(windows: Windows, server: ScriptedServer, widt
     assert page.locator("#writer").evaluate("dialog => dialog.scrollWidth <= dialog.clientWidth")
 
 
+@pytest.mark.long
 def test_without_answers_it_says_what_to_do(windows: Windows, server: ScriptedServer):
     server.answers.clear()
     server.position = 0
@@ -111,7 +112,7 @@ def contrast(page: Page, selector: str) -> float:
     return contrast(page, selector) if ratio is None else ratio
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.long), "dark"])
 def test_texts_can_be_read(windows: Windows, server: ScriptedServer, scheme: str):
     page = windows.open(server.address, color_scheme=scheme)
     expect(page.locator("#canvas-box")).to_have_attribute("data-answers", "4")
@@ -158,6 +159,7 @@ def cielab(colour: str, matrix: tuple[tuple[float, ...], ...]) -> tuple[float, f
     return 116 * b - 16, 500 * (a - b), 200 * (b - c)
 
 
+@pytest.mark.long
 def test_a_curve_begins_at_the_left_with_its_first_values(windows: Windows, server: ScriptedServer):
     page = windows.open(server.address)
     expect(page.locator(".curve .span").nth(1)).to_have_text(re.compile(r"^since start, [2-9] s$"))
@@ -169,6 +171,7 @@ def test_a_curve_begins_at_the_left_with_its_first_values(windows: Windows, serv
     assert room == "0 0 59 100" and places[0] == 0 and max(places) < 10
 
 
+@pytest.mark.long
 def test_the_legend_says_what_sizes_mean(windows: Windows, server: ScriptedServer):
     page = windows.open(server.address)
     expect(page.locator(".legend .sizes")).to_contain_text("of the answers drawn")
@@ -180,6 +183,7 @@ def test_the_legend_says_what_sizes_mean(windows: Windows, server: ScriptedServe
     until(page, lambda: page.evaluate(width) < 0.7 * before)
 
 
+@pytest.mark.long
 def test_a_witness_is_brought_into_view(windows: Windows, server: ScriptedServer):
     page = windows.open(server.address, width=360, height=740)
     expect(page.locator("#canvas-box")).to_have_attribute("data-answers", "4")
@@ -248,6 +252,7 @@ def test_it_is_used_by_keyboard_alone(windows: Windows, server: ScriptedServer):
     expect(page.locator("#new-query")).to_be_focused()
 
 
+@pytest.mark.long
 def test_the_graph_takes_pointers_too(windows: Windows, server: ScriptedServer):
     page = windows.open(server.address, reduced_motion="reduce")
     expect(page.locator("#canvas-box")).to_have_attribute("data-answers", "4")
@@ -270,7 +275,9 @@ def test_the_graph_takes_pointers_too(windows: Windows, server: ScriptedServer):
     expect(page.locator("#answer .values dd")).to_have_count(0)
 
 
-@pytest.mark.parametrize(("motion", "moves"), [("reduce", False), ("no-preference", True)])
+@pytest.mark.parametrize(
+    ("motion", "moves"), [("reduce", False), pytest.param("no-preference", True, marks=pytest.mark.long)]
+)
 def test_nothing_moves_where_motion_is_not_wanted(windows: Windows, server: ScriptedServer, motion: str, moves: bool):
     page = windows.open(server.address, reduced_motion=motion)
     expect(page.locator("#canvas-box")).to_have_attribute("data-answers", "4")
@@ -304,6 +311,7 @@ LABELS = """() => {
 }"""
 
 
+@pytest.mark.long
 def test_labels_of_a_witness_do_not_cover_each_other(windows: Windows, server: ScriptedServer):
     page = windows.open(server.address, reduced_motion="reduce")
     expect(page.locator("#canvas-box")).to_have_attribute("data-answers", "4")

@@ -113,6 +113,7 @@ def test_from_writing_a_query_to_its_witness(windows: Windows, server: Served):
     assert windows.hosts == {server.url.removeprefix("http://")}
 
 
+@pytest.mark.long
 def test_a_query_with_an_order_is_written(windows: Windows):
     with Served(edges="parallel") as server:
         page = open_page(windows, server)
@@ -133,6 +134,7 @@ def test_a_query_with_an_order_is_written(windows: Windows):
         expect(page.locator("#max-gap")).to_be_hidden()
 
 
+@pytest.mark.long
 def test_a_query_of_simple_cycles_is_written(windows: Windows):
     with Served() as server:
         page = open_page(windows, server)
@@ -175,6 +177,7 @@ def test_a_match_text_is_written(windows: Windows):
         expect(page.locator("#node-label")).to_have_value("")
 
 
+@pytest.mark.long
 def test_a_witness_goes_through_vertices_that_are_in_no_answer(windows: Windows, server: Served):
     server.register("a/b/c", name="three", window=100)
     page = open_page(windows, server)
@@ -192,6 +195,7 @@ def test_a_witness_goes_through_vertices_that_are_in_no_answer(windows: Windows,
     expect(box).to_have_attribute("data-vertices", "2")
 
 
+@pytest.mark.long
 def test_a_query_is_followed_whose_list_was_asked_for_again(windows: Windows, server: Served):
     """The page reads the list after it has registered, and again as it hears of another query, before that is answered."""
     page = open_page(windows, server)
@@ -340,6 +344,7 @@ def test_a_file_is_played_back(windows: Windows, tmp_path: Path):
         assert server.end() == 0
 
 
+@pytest.mark.long
 def test_without_a_file_there_is_nothing_to_play(windows: Windows, server: Served):
     page = open_page(windows, server)
     expect(page.locator("#connection")).to_have_text("live")

@@ -165,6 +165,7 @@ def test_a_wheel_that_was_shipped(cluster, wheel, data, tmp_path):
     assert not [*(tmp_path / "rows").glob("*.txt")]
 
 
+@pytest.mark.long
 def test_a_stream_by_a_wheel_that_was_shipped(cluster, wheel, data, tmp_path):
     """The driver starts a Python of the workers too, which lacks the package; a machine of two cores has two shares."""
     places = ["--input", data, "--output", tmp_path / "rows", "--checkpoint", tmp_path / "state"]
@@ -327,6 +328,7 @@ def test_nine_kills_lose_nothing_and_double_nothing(cluster, wheel, tmp_path, se
     assert found == wanted
 
 
+@pytest.mark.long
 def test_executors_without_the_package(cluster, data, tmp_path):
     done = cluster.call("replay", QUERY.expression, *WINDOW, "--input", data, "--output", tmp_path / "rows", workers=1)
     assert done.returncode != 0

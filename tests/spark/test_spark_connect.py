@@ -92,7 +92,7 @@ session.stop()
 NAMES = ("source", "target", "label", "timestamp", "op")
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_session_of_spark_connect(tmp_path: Path):
     chance = random.Random(3)
     rows = [

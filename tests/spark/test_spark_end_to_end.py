@@ -272,6 +272,7 @@ def test_lengths_and_simple_cycles_are_those_of_one_engine(session, tmp_path):
     assert Counter(zip(*table.to_pydict().values(), strict=True)) == wanted
 
 
+@pytest.mark.long
 def test_data_may_lie_where_only_spark_reads(session, prepared, tmp_path):
     """Hadoop's viewfs: names that are none of a local file."""
     hadoop = session._jsc.hadoopConfiguration()
@@ -435,7 +436,7 @@ def test_a_stream_of_edges_with_values_goes_on_after_a_restart(session, tmp_path
         run(other, queries)
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_stream_of_lengths_and_values_has_their_columns(session, tmp_path):
     (tmp_path / "in").mkdir()
     schema = "source string, target string, label string, timestamp bigint, d decimal(5,2)"

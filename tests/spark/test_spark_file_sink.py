@@ -211,6 +211,7 @@ def test_a_folder_belongs_to_one_checkpoint(session, tmp_path):
     assert by_log(session, tmp_path) == by_files(tmp_path) == wanted(range(2))
 
 
+@pytest.mark.long
 def test_a_stream_without_rows_has_a_schema(session, tmp_path):
     arrive(tmp_path / "in", range(2), labels="c")
     go_on(session, tmp_path)
@@ -224,6 +225,7 @@ def test_a_stream_without_rows_has_a_schema(session, tmp_path):
     assert session.read.parquet(str(tmp_path / "rows")).dtypes == columns
 
 
+@pytest.mark.long
 def test_times_are_times_again(session, tmp_path):
     from pyspark.sql import functions as sql
 

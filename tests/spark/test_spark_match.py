@@ -99,7 +99,7 @@ MATCH = {"expression": "MATCH (x)-[e:T]->(y) RETURN x, y, e AS k, max(e.timestam
     ("described", "is_time"),
     [
         pytest.param(PATTERN, True, id="pattern-times"),
-        pytest.param(MATCH, False, id="match-numbers"),
+        pytest.param(MATCH, False, id="match-numbers", marks=pytest.mark.long),
         pytest.param(PATTERN, False, id="pattern-numbers", marks=pytest.mark.long),
         pytest.param(MATCH, True, id="match-times", marks=pytest.mark.long),
     ],
@@ -141,6 +141,7 @@ def test_ids_and_timestamps_of_edges_have_the_types_of_an_engine(session, tmp_pa
     check(session.read.parquet(rows).toArrow())
 
 
+@pytest.mark.long
 def test_the_command_replays_what_binds_edges_without_properties(rpq_on_spark, tmp_path):
     """Data sets that were prepared have no properties, but each insert may be an edge."""
     inserts = [row[:4] for row in drawn_edges(200) if row[4] == "+"]

@@ -196,6 +196,7 @@ def written(row: tuple) -> str:
     return f"{at},{row[1]},{row[4]},{row[0]}"
 
 
+@pytest.mark.long
 def test_lines_with_other_names_and_with_times(session, mounted, tmp_path):
     """Local ones and others, compressed or not, as `rpq run` takes them; times become numbers of the unit."""
     (tmp_path / "in").mkdir()
@@ -288,7 +289,7 @@ def test_a_stream_of_text_has_the_rows_of_its_lines(session, tmp_path):
     assert ("y", "x", 1) in read
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_file_that_appears_later_may_be_older(session, tmp_path):
     """Copies may keep the time of the original; by default Spark ignores files that are a week older than the newest one."""
     folder, query = tmp_path / "in", rpq.Query("a+", window=QUERY.window)
@@ -305,7 +306,7 @@ def test_a_file_that_appears_later_may_be_older(session, tmp_path):
     assert Counter(map(tuple, rows.collect())) == Counter([("x", "y"), ("y", "z"), ("x", "z")])
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_stream_of_text_with_several_line_ends_and_other_bytes(session, tmp_path):
     """A carriage return at the end of a line is no part of a name; text that is not UTF-8 is a bad line.
 
@@ -352,8 +353,8 @@ def test_a_stream_of_text_with_byte_order_marks(session, tmp_path):
         file_edges(session, str(folder), "csv")
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("column", ["op", pytest.param("delete", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("column", ["op", "delete"])
 def test_deletes_that_only_later_files_have(session, mounted, tmp_path, column: str):
     """A column that the first file lacks says in the others what is deleted, as in a folder that `rpq run` reads."""
     folder = tmp_path / "in"

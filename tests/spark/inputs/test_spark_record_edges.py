@@ -215,7 +215,9 @@ def test_a_replay_has_the_rows_of_the_command(session, tmp_path, rule_file):
         pipeline.replay(session, session.read.parquet(str(data)).drop("ip"), asked, edges_from=rule_file)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "json lines", "fields"])
+@pytest.mark.parametrize(
+    "kind", [*(pytest.param(kind, marks=pytest.mark.long) for kind in ("parquet", "fields")), "json lines"]
+)
 def test_a_prepared_data_set_has_the_edges_of_records(session, tmp_path, rule_file, kind):
     """Bad records are kept apart, or end the preparation; the time of text is that of its first record."""
     if kind == "parquet":

@@ -227,7 +227,7 @@ def test_a_stream_goes_on_while_its_folder_is_empty(session, rpq_on_spark, tmp_p
     assert status == 1 and "rpq-files.json is damaged" in said
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_refused_start_does_not_change_the_types_of_a_stream(session, rpq_on_spark, tmp_path):
     """A checkpoint of a former release has no types: they are those of the files, if these are of the same stream."""
     file = written(tmp_path / "in", "0.csv", f"{HEADER}\nx,y,a,1\n")
@@ -308,8 +308,8 @@ def test_a_file_that_is_divided_between_tasks_is_refused(session, tmp_path):
     assert streamed(session, frame, "whole") == Counter({("x", "y", "a", 1, "+"): 10_000})
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("zone", ["America/New_York", pytest.param("Asia/Kolkata", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
 def test_times_without_a_zone_are_in_utc(session, tmp_path, zone: str):
     """Whatever the time zone of the session: also those that its clocks leave out or have twice."""
     stamps = [dt.datetime(2024, 3, 10, 2, 30), dt.datetime(2024, 11, 3, 1, 30)]

@@ -453,6 +453,7 @@ def java() -> None:
         pytest.skip(str(missing))
 
 
+@pytest.mark.long
 def test_on_spark_workers_come_and_go(java, session, tmp_path):
     """Every micro-batch finds its engines, a stream that is started again too; if they are lost they are built again."""
     import rpq.spark as pipeline

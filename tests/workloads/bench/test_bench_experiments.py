@@ -67,7 +67,7 @@ def test_a_tuple_that_is_timed_by_itself_is_inserted_or_deleted_without_a_table(
     assert engine.answers().pairs() == set()
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_throughput_has_all_queries_of_all_data_sets(run):
     records = run("throughput")["records"]
     for name in ("yago", "ldbc", "stackoverflow"):
@@ -93,7 +93,7 @@ def test_windows_and_slides_are_swept(run):
     assert all(0 < record["expiry_share"] < 1 for record in records)
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_versions_take_turns(tmp_path, monkeypatch):
     # Both versions are this checkout, whose kernels are compiled, and not what may be installed beside it.
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -229,7 +229,7 @@ def test_sets_of_patterns_bring_the_same_rows_however_they_are_evaluated(run):
     assert shared["rows"] == apart["rows"] and shared["satisfied"] == apart["satisfied"]
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_sets_of_patterns_are_measured_where_a_run_ended(run, monkeypatch):
     options = ["--scale", 0.01, "--seconds", 0.3, "--only"]
     monkeypatch.setattr(query_sets, "commit_of_checkout", lambda: "0123abc")  # with a +, all is measured again
@@ -269,7 +269,7 @@ def test_graphs_of_one_size_and_of_ten_times_that_have_a_figure_each(run):
     assert result["facts"]["left out: Neo4j"] == "java needs a JDK 17 and Maven"
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_latency_is_that_of_every_call(run):
     records = run("latency", "--scale", 0.004, edges=400_000)["records"]
     calls = {record["call"]: record for record in records}

@@ -128,6 +128,7 @@ def measured(folder: Path, *options: object) -> dict[str, list[dict]]:
     return by_kind
 
 
+@pytest.mark.long
 def test_each_part_once(session, rpq_on_spark, tmp_path, monkeypatch):
     """One query, one measured replay, one micro-batch after those that fill the window, in the session of the tests."""
     sizes = {"WARMUP_REPLAYS": 0, "UNMEASURED": 3, "MEASURED": 1, "SHARES": (1, 2, 1000)}

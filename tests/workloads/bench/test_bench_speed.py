@@ -39,7 +39,7 @@ def run(*args: object) -> tuple[int, str]:
     return ran.exit_code, ran.output
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_the_table_of_speed_has_every_figure(data, tmp_path):
     status, out = run(
         "mathoverflow", "--data", data, "--scale", 0.9, "--repeat", 1, "--queries", "Q1,Q2", "--output", tmp_path
