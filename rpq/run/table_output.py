@@ -310,7 +310,8 @@ _TRANSIENT_STATES = re.compile(r"08...|57P0[1-5]|40001|40P01|53300|55P03")
 _NOT_THERE = (
     "connection refused", "no such file or directory", "closed the connection", "connection reset", "no connection",
     "timeout", "timed out", "terminating", "starting up", "shutting down", "recovery", "too many", "connection slots",
-    "ssl syscall", "could not receive", "could not send", "broken pipe", "network is unreachable", "no route to host",
+    "accepting connections", "ssl syscall", "could not receive", "could not send", "broken pipe", "network is unreachable",
+    "no route to host",
 )  # fmt: skip
 """Texts that identify messages about lost connections, which have no condition code."""
 
