@@ -143,8 +143,8 @@ print(json.dumps(late + [f"{name} is never run by warm-up: add a query to _solve
 """
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("paths", ["walk", pytest.param("simple", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("paths", ["walk", "simple"])
 def test_nothing_is_left_to_compile(paths):
     assert run(Path(sys.executable), "-c", USES, 10, paths, cwd=ROOT).stdout == "[]\n"
 

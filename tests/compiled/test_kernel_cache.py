@@ -422,7 +422,7 @@ def test_without_compiling_kernels_are_plain_functions():
     assert run(Path(sys.executable), "-c", script, cwd=ROOT, env={"NUMBA_DISABLE_JIT": "1"}).stdout == "function None\n"
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_the_digest_of_a_kernel_covers_all_that_it_is_compiled_from(tmp_path):
     # Of the kernels that apply tuples: every other kernel module of the index, the constants, blocks and views.
     package = shutil.copytree(ROOT / "rpq", tmp_path / "rpq", ignore=shutil.ignore_patterns("__pycache__"))

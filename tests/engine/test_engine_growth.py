@@ -532,7 +532,7 @@ def sizes(kind: str, batches: int) -> dict[str, int]:
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("kind", ["new", "absent", "quiet"])
+@pytest.mark.parametrize("kind", ["new", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("absent", "quiet"))])
 def test_memory_follows_the_window(kind: str) -> None:
     short, long = sizes(kind, 100), sizes(kind, 1000)
     assert all(long[name] <= 1.1 * short[name] for name in short), (short, long)

@@ -174,6 +174,7 @@ def test_a_type_checker_finds_every_module(python, wheel, tmp_path):
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+@pytest.mark.long
 def test_a_wheel_of_the_source_distribution_is_that_of_the_checkout(unpacked, wheel, tmp_path):
     assert contents(built(unpacked, tmp_path)) == contents(wheel)
 

@@ -213,7 +213,7 @@ def schemathesis_of(served: Served, folder: Path, *options: object) -> None:
     assert re.search(r"\d+ generated, \d+ passed", done.stdout), done.stdout
 
 
-@pytest.mark.ci
+@pytest.mark.long
 @WITH_SCHEMATHESIS
 def test_schemathesis_finds_nothing(served, tmp_path):
     schemathesis_of(served, tmp_path, "--phases", "examples,coverage,fuzzing", "--max-examples", 5, "--seed", 1)

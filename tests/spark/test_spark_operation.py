@@ -357,8 +357,8 @@ def test_files_by_the_session(session, tmp_path):
     assert not (tmp_path / "a").exists()
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_stream_cleanly(tmp_path, number):
     """With the status that says so, nothing left in temporary folders, and a checkpoint that can be gone on with."""
     folder = incoming(tmp_path / "in", [("x", "y", "a", 1), ("y", "z", "b", 2)])

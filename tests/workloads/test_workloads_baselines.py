@@ -64,7 +64,7 @@ def test_the_store_finds_the_engines_answers_and_zero_length_ones(name):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("deleted", [0.0, 0.1, 0.4])
+@pytest.mark.parametrize("deleted", [0.1, *(pytest.param(share, marks=pytest.mark.long) for share in (0.0, 0.4))])
 @pytest.mark.parametrize("name", named_queries.TEMPLATES)
 def test_the_published_algorithm_reports_the_engines_rows(name, deleted):
     """With few vertices, so that nodes are cut and hung on again, records grow and return, and deletes meet edges."""
@@ -99,7 +99,7 @@ def test_the_published_algorithm_refuses_inverse_steps():
         SpanningTrees("a/^b", rpq.Window(size=9, slide=3), vertices=2, labels=["a", "b"], tuples=1)
 
 
-@pytest.mark.ci
+@pytest.mark.long
 @pytest.mark.parametrize("expression", [*named_queries.TEMPLATES.values(), "a*/b/a*", "(a/b/c)+"])
 def test_the_published_algorithm_of_simple_paths_reports_the_engines_rows(expression):
     """Without conflicts as it was published; with conflicts mended. In small graphs, and where nodes expire."""

@@ -59,6 +59,7 @@ def messages_of(client: SchemaRegistryClient, topic: str, part: list[dict]) -> l
     return found
 
 
+@pytest.mark.long
 def test_schemas_change_and_the_registry_hangs_in_mid_topic(kafka, apicurio, tmp_path) -> None:
     read, written = kafka.new(2), kafka.new()
     parts = dealt(edges(400), 2)

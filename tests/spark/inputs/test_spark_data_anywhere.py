@@ -86,6 +86,7 @@ def test_lines_are_prepared_wherever_they_are(session, mounted, tmp_path):
         pipeline.prepare(session, [f"{mounted}/in/*.csv"], f"{mounted}/other")
 
 
+@pytest.mark.long
 def test_folders_that_tell_columns_and_names_of_columns(session, mounted, tmp_path):
     """Hive-style folders, columns by other names, times: prepared, replayed and streamed."""
     at = [dt.datetime.fromtimestamp(row[3], dt.UTC) for row in ROWS]
@@ -222,6 +223,7 @@ def test_lines_with_other_names_and_with_times(session, mounted, tmp_path):
         pipeline.prepare(session, [f"{tmp_path}/in/0.csv", f"{tmp_path}/in/naive.csv"], f"{tmp_path}/other", **names)
 
 
+@pytest.mark.long
 def test_a_stream_of_text_with_times(session, tmp_path):
     """The first one that is there tells; what is neither integer nor time is said before anything starts."""
     (tmp_path / "in").mkdir()
@@ -336,7 +338,7 @@ def test_a_stream_of_text_with_several_line_ends_and_other_bytes(session, tmp_pa
     assert Counter(found) == Counter([*map(tuple, whole), ("a", "Müller", "y", 7, "+")])
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_stream_of_text_with_byte_order_marks(session, tmp_path):
     """As spreadsheets export them, with the names of columns in quotes or without."""
     folder, names = tmp_path / "in", ["source", "target", "label", "timestamp"]

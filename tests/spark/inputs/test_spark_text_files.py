@@ -186,8 +186,8 @@ def test_records_of_text_are_edges_by_rules(session, rpq_on_spark, tmp_path):
     assert status == 1 and "the names of columns was" in said
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("files", ["csv", pytest.param("parquet", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("files", ["csv", "parquet"])
 def test_a_stream_goes_on_while_its_folder_is_empty(session, rpq_on_spark, tmp_path, files: str):
     """With the types that its first files had, whatever comes next: here a file of times that has no timestamp yet."""
     folder = tmp_path / "in"

@@ -304,7 +304,7 @@ def test_queries_that_an_experiment_lacks_are_refused(tmp_path):
     assert ran.exit_code == 1 and "unknown figure '15A'" in ran.output and not [*tmp_path.iterdir()]
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_all_experiments_continue_after_one_that_fails_and_after_an_interruption(tmp_path, monkeypatch):
     """`automata` takes a second; `ldbc` fails, because the folder has no such files."""
     monkeypatch.setattr("rpq.workloads.bench.machine.commit_of_checkout", lambda: "another")

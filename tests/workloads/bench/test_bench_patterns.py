@@ -19,7 +19,7 @@ def run(output: Path, *options: object):
     return CliRunner().invoke(bench, [*map(str, arguments)], catch_exceptions=False)
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_patterns_are_measured_on_generated_streams(tmp_path):
     pytest.importorskip("matplotlib")
     ran = run(tmp_path, "--edges", 3_000, "--queries", "p1,P2,L1,M1,M3,M4")

@@ -15,7 +15,7 @@ pytest.importorskip("pyoxigraph")
 pytest.importorskip("duckdb")
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_the_table_of_sparql_agrees_with_what_is_evaluated_anew(tmp_path, monkeypatch):
     """The memory of the first question, which three processes measure, stands for that of the others."""
     measured = []

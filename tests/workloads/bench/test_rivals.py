@@ -135,7 +135,7 @@ def test_the_file_of_changes_is_the_window_at_the_ends_of_slides(tmp_path):
     ]
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_python_rivals_and_the_engine_agree_and_a_missing_tool_leaves_a_rival_out(tmp_path, monkeypatch):
     """A stream of a generator through `rpq bench general-engines`: closures, of all labels too, a chain and a pattern."""
     for package in ("duckdb", "ladybug", "pyoxigraph"):
