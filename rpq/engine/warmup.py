@@ -371,6 +371,7 @@ def _push_few(vertices: str) -> None:
     column, is_selected = text_array(["x", "y"]), np.ones(2, np.uint8)
     dictionary.intern(column if vertices == "string" else integer_array([1, 2]), is_selected)
     FixedNames(["x", "1"], vertices).ids(dictionary)
+    dictionary.reserve(1)
     texts = view_of_texts([column] * 3)
     if vertices != "string" or texts is None:
         return
@@ -520,6 +521,9 @@ def _replace_edges(name: Callable[[int], int | str], *, paths: Paths) -> None:
             by_id.push({**ends, "timestamp": [0] * 5, "n": [3, 0, 3, 0, 0], "edge": ids})
         by_id.delete(x, y, "a", 0)
         by_id._evaluation.collector.collect()
+    of_values = Engine(query, edges="id", witness=True, memory_limit=1 << 60, _capacity=1)
+    of_values.push({"source": [x, y], "target": [y, z], "label": ["a", "b"], "timestamp": [0, 0], "n": [3, 0], "edge": [1, 2]})
+    of_values.witness(x, z)
 
 
 def _judge_streams() -> None:
