@@ -268,3 +268,30 @@ def test_numbers_that_a_database_takes_for_equal_are_one_answer() -> None:
     found = table_output.net_changes([rows], ["x"]).to_pylist()
     summary = [(str(row["x"]), row["timestamp"], row["times"]) for row in found]
     assert summary == [("0.0", 1, 2), ("nan", 3, 0), ("None", 5, 2)]
+
+
+@pytest.mark.parametrize(
+    ("message", "is_waited_for"),
+    [
+        ("the database system is starting up", True),
+        ("the database system is not yet accepting connections", True),
+        ("the database system is in recovery mode", True),
+        ("sorry, too many clients already", True),
+        ('database "shop" does not exist', False),
+    ],
+)
+def test_a_server_that_takes_no_connection_yet_is_waited_for(monkeypatch, message, is_waited_for):
+    """The driver gives no condition for a connection that the server refuses, only a text."""
+
+    class Driver:
+        class Error(Exception):
+            sqlstate = None
+
+        def connect(self, url):
+            raise self.Error(f"IO: [libpq] Failed to connect: connection to server at 'db' failed: FATAL:  {message}")
+
+    monkeypatch.setattr(table_output, "_driver", Driver)
+    tables = table_output.answer_tables([("pairs", ("source", "target"), TABLE)], names_queries=False)
+    database = table_output.PostgresTables(tables, identity={}, differences=lambda *_: [])
+    with pytest.raises(GoneError if is_waited_for else loop.OutputError, match=message):
+        database.claim("run")
