@@ -522,7 +522,8 @@ def _replace_edges(name: Callable[[int], int | str], *, paths: Paths) -> None:
         by_id.delete(x, y, "a", 0)
         by_id._evaluation.collector.collect()
     of_values = Engine(query, edges="id", witness=True, memory_limit=1 << 60, _capacity=1)
-    of_values.push({"source": [x, y], "target": [y, z], "label": ["a", "b"], "timestamp": [0, 0], "n": [3, 0], "edge": [1, 2]})
+    ends = {"source": [x, y], "target": [y, z], "label": ["a", "b"]}
+    of_values.push({**ends, "timestamp": [0, 0], "n": [3, 0], "edge": [1, 2]})
     of_values.witness(x, z)
 
 
