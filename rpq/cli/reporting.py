@@ -40,17 +40,27 @@ REFRESH_SECONDS = 0.5
 
 @contextmanager
 def notice_after(seconds: float, text: Callable[[], str], *, shown: bool) -> Iterator[None]:
-    """Print a notice to stderr if the block takes longer than `seconds` and the notice is to be `shown`."""
+    """Print a notice to stderr if the block takes longer than `seconds` and the notice is to be `shown`.
+
+    It is printed again whenever its text is another one `seconds` later.
+    """
     if not shown:
         yield
         return
-    timer = threading.Timer(seconds, lambda: click.echo(text(), err=True))
-    timer.daemon = True
-    timer.start()
+    has_ended = threading.Event()
+
+    def watch() -> None:
+        last = None
+        while not has_ended.wait(seconds):
+            if (notice := text()) != last:
+                click.echo(notice, err=True)
+            last = notice
+
+    threading.Thread(target=watch, daemon=True).start()
     try:
         yield
     finally:
-        timer.cancel()
+        has_ended.set()
 
 
 def compiling_notice() -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from importlib import import_module
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from numba.core.event import install_recorder
 
 import rpq
 from rpq.cli import main
+from rpq.cli.reporting import notice_after
 from rpq.compiled import kernel_cache
 from rpq.compiled.processors import NEEDS, common_names_here, difference, is_known
 from rpq.engine.warmup import VARIANTS, Variant, variants, warm_up_variant
@@ -141,6 +144,23 @@ after = called()
 late = [f"{key} {kind}" for key, kinds in after.items() for kind in kinds - before.get(key, set())]
 print(json.dumps(late + [f"{name} is never run by warm-up: add a query to _solve" for name in never_run]))
 """
+
+
+def test_a_notice_is_printed_again_once_it_is_known_that_kernels_are_compiled(capsys):
+    compiled = threading.Event()
+
+    def notice() -> str:
+        return "compiling" if compiled.is_set() else "loading"
+
+    printed = ""
+    with notice_after(0.01, notice, shown=True):
+        for _ in range(2):
+            until = time.monotonic() + 60
+            while (more := capsys.readouterr().err) == "" and time.monotonic() < until:
+                time.sleep(0.01)
+            printed += more
+            compiled.set()
+    assert printed == "loading\ncompiling\n"
 
 
 @pytest.mark.long
