@@ -23,7 +23,7 @@ import click
     "--slides",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Leave out the kernels for windows of more than N slides; those for up to 248 slides take a quarter of the time.",
+    help="Leave out the kernels for windows of more than N slides; those for up to 248 slides take half of the time.",
 )
 def warm_up(cpu: str | None, jobs: int | None, slides: int | None) -> None:
     """Compile all kernels that queries may need, and store them for later runs.

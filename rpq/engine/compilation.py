@@ -10,21 +10,20 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from queue import SimpleQueue
 
 from rpq.compiled import kernel_cache, processors
 from rpq.compiled.kernel_sources import digest
 from rpq.errors import RpqError
 from rpq.language.kinds import kernels_of
 from rpq.language.query import Query
-
-if TYPE_CHECKING:
-    from rpq.engine.warmup import Variant
 
 COMMON_PROCESSORS = tuple(processors.NEEDS)
 """The names of sets of processors whose kernels are used without settings, the most demanding one first."""
@@ -72,53 +71,71 @@ def check_processor(name: str) -> None:
 
 
 def compile_all(*, slides: int | None = None, jobs: int) -> Iterator[float]:
-    """Compile all kernels, for windows of up to `slides` slides or any, in up to `jobs` processes at a time.
+    """Compile all kernels, for windows of up to `slides` slides or any, in `jobs` processes.
 
     Yield from time to time the part that is done, from 0 to 1. Raises `CompilationError`.
-
-    Simple paths need the kernels of walks over windows of the same length: one process compiles both, in this order.
     """
-    from rpq.engine.warmup import variants
+    from rpq.engine.warmup import warm_up_steps
 
     if writable_kernel_folder() is None:
         tried = ", ".join(map(str, kernel_folders()))
         raise CompilationError(f"there is no place for the kernels: none of these folders can be written: {tried}")
-    chosen = variants(slides)
-    by_length: dict[int, tuple[Variant, ...]] = {}
-    for variant in chosen:
-        by_length[variant.slides] = (*by_length.get(variant.slides, ()), variant)
-    finished = 0
+    count = len(warm_up_steps(slides))
+    numbers = iter(range(count))  # the threads below take them in turn
+    finished: SimpleQueue[int | Future[None]] = SimpleQueue()
+    steps = processes = 0
     yield 0.0
     with ThreadPoolExecutor(jobs) as pool:
-        running = {pool.submit(_compile, *some): len(some) for some in by_length.values()}
         try:
-            for done in as_completed(running):
-                done.result()
-                finished += running[done]
-                yield finished / len(chosen)
+            for _ in range(jobs):
+                pool.submit(_compile, slides, numbers, finished.put).add_done_callback(finished.put)
+            while processes < jobs:
+                one = finished.get()
+                if isinstance(one, Future):
+                    one.result()
+                    processes += 1
+                else:
+                    steps += 1
+                    yield steps / count
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            deque(numbers, maxlen=0)  # nobody begins another one
 
 
-def _compile(*some: Variant) -> None:
-    """Compile variants in another process: numba compiles one kernel at a time, and the code may crash here."""
-    script = "import sys; from rpq.engine.warmup import *\n"
-    script += "for slides, paths in zip(sys.argv[1::2], sys.argv[2::2]): warm_up_variant(Variant(int(slides), paths))"
+def _compile(slides: int | None, numbers: Iterator[int], report: Callable[[int], object]) -> None:
+    """Run steps of `warm_up_steps(slides)` in another process, and report each number.
+
+    Numba compiles one kernel at a time, and the code may crash here.
+    """
     path = os.pathsep.join(filter(None, (str(kernel_cache.PACKAGE.parent), os.environ.get("PYTHONPATH"))))
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", script, *(str(word) for variant in some for word in variant)],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode < 0:
-        number = signal.Signals(-done.returncode).name
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", f"from rpq.engine.warmup import *; run_warm_up_steps({slides!r})"],
+            env={**os.environ, "PYTHONPATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        with suppress(BrokenPipeError), process:  # which closes its input, too
+            assert process.stdin is not None and process.stdout is not None
+            for number in numbers:
+                print(number, file=process.stdin, flush=True)
+                if not process.stdout.readline():
+                    break
+                report(number)
+        errors.seek(0)
+        _check_compiler(process.returncode, errors.read())
+
+
+def _check_compiler(status: int, said: str) -> None:
+    """Raise `CompilationError` if a process that compiled kernels ended otherwise than with the status 0."""
+    if status < 0:
+        name = signal.Signals(-status).name
         cpu = os.environ.get("NUMBA_CPU_NAME")
-        why = f"this machine cannot run code for {cpu}" if cpu and number == "SIGILL" else "is there enough memory?"
-        raise CompilationError(f"a process that compiled kernels was ended by {number}: {why}")
-    if done.returncode:
-        raise CompilationError(f"kernels cannot be compiled:\n{done.stderr.strip()}")
+        why = f"this machine cannot run code for {cpu}" if cpu and name == "SIGILL" else "is there enough memory?"
+        raise CompilationError(f"a process that compiled kernels was ended by {name}: {why}")
+    if status:
+        raise CompilationError(f"kernels cannot be compiled:\n{said.strip()}")
 
 
 # --- once on a machine -----------------------------------------------------------------------------------------------

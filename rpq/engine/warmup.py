@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -41,7 +42,7 @@ _CONFLICT = "a/b*/c"
 
 
 class Variant(NamedTuple):
-    """Kernels that are compiled together, for a maximum number of slides per window and for one kind of paths."""
+    """Kernels of paths that are compiled together, for a maximum number of slides per window and for one kind of paths."""
 
     slides: int
     paths: Literal["walk", "simple"]
@@ -150,43 +151,71 @@ def warm_up(
     return time.perf_counter() - started
 
 
-def warm_up_variant(variant: Variant) -> float:
-    """Compile, or load, every kernel of a variant, for text and for integers, and return the seconds that it took.
+_VERTICES = ("string", "int64")
 
-    The first variant begins with the kernels that all variants need, each other one with those for its own cells: processes
-    that compile variants side by side seldom wait for one another.
+
+def warm_up_variant(variant: Variant) -> None:
+    """Compile, or load, every kernel that queries with paths of a variant may need, for text and for integers."""
+    for vertices in _VERTICES:
+        for step in (*_steps_of_joins(vertices), *_steps_of_paths(variant, vertices)):
+            step()
+
+
+def warm_up_steps(slides: int | None = None) -> list[Callable[[], object]]:
+    """Return calls that compile, or load, every kernel that windows of up to `slides` slides need, or any window.
+
+    Each call takes up to a minute. Several processes may take them in turn: the first one begins with walks, the second one
+    with joins, which have few kernels in common, so that they seldom wait for each other. Those of integers come last,
+    because text needs most of their kernels too.
     """
-    started = time.perf_counter()
-    common: list[Callable[[], object]] = []
-    own: list[Callable[[], object]] = []
-    for vertices in ("string", "int64"):
-        name = _names(vertices)
-        query = Query(
-            _CONFLICT,
-            window=Window(size=variant.slides, slide=1),
-            paths=variant.paths,
-            sources=[name(1)],
-            targets=[name(2)],
-        )
-        common += [_judge_streams, partial(_join, name, state=True), partial(_share, name)]
-        if find_spec("rdflib") is not None:  # otherwise there are no SPARQL queries
-            common.append(partial(_solve, name, state=True))
-        own += [partial(warm_up, query, vertices=vertices, threads=threads, witness=True, state=True) for threads in (1, 2)]
-        own += [partial(_join_late, query, name), partial(_replace_edges, name, paths=variant.paths)]
-        if variant.paths == "walk":
-            own.append(partial(_use_bits, query.window, name))
-            own.append(partial(_order_edges, _plain(query.window), name, witness=vertices == "string", state=True))
-        if variant.paths == "walk":
-            lengths = Query("a/b*", window=query.window, select=PAIR_AND_LENGTH)
-            own += [partial(_measure_lengths, lengths, name, witness=one, state=True) for one in (False, True)]
-        own.append(partial(_join_paths, query, name, state=True))
-        for witness in (False, True):
-            counts = CountWindow(size=variant.slides)
-            threads = 1 if witness else 2
-            own.append(partial(_count, counts, name, paths=variant.paths, threads=threads, witness=witness, state=True))
-    for step in (*common, *own) if variant == VARIANTS[0] else (*own, *common):
-        step()
-    return time.perf_counter() - started
+    steps: list[Callable[[], object]] = []
+    for vertices in _VERTICES:
+        first, *others = (step for variant in variants(slides) for step in _steps_of_paths(variant, vertices))
+        steps += [first, *_steps_of_joins(vertices), *others]
+    return steps
+
+
+def run_warm_up_steps(slides: int | None) -> None:
+    """Run the steps whose numbers are the lines of standard input, and print each number afterwards."""
+    steps = warm_up_steps(slides)
+    for line in sys.stdin:
+        steps[int(line)]()
+        print(line, end="", flush=True)
+
+
+def _steps_of_joins(vertices: str) -> list[Callable[[], object]]:
+    """Return the steps for kernels that no variant has: those of patterns, of SPARQL and of MATCH without paths."""
+    name = _names(vertices)
+    steps: list[Callable[[], object]] = [_judge_streams, partial(_join, name, state=True), partial(_share, name)]
+    if find_spec("rdflib") is not None:  # otherwise there are no SPARQL queries
+        steps.append(partial(_solve, name, state=True))
+    return steps
+
+
+def _steps_of_paths(variant: Variant, vertices: str) -> list[Callable[[], object]]:
+    """Return the steps for the kernels of a variant."""
+    name, slides, paths = _names(vertices), variant.slides, variant.paths
+    window, counts = Window(size=slides, slide=1), CountWindow(size=slides)
+    query = Query(_CONFLICT, window=window, paths=paths, sources=[name(1)], targets=[name(2)])
+    steps: list[Callable[[], object]] = [
+        *(partial(warm_up, query, vertices=vertices, threads=threads, witness=True, state=True) for threads in (1, 2)),
+        partial(_join_late, query, name),
+        partial(_replace_edges, name, paths=paths),
+    ]
+    if paths == "walk":
+        lengths = Query("a/b*", window=window, select=PAIR_AND_LENGTH)
+        steps += [
+            partial(_use_bits, window, name),
+            partial(_measure_lengths, lengths, name, witness=False, state=True),
+            partial(_order_edges, _plain(window), name, witness=vertices == "string", state=True),
+            partial(_measure_lengths, lengths, name, witness=True, state=True),
+        ]
+    return [
+        *steps,
+        partial(_join_paths, query, name, state=True),
+        partial(_count, counts, name, paths=paths, threads=2, witness=False, state=True),
+        partial(_count, counts, name, paths=paths, threads=1, witness=True, state=True),
+    ]
 
 
 def _has_paths(query: Any) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 import time
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,8 @@ from rpq.cli import main
 from rpq.cli.reporting import notice_after
 from rpq.compiled import kernel_cache
 from rpq.compiled.processors import NEEDS, common_names_here, difference, is_known
-from rpq.engine.warmup import VARIANTS, Variant, variants, warm_up_variant
+from rpq.engine import compilation
+from rpq.engine.warmup import VARIANTS, Variant, variants, warm_up_steps, warm_up_variant
 from tests.services.environments import ALL_LOADED, ROOT, run
 
 # What users ask, one for each thing that might need another kernel; whatever the window, the kernels are the same.
@@ -182,12 +183,43 @@ def test_the_variants_are_all_widths_of_cells_with_both_kinds_of_paths():
 
 
 @pytest.mark.parametrize(("slides", "widths"), [(1, 1), (248, 1), (249, 2), (100_000, 3), (10**18, 4)])
-def test_windows_of_few_slides_need_few_variants(monkeypatch, slides, widths):
-    chosen = []
-    monkeypatch.setattr(import_module("rpq.engine.compilation"), "_compile", lambda *some: chosen.extend(some))
-    done = CliRunner().invoke(main, ["warm-up", "--slides", str(slides)])
-    assert done.exit_code == 0 and set(chosen) == set(variants(slides)), done.output
-    assert sorted(chosen) == sorted(v for v in VARIANTS if v.slides in {v.slides for v in VARIANTS[:widths]})
+def test_windows_of_few_slides_need_few_variants(slides, widths):
+    assert sorted(variants(slides)) == sorted(v for v in VARIANTS if v.slides in {v.slides for v in VARIANTS[:widths]})
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_processes_take_the_steps_of_warm_up_in_turn(monkeypatch, jobs):
+    calls = []
+
+    def compile_some(slides, numbers, report):
+        calls.append(slides)
+        for number in numbers:
+            calls.append(number)
+            report(number)
+
+    monkeypatch.setattr(compilation, "_compile", compile_some)
+    done = CliRunner().invoke(main, ["warm-up", "--slides", "300", "--jobs", str(jobs)])
+    steps = range(len(warm_up_steps(300)))
+    assert done.exit_code == 0 and sorted(calls) == sorted([*steps, *[300] * jobs]), done.output
+    assert len(warm_up_steps(1)) < len(steps) < len(warm_up_steps())
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "was ended by SIGKILL: is there enough memory[?]"),
+        ("raise ImportError('no such thing')", "kernels cannot be compiled:\n(.*\n)*ImportError: no such thing"),
+    ],
+)
+def test_a_process_that_cannot_compile_ends_warm_up_with_its_reason(monkeypatch, code, message):
+    started = subprocess.Popen
+
+    def start(command, **options):
+        return started([*command[:-1], code], **options)
+
+    monkeypatch.setattr(compilation.subprocess, "Popen", start)
+    with pytest.raises(compilation.CompilationError, match=message):
+        list(compilation.compile_all(slides=1, jobs=2))
 
 
 def test_a_pattern_warms_the_kernels_of_patterns_up():
@@ -267,8 +299,8 @@ def test_the_variants_of_a_process_are_compiled_once():
 def test_all_is_compiled_once_and_found_by_those_who_run_later(tmp_path, cpu):
     """From an empty cache in another folder, for one kind of processors.
 
-    CI begins with an empty cache too: the README's second command compiles all kernels in a fresh copy of the checkout, in
-    which `test_nothing_is_left_to_compile` finds them. They are lent to the image, where `test_dockerfile.py` looks for all.
+    CI begins with an empty cache too: the README's second command compiles the kernels for windows of few slides in a fresh
+    copy of the checkout. They are lent to the image.
     """
     env = {"NUMBA_CACHE_DIR": str(tmp_path)}
     arguments = ["-m", "rpq.cli", "warm-up", "--jobs", "2", *(["--cpu", cpu] if cpu else [])]

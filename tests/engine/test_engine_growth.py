@@ -315,9 +315,9 @@ def cell_tuples(chance: random.Random, count: int, step: int):
         (248, 1, np.uint8),
         (300, 1, np.uint16),
         # Kernels for cells of these widths are compiled for these tests alone.
-        pytest.param(70_000, 1, np.uint32, marks=pytest.mark.ci),
-        pytest.param(700_003, 10, np.uint32, marks=pytest.mark.ci),
-        pytest.param(2**33, 1, np.int64, marks=pytest.mark.ci),
+        pytest.param(70_000, 1, np.uint32, marks=pytest.mark.long),
+        pytest.param(700_003, 10, np.uint32, marks=pytest.mark.long),
+        pytest.param(2**33, 1, np.int64, marks=pytest.mark.long),
         pytest.param(2**62, 1, np.int64, marks=pytest.mark.ci),
     ],
 )

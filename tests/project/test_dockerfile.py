@@ -164,7 +164,7 @@ def test_the_instructions_are_those_that_are_carried_out_here():
     assert needed <= {*names} <= needed | {"COPY", "ARG", "WORKDIR"}
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_query_over_a_pipe_is_answered_at_once_as_a_user_who_can_write_nothing(image):
     assert not image.user.startswith("0")
     for has_temporary_files in (True, False):

@@ -304,7 +304,7 @@ def test_a_root_that_is_set_aside_leaves_and_comes_back(tmp_path) -> None:
     assert rows(back) == ["+xt"] and e.set_aside() == []
 
 
-@pytest.mark.ci  # it compiles kernels for wide cells
+@pytest.mark.long  # it compiles kernels for wide cells
 def test_a_jump_over_many_slides_with_a_root_set_aside_takes_no_time() -> None:
     # Slide by slide it would be a trillion steps.
     e = engine("a/b*/c", size=10**12, simple_budget=3, on_budget="set_aside", semantics="explicit")
