@@ -121,7 +121,7 @@ def test_a_concatenation_has_the_words_of_both_one_after_the_other(first: Expres
         assert found == {u + v for u in words(first, 3) for v in words(second, 3) if u and v and len(u) + len(v) <= 3}
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_repetition_whose_non_empty_words_take_more_steps_than_may_be_written_out() -> None:
     tree = parse("(a?/b?){,450}")  # 900 steps; a/b?|b has three, in place of two
     found = nonempty(tree)
