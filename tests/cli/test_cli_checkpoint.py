@@ -460,8 +460,8 @@ def test_many_queries_lose_and_double_nothing_in_any_output_wherever_a_run_is_ki
     assert (killed / "late.csv").read_text() == (tmp_path / "whole" / "late.csv").read_text()
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.long), 4])
+@pytest.mark.long
+@pytest.mark.parametrize("step", [1, 4])
 def test_many_queries_at_every_single_moment_to_die_at(tmp_path, capfd, small_steps, step):
     make_stream(tmp_path / "edges.txt", 30, seed=12)
     assert call(command_of_queries(tmp_path)) == 0

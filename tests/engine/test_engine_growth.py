@@ -318,7 +318,7 @@ def cell_tuples(chance: random.Random, count: int, step: int):
         pytest.param(70_000, 1, np.uint32, marks=pytest.mark.long),
         pytest.param(700_003, 10, np.uint32, marks=pytest.mark.long),
         pytest.param(2**33, 1, np.int64, marks=pytest.mark.long),
-        pytest.param(2**62, 1, np.int64, marks=pytest.mark.ci),
+        pytest.param(2**62, 1, np.int64, marks=pytest.mark.long),
     ],
 )
 def test_windows_of_many_slides(size: int, slide: int, cell: type) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.services.kafka_broker import Broker, required_or_skipped
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_what_is_sent_is_there_after_a_crash_of_the_broker(tmp_path) -> None:
     with required_or_skipped():
         from tests.services.kafka_topics import Topics

@@ -181,7 +181,8 @@ def test_the_semantics_have_an_example_for_every_section() -> None:
 
 OF_SERVERS = ("kafka", "serving")
 QUICK = ("many-queries", "rdf", "kernels")
-SLOW = ("spark",)  # each command starts a JVM, and CI runs the same commands of the README in one
+SLOW = ("spark", "guide-patterns")
+"""Pages whose commands take longest. Those on Spark start a JVM each, and CI runs the same commands of the README in one."""
 PASTED = [
     pytest.param(
         page,

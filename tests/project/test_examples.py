@@ -47,6 +47,7 @@ def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 5
 
 
+@pytest.mark.long
 def test_the_example_on_spark_prints_what_it_says_in_the_session_of_tests(session, monkeypatch, tmp_path, capsys) -> None:
     (script,) = ON_SPARK
     monkeypatch.chdir(tmp_path)
@@ -55,6 +56,7 @@ def test_the_example_on_spark_prints_what_it_says_in_the_session_of_tests(sessio
     assert capsys.readouterr().out.splitlines() == promised(script)
 
 
+@pytest.mark.long
 def test_the_notebook_prints_what_it_shows_in_the_session_of_tests(session, monkeypatch, capsys) -> None:
     pytest.importorskip("lark", reason="the extra match is not installed")
     monkeypatch.setattr(type(session), "stop", lambda _: None)

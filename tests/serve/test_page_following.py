@@ -85,6 +85,7 @@ def test_after_a_gap_the_answers_are_read_anew(windows: Windows, server: Scripte
     expect_answers(page, 2)
 
 
+@pytest.mark.long
 def test_a_server_that_was_away_is_followed_again(windows: Windows, server: ScriptedServer):
     server.change(("+", "ann", "bob"))
     page = windows.open(server.address)
@@ -97,6 +98,7 @@ def test_a_server_that_was_away_is_followed_again(windows: Windows, server: Scri
     expect_answers(page, 2)
 
 
+@pytest.mark.long
 def test_answers_that_expire_in_silence_leave_too(windows: Windows, server: ScriptedServer):
     server.change(("+", "ann", "bob"), ("+", "bob", "cho"))
     page = windows.open(server.address)
@@ -124,6 +126,7 @@ def test_a_token_is_asked_for_and_kept_out_of_the_address(windows: Windows):
         expect_answers(other, 1)
 
 
+@pytest.mark.long
 def test_the_table_can_be_held_and_a_row_chosen(windows: Windows, server: ScriptedServer):
     page = windows.open(server.address)
     expect_state(page, "live")

@@ -73,6 +73,7 @@ def test_without_answers_it_says_what_to_do(windows: Windows, server: ScriptedSe
     expect(page.locator("#stage-empty")).to_be_hidden()
 
 
+@pytest.mark.long
 def test_light_and_dark(windows: Windows, server: ScriptedServer):
     def ground(page: Page) -> int:
         red, green, blue = map(int, re.findall(r"\d+", page.evaluate("getComputedStyle(document.body).backgroundColor"))[:3])

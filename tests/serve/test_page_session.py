@@ -147,6 +147,7 @@ def test_a_query_of_simple_cycles_is_written(windows: Windows):
         expect(page.locator("#paths")).to_have_value("")
 
 
+@pytest.mark.long
 def test_a_match_text_is_written(windows: Windows):
     """An error is underlined in its line, and the label of labels has a field for MATCH alone."""
     with Served(edges="parallel") as server:
@@ -293,6 +294,7 @@ def test_queries_are_listed_explained_and_dropped(windows: Windows, server: Serv
     expect(page.locator(".query-name")).to_have_text([HARMFUL, "of another"])
 
 
+@pytest.mark.long
 def test_a_wrong_window_or_name_is_told(windows: Windows, server: Served):
     page = open_page(windows, server)
     write(page, "a/b", window="30 parsecs")
@@ -309,6 +311,7 @@ def test_a_wrong_window_or_name_is_told(windows: Windows, server: Served):
     registered(page, "...")
 
 
+@pytest.mark.long
 def test_the_token_of_the_address_opens_a_server_that_asks_for_it(windows: Windows):
     with Served(admission=Admission(token="open sesame"), headers={"authorization": "Bearer open sesame"}) as server:
         server.register("a", name="q", window=10)
@@ -321,6 +324,7 @@ def test_the_token_of_the_address_opens_a_server_that_asks_for_it(windows: Windo
         expect(shut.get_by_role("alert")).to_contain_text("asks for a token")
 
 
+@pytest.mark.long
 def test_a_file_is_played_back(windows: Windows, tmp_path: Path):
     stream = tmp_path / "stream.tsv"
     rows = [f"u{number}\tu{number + 1}\ta\t{1_700_000_000 + number}\n" for number in range(5000)]

@@ -291,7 +291,7 @@ def test_another_query_of_the_same_name_is_no_silent_change(tmp_path):
         Command("a+", "--window", "20", "--checkpoint", state, log=tmp_path / "log")
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_static_edges_have_the_properties_of_the_first_queries(tmp_path):
     static = tmp_path / "static.csv"
     static.write_text("source,target,label,amount,note\nx,y,a,600,new\nw,y,a,400,\n")
@@ -308,7 +308,7 @@ def test_static_edges_have_the_properties_of_the_first_queries(tmp_path):
             assert served.end() == 0
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_properties_that_no_static_edge_has_can_be_read_after_a_restart_as_before(tmp_path):
     static = tmp_path / "static.csv"
     static.write_text("source,target,label\nx,y,a\n")
@@ -375,7 +375,7 @@ def test_times_are_written_in_iso_8601(tmp_path):
         Command(*numbers, log=tmp_path / "log")
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_server_goes_on_with_the_unit_of_its_checkpoint(tmp_path):
     """Times in ISO 8601 become numbers in this unit: in another one they would be late, or far ahead."""
     options, log = ["a+", "--window", "1h", "--slide", "1m"], tmp_path / "log"
@@ -390,7 +390,7 @@ def test_a_server_goes_on_with_the_unit_of_its_checkpoint(tmp_path):
         assert served.answers("a+") == {("x", "y")}
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_window_that_the_checkpoint_does_not_store_is_named(tmp_path):
     options = ["a+", "--window", "1h", "--slide", "1m", "--time-unit", "s", "--checkpoint", tmp_path / "state"]
     with Command(*options, "--keep", "2h", log=tmp_path / "log") as served:

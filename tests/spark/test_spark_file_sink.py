@@ -90,6 +90,7 @@ def by_files(folder: Path) -> Counter:
     return Counter(tuple(row.values()) for row in ds.dataset(names).to_table().to_pylist())
 
 
+@pytest.mark.long
 def test_a_stream_of_sparks_own_sink_goes_on(session, tmp_path):
     arrive(tmp_path / "in", range(3))
     places = {"checkpoint": str(tmp_path / "state"), "output": str(tmp_path / "rows")}

@@ -95,13 +95,14 @@ PATTERN = {"expression": "?x ?e:T ?y . ?y ?f:S ?z", "select": ["e", "f", "z", "f
 MATCH = {"expression": "MATCH (x)-[e:T]->(y) RETURN x, y, e AS k, max(e.timestamp) AS latest"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("described", "is_time"),
     [
         pytest.param(PATTERN, True, id="pattern-times"),
-        pytest.param(MATCH, False, id="match-numbers", marks=pytest.mark.long),
-        pytest.param(PATTERN, False, id="pattern-numbers", marks=pytest.mark.long),
-        pytest.param(MATCH, True, id="match-times", marks=pytest.mark.long),
+        pytest.param(MATCH, False, id="match-numbers"),
+        pytest.param(PATTERN, False, id="pattern-numbers"),
+        pytest.param(MATCH, True, id="match-times"),
     ],
 )
 def test_ids_and_timestamps_of_edges_have_the_types_of_an_engine(session, tmp_path, described, is_time):

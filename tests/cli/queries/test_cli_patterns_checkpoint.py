@@ -67,10 +67,10 @@ def rows_in(path: Path) -> list[tuple[str, ...]]:
     ("name", "options"),
     [
         pytest.param("rows.csv", (), marks=pytest.mark.long),
-        ("rows.jsonl.zst", ("--select", "z,x", "--distinct")),
+        pytest.param("rows.jsonl.zst", ("--select", "z,x", "--distinct"), marks=pytest.mark.long),
         pytest.param("rows.parquet", ("--select", "z,x"), marks=pytest.mark.long),
         ("rows.csv.gz", ("--static", "{folder}/static.txt")),
-        ("rows.csv", ("--window", "count:15", "--slide", 2)),
+        pytest.param("rows.csv", ("--window", "count:15", "--slide", 2), marks=pytest.mark.long),
         pytest.param("rows.csv", ("--window", "unbounded"), marks=pytest.mark.long),
         pytest.param("rows.csv", ("--deletes", 30, "--seed", 5), marks=pytest.mark.long),
         ("rows.csv", ("--queries", "{folder}/q.toml")),

@@ -142,6 +142,7 @@ def test_a_data_frame_is_prepared_and_read_as_one(session, tmp_path):
         pipeline.prepare(session, frame, str(tmp_path / "other"), on_error="stop")
 
 
+@pytest.mark.long
 def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted, tmp_path, monkeypatch):
     """Small data sets are packed by the driver, small files go as they are; the same rows, and words on what is wrong."""
     pattern = rpq.Query("?x a ?y . ?y b ?z", window=QUERY.window)

@@ -422,7 +422,7 @@ def test_a_call_ends_with_who_called(folder, tmp_path):
     assert packed.read_text() == done and len(done) < slices
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_what_a_file_says_may_be_wrong(folder, parent):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()

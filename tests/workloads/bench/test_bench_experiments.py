@@ -184,7 +184,7 @@ def test_deletes_grow(run):
             assert record["deletes"] < 2.5 * record["percent"] / 100 * inserted + 5
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_baselines_agree_with_the_engine(run):
     pytest.importorskip("pyoxigraph")
     records = run("reevaluation", "--queries", "Q4,Q8", edges=1_500)["records"]

@@ -61,7 +61,7 @@ def test_the_table_of_speed_has_every_figure(data, tmp_path):
     assert "a2q/c2a*" in out and (tmp_path / "mathoverflow.json").exists()
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_ldbc_runs_on_insertions_only(data, tmp_path):
     status, out = run("ldbc", "--data", data, "--scale", 0.5, "--repeat", 1, "--queries", "Q2", "--output", tmp_path)
     assert status == 0, out
