@@ -79,6 +79,7 @@ transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=1
 group.initial.rebalance.delay.ms=0
 log.retention.check.interval.ms=5000
+log.retention.ms=-1
 """
 
 TLS_PROPERTIES = """
