@@ -438,7 +438,7 @@ def read_all(folder: Path) -> list[list[tuple]]:
     return found
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_many_queries_lose_and_double_nothing_in_any_output_wherever_a_run_is_killed(tmp_path, capfd, small_steps):
     for folder in ("whole", "killed"):
         (tmp_path / folder).mkdir()

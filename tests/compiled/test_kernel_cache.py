@@ -135,7 +135,7 @@ def test_a_kernel_that_kernels_call_is_kept_for_them_and_for_python_apart(python
     assert ask(python) == (10, None, None)
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_another_variant_is_compiled_and_added(python):
     ask(python)
     value, before, _ = ask(python, (1.5, 4))
@@ -163,7 +163,7 @@ def test_what_root_compiled_is_found_by_a_user_who_cannot_write_there(python, no
     assert nobody(**variables) == (10, None, None)
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_without_a_home_kernels_are_kept_in_a_private_temporary_directory(nobody):
     value, before, why = nobody()
     assert value == 10 and before == "there is no cache yet" and f"kept in {nobody.folder}" in why
@@ -192,7 +192,7 @@ def test_with_a_home_kernels_are_kept_in_its_cache(nobody):
     assert f"kept in {other / 'streaming-rpq'}" in nobody(HOME=str(home), XDG_CACHE_HOME=str(other))[2]
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_where_nothing_can_be_written_kernels_are_compiled_and_not_kept(nobody):
     # As in a container whose root file system is read-only: there are no temporary files either.
     for _ in range(2):
@@ -297,7 +297,7 @@ def test_of_a_numba_that_shows_no_symbols_kernels_are_cached_without():
     assert symbols_of(object()) is None
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_kernel_that_was_loaded_is_compiled_into_others(python):
     ask(python)
     for path in (site_packages(python) / "__pycache__" / "rpq").glob("small_outer*.nbc"):
@@ -306,7 +306,7 @@ def test_a_kernel_that_was_loaded_is_compiled_into_others(python):
     assert ask(python, first=first)[:2] == (10, "there is no cache yet")
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_processes_that_compile_at_the_same_time_disturb_nobody(python):
     # Two variants of each kernel, neither of which may be taken for the other.
     calls = [(3, 4), (1.5, 4.5)] * 2

@@ -165,6 +165,7 @@ def test_installed_then_run_then_installed_as_editable(checkout, wheel, tmp_path
     assert json.loads(run(python, "-c", EVERYTHING, cwd=tmp_path).stdout)["twice"] == []
 
 
+@pytest.mark.long
 def test_a_type_checker_finds_every_module(python, wheel, tmp_path):
     pytest.importorskip("mypy")
     files = [name.removesuffix(".py").removesuffix("/__init__") for name in contents(wheel) if name.endswith(".py")]

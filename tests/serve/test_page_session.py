@@ -234,6 +234,7 @@ def test_a_query_is_followed_whose_list_was_asked_for_again(windows: Windows, se
     expect(page.locator("#connection")).to_have_text("live")
 
 
+@pytest.mark.long
 def test_patterns_and_sparql_are_told_apart(windows: Windows, server: Served):
     page = open_page(windows, server)
     write(page, "?x knows ?y . ?y worksAt+ acme", window="50", slide="5")

@@ -350,7 +350,7 @@ def test_posts_have_the_format_of_times_and_the_vertices_of_the_options(tmp_path
         assert served.answers("a+") == {("x", "5")}
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_times_are_written_in_iso_8601(tmp_path):
     """Of a server that goes on, too; one that wrote numbers goes on with them."""
     options = ["a+", "--window", "1h", "--slide", "1m", "--time-unit", "s"]

@@ -427,7 +427,7 @@ def test_a_fifo_takes_what_a_file_would(here, option):
     assert len(text.splitlines()) == 4 if option == "--output" else json.loads(text)["tuples"] == 2
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_standard_output_by_its_names(here):
     for option, name, lines in (("--output", "/dev/stdout", 4), ("--late", "-", 1), ("--stats", "-", None)):
         running = process(*RUN, "--input", "edges.txt", option, name, "--quiet", stdout=subprocess.PIPE)
@@ -451,7 +451,7 @@ def test_a_full_device_is_named(here, name):
     assert err == f"Error: {name}: cannot be written: No space left on device\n"
 
 
-@pytest.mark.ci
+@pytest.mark.long
 @needs_full
 def test_full_devices_are_named_whatever_goes_there(here):
     for option, name in (("--stats", "/dev/full"), ("--late", "/dev/full")):

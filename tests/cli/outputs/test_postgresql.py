@@ -300,6 +300,7 @@ def test_a_server_that_is_not_there_is_said(postgres, tmp_path, rpq, monkeypatch
     assert status == 1 and "postgresql://127.0.0.1:1/x?table=y: has not answered" in err and "Connection refused" in err
 
 
+@pytest.mark.long
 def test_of_two_runs_over_one_table_one_ends(postgres, tmp_path) -> None:
     table = postgres.new()
     options = [*PATH, "--input", "-", "--output", postgres.url(table), "--quiet"]

@@ -157,7 +157,7 @@ def test_columns_are_named_and_added(session, tmp_path):
     assert edges.select("at", "timestamp").collect() == [(1, 2)]
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_records_of_text_are_edges_by_rules(session, rpq_on_spark, tmp_path):
     """As by `rpq run`, from lines of fields and from JSON lines, whose timestamps are text."""
     rules = tmp_path / "edges.toml"

@@ -289,7 +289,7 @@ def expected(messages: list[tuple[dict[str, Any], int, int]]) -> Counter:
     return Counter((row.source, row.target, row.timestamp, row.op) for row in changes.rows())
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_topic_gives_the_rows_of_its_messages_in_order_and_secrets_are_kept_nowhere(kafka, connector, tmp_path) -> None:
     topic = kafka.new(2)
     stream = edges(400)
