@@ -205,10 +205,10 @@ def as_changes(deltas: Collection[Delta], *, first: np.ndarray | None = None) ->
     return events, changes
 
 
-def net_delta(delta: Delta, first: np.ndarray) -> Delta:
-    """Return a delta net of events of several tuples; `first` is that of `as_changes`. O(rows)."""
-    events, (changes,) = as_changes([delta], first=first)
-    return changes.net().delta(events[:, 0], events[:, 1])
+def net_delta(deltas: Collection[Delta], first: np.ndarray) -> Delta:
+    """Return deltas of one query net of events of several tuples; `first` is that of `as_changes`. O(rows)."""
+    events, changes = as_changes(deltas, first=first)
+    return merge(changes).net().delta(events[:, 0], events[:, 1])
 
 
 def number_events(moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -51,5 +51,5 @@ def test_a_delta_is_the_same_changes(drawn, breaks) -> None:
     # Tuples that are one event: the changes of the later ones are those of the first.
     first = np.maximum.accumulate(np.where(breaks, np.arange(4), 0))
     joined = WeightedRows(bag.rows, bag.weights, first[bag.events])
-    events, (net,) = as_changes([net_delta(delta, first)])
+    events, (net,) = as_changes([net_delta([delta], first)])
     assert sums(WeightedRows(net.rows, net.weights, (events[:, 0][net.events] - 1) // 2)) == sums(joined)

@@ -145,7 +145,7 @@ class RowOverflow(NamedTuple):
 def find_row_overflow(deltas: Sequence[tuple[int, Delta]], names: Sequence[str], limit: int) -> RowOverflow | None:
     """Return the first event that brings more than `limit` rows to one of the queries with these names.
 
-    O(deltas), and O(events) where all rows are too many.
+    O(deltas), and where all rows are too many O(events + tuples of the chunk), unless those of one tuple are too many.
     """
     if sum([len(delta) for _, delta in deltas]) <= limit:
         return None
@@ -161,6 +161,8 @@ def find_row_overflow(deltas: Sequence[tuple[int, Delta]], names: Sequence[str],
             np.concatenate(arrays)
             for arrays in ([d.orders for d in mine], [d.times for d in mine], [d.lengths() for d in mine])
         )
+        if np.bincount(orders, lengths).max() <= limit:  # all events at a tuple together, which hardly ever are several
+            continue
         moments, event = np.unique(np.stack([orders, times]), axis=1, return_inverse=True)
         rows = np.bincount(event, lengths).astype(np.int64)
         for first in np.flatnonzero(rows > limit)[:1].tolist():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -73,17 +74,21 @@ class Output:
         """
         found = []
         queries = self._running.by_number
+        deltas_of: dict[int, list[Delta]] = {}  # of several threads, which may add a row and remove it again in one event
         for number, delta in split_by_query(deltas):
-            net = delta
+            deltas_of.setdefault(number, []).append(delta)
+        for number, some in deltas_of.items():
+            net = some
             if first is not None and (is_evicted is not None or not queries[number].nets_events):
                 is_implicit = getattr(queries[number].question, "semantics", None) == "implicit"
                 if is_evicted is not None and is_implicit:
-                    net = _without_evictions(delta, first, is_evicted)
+                    net = [_without_evictions(some, first, is_evicted)]
                 else:
-                    net = net_delta(delta, first)
-            net = net if times is None else without_boundaries(net, times)
-            self._running.count_unreported(queries[number], delta.counts() - net.counts())
-            found.append((number, net))
+                    net = [net_delta(some, first)]
+            if times is not None:
+                net = [without_boundaries(delta, times) for delta in net]
+            self._running.count_unreported(queries[number], _counts_of(some) - _counts_of(net))
+            found += [(number, delta) for delta in net]
         return found
 
     def at_reported_time(self, deltas: Deltas) -> Deltas:
@@ -178,16 +183,22 @@ class Output:
         return overruns
 
 
-def _without_evictions(delta: Delta, first: np.ndarray, is_evicted: np.ndarray) -> Delta:
-    """Return a delta net of events, without the rows that only evictions remove, of edges that `is_evicted` marks.
+def _counts_of(deltas: Sequence[Delta]) -> np.ndarray:
+    """Return the numbers of rows that deltas add and remove."""
+    return np.sum([delta.counts() for delta in deltas], axis=0)  # type: ignore[no-any-return]
+
+
+def _without_evictions(deltas: Sequence[Delta], first: np.ndarray, is_evicted: np.ndarray) -> Delta:
+    """Return deltas net of events, without the rows that only evictions remove, of edges that `is_evicted` marks.
 
     What an event changes without its evictions is netted first; of that, evictions take back what they can.
     """
-    of_evictions = np.repeat(is_evicted[delta.orders // 2], delta.lengths())
-    if not of_evictions.any():
-        return net_delta(delta, first)
-    events, (others, evictions) = as_changes([delta.select(~of_evictions), delta.select(of_evictions)], first=first)
-    others = others.net()
+    by_evictions = [np.repeat(is_evicted[delta.orders // 2], delta.lengths()) for delta in deltas]
+    if not any(some.any() for some in by_evictions):
+        return net_delta(deltas, first)
+    split = [delta.select(chosen) for delta, some in zip(deltas, by_evictions, strict=True) for chosen in (~some, some)]
+    events, changes = as_changes(split, first=first)
+    others = merge(changes[::2]).net()
     lost = others.select(others.weights < 0)
-    gained = merge([others.select(others.weights > 0), evictions]).net()
+    gained = merge([others.select(others.weights > 0), *changes[1::2]]).net()
     return merge([lost, gained.select(gained.weights > 0)]).delta(events[:, 0], events[:, 1])

@@ -7,8 +7,11 @@ is bound to, and nothing is compared between threads. The variable is a column o
 thread, and DISTINCT, netting and groups by the variable are right in each.
 
 The cost is the maintenance of edges that several threads have. It is least where the variable stands in all atoms: then
-each thread has its part of the edges alone. Patterns without such a variable may be divided by a pair of variables: then
-each thread has all edges, and keeps the solutions whose two values belong to it (`joins/delta_join.py`).
+each thread has its part of the edges alone. Without such a variable the threads that divide a pattern have all edges, and
+each enumerates the solutions that its edges bring or take away when they change (`joins/delta_join.py`). So a solution may
+enter in one thread and leave in another. If several of its edges expire at one boundary, the first of them takes it away, so
+edges must expire in the same order in all threads (`relations/wheel.py`). Where solutions are compared or counted, a thread
+keeps instead those whose values of two variables belong to it.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import numpy as np
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.language.protocol import Figures, PresentGraph, Resources, RunningQuery
 from rpq.operators.patterns.hosted_query import HostedQuery
+from rpq.operators.patterns.joins.plan import SolutionDivision
 from rpq.operators.patterns.meanings import MeaningEdge, divided_end
 from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
@@ -30,8 +34,11 @@ from rpq.stream.json_values import JsonValue
 from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.names.vertices import VertexDictionary
 
-PAIR = "pair"
-"""The division of solutions by the values of the two variables that plans bind first, in place of the name of one."""
+EDGE: SolutionDivision = "edge"
+PAIR: SolutionDivision = "pair"
+"""The division of solutions by the edges that change, or by the values of the two variables that plans bind first, in place
+of the name of one variable."""
+_WORDS: dict[str | None, str] = {EDGE: "the edges that change", PAIR: "the values of two variables"}
 LARGEST_COST = 0.9
 """The maintenance work of one of two threads, relative to that of a single thread, from which division does not pay."""
 
@@ -183,8 +190,8 @@ class DividedQuery(RunningQuery):
 
     def explain(self) -> Any:
         by = self.first.divided_by
-        names = "the values of two variables" if by == PAIR else f"the values of {by}"
-        text = f"{len(self.lanes)}, which divide it by {names}" if len(self.lanes) > 1 else "one, until its rows are many"
+        values = _WORDS.get(by, f"the values of {by}")
+        text = f"{len(self.lanes)}, which divide it by {values}" if len(self.lanes) > 1 else "one, until its rows are many"
         return replace(self.first.explain(), threads=text)
 
     # --- saved states ----------------------------------------------------------------------------------------

@@ -153,7 +153,15 @@ class HostedQuery(RunningQuery, Member):
 
     def restore_origin(self, saved: JsonValue) -> None:
         """Read the relations with the edges since the origin of a saved query, before these are loaded."""
-        origin = saved["origin"].integer(0, _LARGEST_COUNT)
+        self.begin_at(saved["origin"].integer(0, _LARGEST_COUNT))
+
+    @property
+    def origin(self) -> int:
+        """The host's number for queries that count edges from the same moment."""
+        return self._origin
+
+    def begin_at(self, origin: int) -> None:
+        """Read the relations with the edges since an origin, before these are loaded."""
         if origin != self._origin:
             self._withdraw()
             self._host.know_origin(origin)

@@ -17,7 +17,7 @@ from rpq.language.protocol import Resources
 from rpq.language.readings import Reading
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins.live_patterns import LivePatterns
-from rpq.operators.patterns.joins.plan import Part
+from rpq.operators.patterns.joins.plan import Part, SolutionDivision
 from rpq.operators.patterns.joins.plan_tables import PlanTables
 from rpq.operators.patterns.relations.consistency import check, pairs_of
 from rpq.operators.patterns.relations.constants import Constants
@@ -89,6 +89,7 @@ class PatternHost:
     def __init__(self, resources: Resources, lead: PatternHost | None = None, thread: int = 0) -> None:
         capacity = resources.capacity
         self.thread = thread
+        self._lead = self if lead is None else lead
         self.store = RelationStore(capacity=capacity, thread=thread, threads=resources.threads)
         self.tables = PlanTables(self.store, sharing=resources.sharing)
         self.relations = SharedRelations(self.store)
@@ -151,7 +152,7 @@ class PatternHost:
         self._granted_bytes = 0  # bytes of delivered rows that the guard has granted
         self._latency_copy: tuple[int, np.ndarray] | None = None
         self._numbers = 0
-        self._origins = 0
+        self._origins = 0  # given by the first lane to all
         others = range(1, resources.threads if lead is None else 1)
         self.lanes: tuple[PatternHost, ...] = (self, *(PatternHost(resources, self, number) for number in others))
         """The hosts of all threads; in a host other than the first, only this host."""
@@ -193,12 +194,12 @@ class PatternHost:
 
     def new_origin(self) -> int:
         """Return a number for a query that starts with an empty window in mid-stream: its relations hold fewer edges."""
-        self._origins += 1
-        return self._origins
+        self._lead._origins += 1
+        return self._lead._origins
 
     def know_origin(self, origin: int) -> None:
         """Reserve an origin that a saved engine used."""
-        self._origins = max(self._origins, origin)
+        self._lead._origins = max(self._lead._origins, origin)
 
     def membership(self, key: Hashable) -> WindowMembership:
         """Return which edges the windows of some queries hold, and the outcomes of their tuples."""
@@ -250,17 +251,17 @@ class PatternHost:
         is_reported: bool,
         cell: Cell = (),
         constants: tuple[int, ...] | None = None,
-        is_divided: bool = False,
+        division: SolutionDivision | None = None,
     ) -> int:
         """Add a part of a query's pattern; return its number, which equal parts share.
 
         Its changes are enumerated once `join_part` is called. With `is_reported` its rows are rows of the query's result:
         the guard on rows counts them as they are found, and where no rows are kept they are only counted; of these, the rows
         in the `cell` are this share's. `constants` are the numbers of the part's constants, or their vertices, where
-        these are ranks. `is_divided` is that of `PlanTables.add`.
+        these are ranks. `division` is that of `PlanTables.add`.
         """
         differ = any(seed.differ or any(step.differs_from for step in seed.steps) for seed in part.seeds)
-        key = (part.atoms, part.columns, part.slots, differ, constants, explicit, is_reported, cell, is_divided)
+        key = (part.atoms, part.columns, part.slots, differ, constants, explicit, is_reported, cell, division)
         number = self._equal_parts.get(key) if self.shares_parts else None
         if number is not None:
             self._holders[number] += 1
@@ -269,7 +270,7 @@ class PatternHost:
         (self._result_parts if is_reported else self._other_parts).add(number)
         self._cells[number] = cell
         self.tables.add(
-            number, part, explicit=explicit, constants=constants, is_linked=False, is_divided=is_divided
+            number, part, explicit=explicit, constants=constants, is_linked=False, division=division
         )
         self._parts[number] = []
         self._holders[number] = 1
@@ -289,9 +290,9 @@ class PatternHost:
             if self._holders[part] == 1:
                 divide()
 
-    def divide(self, part: int) -> None:
-        """Find only the solutions of a part that are this thread's, by a pair of values. No query shares it from now on."""
-        self.tables.divide(part)
+    def divide(self, part: int, division: SolutionDivision) -> None:
+        """Find only the solutions of a part that are this thread's. No query shares it from now on."""
+        self.tables.divide(part, division)
         self._equal_parts.pop(self._keys[part], None)
 
     @property

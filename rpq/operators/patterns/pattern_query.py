@@ -19,11 +19,19 @@ from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
 from rpq.language.protocol import Figures, PresentGraph, Resources
 from rpq.language.query import PatternQuery
 from rpq.operators.patterns.chains import chains_to_evaluate, single_atom_chains
-from rpq.operators.patterns.divided_query import PAIR, DividedQuery, divide, start_lanes
+from rpq.operators.patterns.divided_query import EDGE, PAIR, DividedQuery, divide, start_lanes
 from rpq.operators.patterns.explanation import Explanation, explain_running
 from rpq.operators.patterns.hosted_query import HostedQuery
 from rpq.operators.patterns.joins.binding_search import Binding
-from rpq.operators.patterns.joins.plan import Part, Plan, condition_part, is_one_part, plan_pattern, shaped_parts
+from rpq.operators.patterns.joins.plan import (
+    Part,
+    Plan,
+    SolutionDivision,
+    condition_part,
+    is_one_part,
+    plan_pattern,
+    shaped_parts,
+)
 from rpq.operators.patterns.meanings import (
     Meaning,
     MeaningEdge,
@@ -187,20 +195,28 @@ class RunningPattern(HostedQuery):
                 if None not in ids.values():
                     self._join_parts(number, row_limit, new_names)
 
-    def divide(self) -> None:
-        """Find the solutions of this thread alone from now on, by the values of a pair of variables."""
-        self.divided_by = PAIR
+    @property
+    def best_division(self) -> SolutionDivision:
+        """The way in which threads that all have all edges best divide its solutions."""
+        return EDGE if self._is_direct and not self._is_netted else PAIR
+
+    def divide(self, division: SolutionDivision) -> None:
+        """Find and count the solutions of this thread alone from now on. O(the cost of joining) where they are counted."""
+        self.divided_by = division
         for part in self._parts[0]:
-            self._host.divide(part.number)
+            self._host.divide(part.number, division)
+        self._count_all_solutions(row_limit=None)
 
     def copy_edges(self, other: RunningPattern) -> None:
         """Fill the relations with the edges that another thread has for the same pattern."""
         host = other._host
         static, chunk, slides = other._relations.edges()
         self.make_room(host.vertices, np.zeros(1, np.int32), host.graph)
+        self.count_from([other._relations.number])
         if len(static.edge):
             self.load_static(static)
         self.load(int(host.store.relations.state.stream_time), chunk, slides, quiet=True)
+        self._host.relations.expire_like(host.relations)
 
     def _prepare(self, number: int) -> None:
         """Add the parts of a meaning to the host; under isomorphism its constants must have ids."""
@@ -221,7 +237,7 @@ class RunningPattern(HostedQuery):
                 is_reported=is_reported,
                 cell=self._own_cell if is_reported else (),
                 constants=constants,
-                is_divided=self.divided_by == PAIR,
+                division=next((one for one in (EDGE, PAIR) if one == self.divided_by), None),
             )
             parts.append(MeaningPart(part_number, columns, frozenset(self._names[rank] for rank in ranks or ())))
 
@@ -262,6 +278,12 @@ class RunningPattern(HostedQuery):
         if self._is_isomorphism:
             self._release(number)
         self._solutions.drop(number)
+
+    def _count_all_solutions(self, *, row_limit: int | None) -> None:
+        """Count the current solutions of all meanings again, or somewhat more than `row_limit` of each."""
+        self._solutions.clear()
+        for number in self._joined_meanings:
+            self._count_solutions(number, row_limit=row_limit)
 
     def _count_solutions(self, number: int, *, row_limit: int | None, new_names: Container[str] = ()) -> None:
         """Count the current solutions of a meaning, or somewhat more than `row_limit` of them."""
@@ -323,9 +345,7 @@ class RunningPattern(HostedQuery):
             self._relations.fill(chunk, slides[0], is_checked=quiet)
         # More than these will be refused.
         row_limit = None if quiet or chunk is None or not self._host.is_whole else self._most_rows
-        self._solutions.clear()
-        for number in self._joined_meanings:
-            self._count_solutions(number, row_limit=row_limit)
+        self._count_all_solutions(row_limit=row_limit)
         return row_limit
 
     # --- results ---------------------------------------------------------------------------------------------
@@ -462,10 +482,17 @@ class RunningPattern(HostedQuery):
         return self._host.restore_root(self._relations.path_contents, root)
 
     def _check(self) -> None:
-        """Assert that the counted solutions are those of the relations. O(answers)."""
+        """Assert that counted solutions are those of the relations, and that lanes expire edges in one order.
+
+        O(edges + answers).
+        """
         if not self._is_direct:
             rows = {meaning: self._rows_of_parts(meaning) for meaning in self._joined_meanings}
             self._solutions.check({meaning: self._columns_of_parts(meaning) for meaning in rows}, rows)
+        if self.divided_by == EDGE:
+            orders = [lane.relations.order_of_expiry(self._relations.edge_contents) for lane in self._host.lanes]
+            first, *others = [order[np.argsort(order[:, 3], kind="stable")] for order in orders]
+            assert all(np.array_equal(order, first) for order in others), "edges of one slide expire in different orders"
 
 
 def _coordinates_of(question: PatternQuery, share: Share) -> dict[str, tuple[int, int]]:
@@ -516,22 +543,28 @@ class HeavyPattern(DividedQuery):
 
     def _await_work(self) -> None:
         for part in self._one._parts.get(0, ()):
-            self._one._host.divide_if_worth_it(part.number, self._divide)
+            self._one._host.divide_if_worth_it(part.number, self.divide)
 
-    def _divide(self) -> None:
+    def divide(self) -> None:
+        """Divide the pattern over all threads, if there is room for its edges in each. O(edges of their windows)."""
+        if len(self.lanes) > 1:
+            return
         first, others = self._one, []
+        division = first.best_division
         try:
             for host in first._host.lanes[1:]:
                 # As much as the first thread has: the engine makes none for single tuples while that suffices.
                 host.make_room_for_vertices(first._host.store.relations.state.vertices)
-                lane = RunningPattern(first.question, replace(self._resources, host=host), divided_by=PAIR)
+                resources = replace(self._resources, host=host, is_late=False)
+                lane = RunningPattern(first.question, resources, divided_by=division)
                 others.append(lane)
+                lane.begin_at(first.origin)
                 lane.copy_edges(first)
         except LimitError:  # there is no room for the edges again
             for lane in others:
                 lane.leave()
             return
-        first.divide()
+        first.divide(division)
         self.lanes = (first, *others)
 
 

@@ -255,6 +255,16 @@ class ReadRelations:
             if self._paths:
                 self._membership.count_from([number])
 
+    @property
+    def number(self) -> int:
+        """The number of inserts that a count window has numbered; 0 for other windows. Only for a query without paths."""
+        return self._host.relations.number(self._counting_contents[0])
+
+    @property
+    def edge_contents(self) -> list[Content]:
+        """The contents of its relations of edges, each once."""
+        return [*dict.fromkeys([*self._counting_contents, *self._atom_contents])]
+
     def load_static(self, chunk: Chunk) -> None:
         """Load static edges."""
         self._host.ask_for(BYTES_AN_EDGE * len(chunk.edge))

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import rpq
 from rpq.operators.patterns import pattern_host
 from rpq.operators.patterns.divided_query import DividedQuery
-from tests.operators.patterns.pattern_twins import PatternTwins, long_streams, questions, streams
+from tests.operators.patterns.pattern_twins import PatternTwins, long_streams, query_of, questions, streams
+from tests.stream.test_events import columns_of, in_events, over_windows
 from tests.twins import examples, tiny
 
 pytestmark = pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
@@ -37,7 +38,7 @@ def lanes_of(engine: rpq.Engine) -> int:
 
 
 @examples(80)
-@given(questions(), streams, st.integers(2, 6), st.integers(1, 20), st.integers(2, 3))
+@given(over_windows("q"), streams, st.integers(2, 6), st.integers(1, 20), st.integers(2, 3))
 def test_rows_answers_and_counts(question, tuples, size, ahead, threads):
     twins = PatternTwins(question, threads=threads)
     for begin in range(0, len(tuples), size):
@@ -47,7 +48,7 @@ def test_rows_answers_and_counts(question, tuples, size, ahead, threads):
 
 
 @examples(60)
-@given(st.data(), questions("one"), questions("two"), streams, st.integers(2, 3))
+@given(st.data(), over_windows("one"), over_windows("two"), streams, st.integers(2, 3))
 def test_everything_that_can_happen(data, one, two, tuples, threads):
     """Queries come and go, the engine is saved, and restored with another number of threads; in any order."""
     twins = PatternTwins(one, threads=threads)
@@ -64,17 +65,65 @@ def test_beside_other_queries(one, two, tuples, threads):
     twins.save_and_restore(threads=1)
 
 
-@pytest.mark.parametrize("pattern", [STAR, CHAIN])
-def test_divided_patterns_have_the_rows_of_one_thread(pattern):
-    query = rpq.Query(pattern, window=W, semantics="explicit", name="q")
+@examples(60)
+@given(questions(paths=False), streams, st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(2, 3))
+def test_rows_are_net_of_events_whichever_thread_they_come_from(question, tuples, lengths, threads):
+    """A solution may enter in one thread and leave in another within one event."""
+    engines = [tiny(2)(query_of(question), events="window", threads=count) for count in (1, threads)]
+    events = in_events(tuples, lengths)
+    for begin in range(0, len(events), 3):
+        columns = columns_of(events[begin : begin + 3], streams=False)
+        expected, found = [Counter(engine.push(columns).rows()) for engine in engines]
+        assert found == expected
+        assert Counter(engines[1].answers()) == Counter(engines[0].answers())
+    counts = [(figures.rows_added, figures.rows_removed) for figures in (engine.statistics() for engine in engines)]
+    assert counts[0] == counts[1]
+    event(f"threads: {lanes_of(engines[1])}")
+
+
+def test_a_row_that_enters_and_leaves_in_one_event_is_no_row_whichever_threads_bring_it():
+    engine = tiny(2)(rpq.Query(CHAIN, window=W, semantics="explicit", name="q"), events="window", threads=2)
+    engine.push_rows(TUPLES[:100])
+    assert lanes_of(engine) == 2
+    engine.push_rows([edge for i in range(20) for edge in ((f"y{i}", f"z{i}", "b", 30), (f"z{i}", f"w{i}", "c", 30))])
+    for i in range(20):
+        columns = {"source": [f"x{i}", f"z{i}"], "target": [f"y{i}", f"w{i}"], "label": ["a", "c"], "timestamp": [30, 30]}
+        assert engine.push({**columns, "op": ["+", "-"]}, event=True).rows() == []
+
+
+@examples(40)
+@given(st.lists(st.tuples(*[st.integers(0, 4)] * 2, st.sampled_from("abc"), st.integers(0, 9)), min_size=8, max_size=40))
+def test_edges_that_move_take_their_rows_along(moves):
+    """An edge with an id leaves and enters in one event: of two edges, which may belong to two threads."""
+    query = rpq.Query(CHAIN, window=W, semantics="explicit", name="q")
+    whole, parts = tiny(2)(query, edges="id"), tiny(2)(query, edges="id", threads=2)
+    for begin in range(0, len(moves), 10):
+        source, target, label, edge = map(list, zip(*moves[begin : begin + 10], strict=True))
+        columns = {"source": source, "target": target, "label": label, "edge": edge, "timestamp": [begin] * len(edge)}
+        assert Counter(parts.push(columns).rows()) == Counter(whole.push(columns).rows())
+    assert lanes_of(parts) == 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "options", "by"),
+    [
+        (STAR, {}, "the values of ?x"),
+        (CHAIN, {}, "the edges that change"),
+        (CHAIN, {"window": rpq.CountWindow(size=60, step=7)}, "the edges that change"),
+        (CHAIN, {"window": rpq.Window(size=600, slide=1)}, "the edges that change"),
+        (CHAIN, {"select": ("x", "z"), "distinct": True}, "the values of two variables"),
+    ],
+)
+def test_divided_patterns_have_the_rows_of_one_thread(pattern, options, by):
+    query = rpq.Query(pattern, **{"window": W} | options, semantics="explicit", name="q")
     whole, parts = tiny(4)(query), tiny(4)(query, threads=2)
     for begin in range(0, len(TUPLES), 100):
-        some = TUPLES[begin : begin + 100]
+        some = [(*row[:3], row[3] + begin, row[4]) for row in TUPLES[begin : begin + 100]]
         assert Counter(parts.push_rows(some).rows()) == Counter(whole.push_rows(some).rows())
     assert lanes_of(parts) == 2
     running = parts._evaluation.running.find("q")
     assert all(len(lane.answers()[0].values) for lane in running.lanes), "one thread has all answers"
-    by = "the values of ?x" if pattern == STAR else "the values of two variables"
+    assert Counter(parts.answers()) == Counter(whole.answers())
     assert f"threads      2, which divide it by {by}\n" in str(running.explain())
     for answer in [*whole.answers()][:20]:
         assert parts.witness(*answer) == whole.witness(*answer) is not None

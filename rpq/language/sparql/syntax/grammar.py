@@ -59,7 +59,7 @@ def parse(source: SourceText, text: str) -> Any:
     """Parse a text of plain SPARQL, whose places match those of `source`. Raises `SparqlError`, `QueryError`."""
     try:
         import rdflib.plugins.sparql  # noqa: F401  # pyparsing may be installed without rdflib
-        from pyparsing import ParseBaseException
+        from pyparsing import ParseBaseException, ParserElement
     except ImportError:
         raise QueryError(f"SPARQL needs rdflib: {install_command('sparql')}") from None
     with _lock:  # only one thread builds the copies
@@ -71,6 +71,9 @@ def parse(source: SourceText, text: str) -> Any:
                 raise _problem(source, text, place, expected) from None
         except RecursionError:
             pass
+        finally:
+            # Matplotlib makes pyparsing cache errors, whose frames hold the objects of all callers.
+            ParserElement.reset_cache()
     raise source.error("the query is nested too deep", None)
 
 

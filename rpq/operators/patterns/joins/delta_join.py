@@ -171,7 +171,7 @@ def _propose(relations, plans, number, depth):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _is_own(relations, plans, record):
-    """Return whether the values of the dividing pair that a seed or a step has bound belong to this thread."""
+    """Return whether a solution is this thread's, by the two values that decide it, which a seed or a step has bound."""
     return is_own_pair(relations, plans.binding[record.thread_slots[0]], plans.binding[record.thread_slots[1]])
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from rpq.errors import QueryError
 
@@ -440,6 +440,11 @@ def steps_until(part: Part, seed: Seed, names: Sequence[str]) -> int:
     source, _, target = part.atoms[seed.atom]
     places = {step.variable: place for place, step in enumerate(seed.steps, 1)}
     return max(0 if name in (source, target) else places[name] for name in names)
+
+
+SolutionDivision = Literal["edge", "pair"]
+"""How threads that all have all edges divide the solutions of a part: by the changing edge that brings them or takes them
+away, or by the values of the `dividing_pair`, so that a solution enters and leaves in one thread."""
 
 
 def dividing_pair(part: Part) -> tuple[str, str] | None:

@@ -250,6 +250,15 @@ def drop_edge(relations, edge):
 
 
 @njit(cache=True, nogil=True)
+def link_again(relations, relation, source, target):
+    """Link edges of relations without labels one after the other, which leave in the reverse order."""
+    for i in range(len(relation)):
+        edge = find(relations, np.int64(relation[i]), np.int64(source[i]), np.int64(target[i]))
+        unlink(relations, edge)
+        link(relations, relations.relation[relation[i]].window, edge)
+
+
+@njit(cache=True, nogil=True)
 def fill_side(relations, relation, side):
     """Enter the edges of a relation into the lists of a side that was not kept before; return False without room."""
     for edge in range(1, relations.state.edges):

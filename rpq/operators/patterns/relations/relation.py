@@ -22,9 +22,10 @@ from rpq.operators.patterns.relations.edges import (
     fill_side,
     find_edges,
     find_expiries,
+    link_again,
     mark_own,
 )
-from rpq.operators.patterns.relations.wheel import NEVER, SLOTS_A_WINDOW
+from rpq.operators.patterns.relations.wheel import NEVER, SLOTS_A_WINDOW, linked_edges
 from rpq.operators.patterns.tables import (
     BITS,
     NO_LABEL,
@@ -257,6 +258,25 @@ class RelationStore:
         at, label = np.zeros(1, np.int64), _labels(label, source)
         while (code := enter_static(view(self.relations), relation, source, target, label, at)) != tables.DONE:
             self.grow(code)
+
+    def linked_edges(self, relations: Sequence[int]) -> np.ndarray:
+        """Return the numbers of the edges of relations that will expire, those of one slide in the order of linking.
+
+        The order is that in which they entered or were refreshed. O(edges of their windows).
+        """
+        found = []
+        for window in np.unique(self.relations.relation["window"][relations]).tolist():
+            if self.relations.window["kind"][window] != tables.UNBOUNDED:
+                edges = np.empty(self.edge_count, np.int32)
+                found.append(edges[: linked_edges(view(self.relations), window, edges)])
+        edges = np.concatenate([np.zeros(0, np.int32), *found])
+        is_wanted = np.zeros(len(self.relations.relation), bool)
+        is_wanted[relations] = True
+        return edges[is_wanted[self.relations.edge["relation"][edges]]]
+
+    def link_again(self, relation: np.ndarray, source: np.ndarray, target: np.ndarray) -> None:
+        """Link edges of relations, by their numbers, in this order. O(edges)."""
+        link_again(view(self.relations), relation, source, target)
 
     def expiries(
         self, relation: int, source: np.ndarray, target: np.ndarray, absent: int, *, label: np.ndarray | None = None

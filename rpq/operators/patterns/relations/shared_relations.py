@@ -218,11 +218,37 @@ class SharedRelations:
         """Return the numbers of the labels of the selected edges of a chunk if the relation is one of all labels."""
         return self.store.relations.label_number[chunk.label[is_selected]] if content.label is None else None
 
+    def number(self, content: Content) -> int:
+        """Return how many inserts the window of a relation has numbered, if it is a count window; 0 for others."""
+        return self.store.number_of(self._windows[content.extent])
+
     def set_number(self, content: Content, number: int) -> None:
         """Set how many inserts the count window of a relation has numbered; with edges, it must be the same number."""
         window = self._windows[content.extent]
         if self.store.number_of(window) != number:
             self.store.set_number(window, number)
+
+    # --- the order of expiry ---------------------------------------------------------------------------------
+
+    def order_of_expiry(self, contents: Sequence[Content]) -> np.ndarray:
+        """Return the edges of relations that will expire, int64 (edge, 4): place of the content, source, target, slide.
+
+        Edges of one slide are in the order in which they were linked, the reverse of that in which they will leave.
+        O(edges of the windows).
+        """
+        numbers = [self._numbers[content] for content in contents]
+        edges = self.store.relations.edge[self.store.linked_edges(numbers)]
+        place = np.zeros(len(self.store.relations.relation), np.int64)
+        place[numbers] = np.arange(len(numbers))
+        return np.column_stack([place[edges["relation"]], *(edges[name] for name in ("source", "target", "expires"))])
+
+    def expire_like(self, other: SharedRelations) -> None:
+        """Make edges of one slide expire in the order of another thread, in all relations that both have whole."""
+        whole = (content for content in self._numbers if content.divided_by is None and content.label is not None)
+        contents = [content for content in whole if content in other._numbers]
+        order = other.order_of_expiry(contents)
+        numbers = np.array([self._numbers[content] for content in contents], np.int64)
+        self.store.link_again(numbers[order[:, 0]], *np.ascontiguousarray(order[:, 1:3].T))
 
     # --- labels ----------------------------------------------------------------------------------------------
 
