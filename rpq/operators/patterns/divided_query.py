@@ -25,7 +25,7 @@ import numpy as np
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.language.protocol import Figures, PresentGraph, Resources, RunningQuery
 from rpq.operators.patterns.hosted_query import HostedQuery
-from rpq.operators.patterns.joins.plan import SolutionDivision
+from rpq.operators.patterns.joins.plan import EDGE, PAIR
 from rpq.operators.patterns.meanings import MeaningEdge, divided_end
 from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
@@ -34,27 +34,25 @@ from rpq.stream.json_values import JsonValue
 from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.names.vertices import VertexDictionary
 
-EDGE: SolutionDivision = "edge"
-PAIR: SolutionDivision = "pair"
-"""The division of solutions by the edges that change, or by the values of the two variables that plans bind first, in place
-of the name of one variable."""
+ALL_EDGES = "all edges"
+"""In place of a variable: all threads have all edges, and divide the solutions once these are many."""
 _WORDS: dict[str | None, str] = {EDGE: "the edges that change", PAIR: "the values of two variables"}
 LARGEST_COST = 0.9
 """The maintenance work of one of two threads, relative to that of a single thread, from which division does not pay."""
 
 
-def divide(edges: Sequence[MeaningEdge], columns: Sequence[str], *, by_pairs: bool = True) -> str | None:
-    """Return the column by whose values threads best divide a pattern that is one part, `PAIR`, or None for one thread.
+def divide(edges: Sequence[MeaningEdge], columns: Sequence[str], *, may_copy: bool = True) -> str | None:
+    """Return the column by whose values threads best divide a pattern that is one part, `ALL_EDGES`, or None for one thread.
 
     `edges` are those of its only meaning; columns are variables as plans name them. A column in all atoms is best, because
-    no edge is in two threads. Otherwise it is a pair, which divides evenly however uneven the values of one variable are, or
-    without `by_pairs` the column that is fewest joins away from all atoms, if threads then have fewer edges than one.
-    O(columns × atoms²).
+    no edge is in two threads. Otherwise all threads get all edges, which divides evenly however uneven the values of one
+    variable are, or without `may_copy` it is the column that is fewest joins away from all atoms, if threads then have fewer
+    edges than one. O(columns × atoms²).
 
     >>> divide([("?x", "a", "?y"), ("?x", "b", "?z")], ["?x", "?y", "?z"])
     '?x'
     >>> divide([("?x", "a", "?y"), ("?y", "b", "?z"), ("?z", "c", "?w")], ["?x", "?y", "?z", "?w"])
-    'pair'
+    'all edges'
     """
 
     def upkeep(name: str) -> float:
@@ -66,8 +64,8 @@ def divide(edges: Sequence[MeaningEdge], columns: Sequence[str], *, by_pairs: bo
     best = min(columns, key=lambda name: (_distance(edges, name), upkeep(name)), default=None)
     if best is not None and _distance(edges, best) == 0:
         return best
-    if by_pairs:
-        return PAIR if len(columns) > 1 else None
+    if may_copy:
+        return ALL_EDGES if len(columns) > 1 else None
     return best if best is not None and upkeep(best) <= LARGEST_COST * whole else None
 
 

@@ -19,11 +19,13 @@ from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
 from rpq.language.protocol import Figures, PresentGraph, Resources
 from rpq.language.query import PatternQuery
 from rpq.operators.patterns.chains import chains_to_evaluate, single_atom_chains
-from rpq.operators.patterns.divided_query import EDGE, PAIR, DividedQuery, divide, start_lanes
+from rpq.operators.patterns.divided_query import ALL_EDGES, DividedQuery, divide, start_lanes
 from rpq.operators.patterns.explanation import Explanation, explain_running
 from rpq.operators.patterns.hosted_query import HostedQuery
 from rpq.operators.patterns.joins.binding_search import Binding
 from rpq.operators.patterns.joins.plan import (
+    EDGE,
+    PAIR,
     Part,
     Plan,
     SolutionDivision,
@@ -507,7 +509,7 @@ def _coordinates_of(question: PatternQuery, share: Share) -> dict[str, tuple[int
 
 
 def division_of(question: PatternQuery) -> str | None:
-    """Return the variable whose values divide a pattern over threads, or `PAIR` for two; None if one thread evaluates it.
+    """Return the variable whose values divide a pattern over threads, or `ALL_EDGES`; None for one thread.
 
     Several threads divide a pattern of edges that is one part and has one meaning.
     """
@@ -574,7 +576,7 @@ def start_pattern(question: PatternQuery, resources: Resources) -> RunningPatter
     divided_by = division_of(question) if host.divides_more else None
     if divided_by is None:
         return RunningPattern(question, resources)
-    if divided_by == PAIR:
+    if divided_by == ALL_EDGES:
         return HeavyPattern(question, resources)
     return DividedQuery(start_lanes(resources, lambda lane: RunningPattern(question, lane, divided_by=divided_by)))
 

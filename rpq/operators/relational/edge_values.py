@@ -460,7 +460,7 @@ def division_of(question: EdgeValuesQuery) -> str | None:
     """
     selected = [variable(value.variable) for value in question.pattern.values if value.kind == "vertex"]
     edges = edges_of_one_part(question.joined_pattern)
-    return None if edges is None else divide(edges, selected, by_pairs=False)
+    return None if edges is None else divide(edges, selected, may_copy=False)
 
 
 def start_edge_values(question: EdgeValuesQuery, resources: Resources) -> RunningEdgeValues | DividedEdgeValues:

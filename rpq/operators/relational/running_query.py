@@ -664,7 +664,7 @@ def division_of(question: SparqlQuery) -> str | None:
     edges = [edge for _, part in plan.leaves for edge in part.meaning.edges]
     if any(not isinstance(read, RelationRead) or isinstance(read.of, PathRead | EveryLabel) for _, read, _ in edges):
         return None
-    return divide(edges, [variable(name) for name in plan.top.columns if divides(plan.top, name)], by_pairs=False)
+    return divide(edges, [variable(name) for name in plan.top.columns if divides(plan.top, name)], may_copy=False)
 
 
 def start_sparql(

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
-from typing import Literal, NamedTuple, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from rpq.errors import QueryError
 
@@ -445,6 +445,8 @@ def steps_until(part: Part, seed: Seed, names: Sequence[str]) -> int:
 SolutionDivision = Literal["edge", "pair"]
 """How threads that all have all edges divide the solutions of a part: by the changing edge that brings them or takes them
 away, or by the values of the `dividing_pair`, so that a solution enters and leaves in one thread."""
+EDGE: Final = "edge"
+PAIR: Final = "pair"
 
 
 def dividing_pair(part: Part) -> tuple[str, str] | None:

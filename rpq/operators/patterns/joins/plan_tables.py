@@ -17,6 +17,7 @@ from rpq.compiled.views import Record, bound, lengthen, view
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins.condition_graph import BranchShape, ConditionGraph, Needs
 from rpq.operators.patterns.joins.plan import (
+    EDGE,
     Look,
     Part,
     Reach,
@@ -174,7 +175,7 @@ class PlanTables:
         Return None if no seed needs a node at a side whose lists are stored, or if threads divide the solutions by edges:
         they must begin at the same seed, and may share conditions with different queries.
         """
-        if query not in self._needs or self.graph.is_stale or self._divisions.get(query) == "edge":
+        if query not in self._needs or self.graph.is_stale or self._divisions.get(query) == EDGE:
             return None
         atoms, ends = self._parts[query][0].atoms, self._needs[query].ends
         found = None
@@ -557,7 +558,7 @@ def _constants_of_seeds(part: Part) -> list[tuple[int, str, int]]:
 
 def _divide(division: SolutionDivision, part: Part, seeds: np.ndarray, steps: np.ndarray) -> None:
     """Restrict the seeds, or the steps that bind the second value of the dividing pair, to the solutions of this thread."""
-    if division == "edge":
+    if division == EDGE:
         for record in seeds:
             record["thread_slots"] = record["source_slot"], record["target_slot"]
         return
