@@ -42,7 +42,7 @@ settings.load_profile(os.environ.get("RPQ_HYPOTHESIS", "few"))
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 
-HEAVY = {"checkout", "chromium", "kafka", "own_kafka", "postgres", "session", "site", "wheel"}
+HEAVY = {"checkout", "chromium", "kafka", "own_kafka", "postgres", "session", "wheel"}
 """Fixtures that start a broker, a browser or a JVM, or build something: the tests that use them are left to CI."""
 
 GROUPS = {"session": "spark", "kafka": "kafka", "postgres": "postgres", "wheel": "wheel", "checkout": "wheel"}
@@ -58,7 +58,6 @@ LONGEST = (
     "wheel",
     "test_bench_experiments",
     "test_spark_connect",
-    "test_dockerfile",
     "test_spark_operation",
     "test_bench_spark",
     "test_kafka_kills",

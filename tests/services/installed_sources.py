@@ -1,4 +1,4 @@
-"""Sources that the tests install by entry points: over records in memory, and the one of CONTRIBUTING.md."""
+"""Sources that the tests install by entry points: over records in memory, and the one of docs/extending.md."""
 
 from __future__ import annotations
 
@@ -114,12 +114,11 @@ def install_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(folder, monkeypatch, {scheme: f"{__name__}:{name}" for scheme, name in SOURCES.items()})
 
 
-def path_with_source_of_contributing(folder: Path) -> str:
-    """Install the source of CONTRIBUTING.md in a folder; return the path of Python on which a process finds it."""
-    section = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("\n## A source\n")[1].split("\n## ")[0]
+def path_with_follow_source(folder: Path) -> str:
+    """Install the source of docs/extending.md in a folder; return the path of Python on which a process finds it."""
+    section = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8").split("\n## A source\n")[1].split("\n## ")[0]
     found = re.findall(r"^ *```(\w+)\n(.*?)^ *```", section, re.DOTALL | re.MULTILINE)
     blocks = {language: textwrap.dedent(block) for language, block in found}
-    assert len(blocks["py"].splitlines()) <= 60
     ((group, points),) = tomllib.loads(blocks["toml"])["project"]["entry-points"].items()
     assert group == "rpq.sources"
     write_distribution(folder, points, "follow-source")
