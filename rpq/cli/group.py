@@ -58,11 +58,12 @@ def _commands_of_packages() -> EntryPoints:
 
 def _unavailable(name: str, error: ImportError) -> click.Command:
     """Return a placeholder for a command whose package is not installed, so that the other commands work."""
+    reason = "it runs from a checkout" if (error.name or "").startswith("rpq.") else str(error)
 
-    @click.command(name, help=f"(not available: {error})", context_settings={"ignore_unknown_options": True})
+    @click.command(name, help=f"(not available: {reason})", context_settings={"ignore_unknown_options": True})
     @click.argument("arguments", nargs=-1)
     def command(arguments: tuple[str, ...]) -> None:
-        raise click.ClickException(f"the command {name} is not available: {error}")
+        raise click.ClickException(f"the command {name} is not available: {reason}")
 
     return command
 

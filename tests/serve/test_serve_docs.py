@@ -15,7 +15,6 @@ from tests.services.served import ROOT, Command
 
 BLOCK = re.compile(r"```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PAGE = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 (SERVING,) = re.findall(r"^rpq serve (.*)$", PAGE, re.MULTILINE)
 COMMANDS = [
     command
@@ -65,18 +64,3 @@ def test_an_error_is_as_the_page_says(tmp_path: Path) -> None:
     with Command(log=tmp_path / "log") as served:
         assert served.client.post("/check", json={"expression": "a/b||c", "window": 10}).json() == json.loads(documented)
         served.end()
-
-
-def test_the_options_that_the_page_names_are_there() -> None:
-    from rpq.serve.command import serve
-
-    known = {name for parameter in serve.params for name in parameter.opts}
-    others = {"--json", "--data-binary", "--page", "--message"}
-    assert set(re.findall(r"--[a-z][a-z-]+", PAGE)) - others <= known
-
-
-def test_the_command_of_the_readme_serves(tmp_path: Path) -> None:
-    (arguments,) = re.findall(r"^rpq serve (.*)$", README, re.MULTILINE)
-    given = [str(tmp_path / one) if one.endswith(".state") else one for one in shlex.split(arguments)]
-    with Command(*given, log=tmp_path / "log") as served:
-        assert served.client.get("/readyz").status_code == 200 and served.end() == 0
