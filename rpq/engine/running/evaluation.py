@@ -170,7 +170,13 @@ class Evaluation:
         self.labels = self.intake.labels
         self.row_guard = RowGuard(max_rows)
         self.output = Output(
-            self.running, self.graph, self.vertices, self.labels, most_rows=self.row_guard.effective_limit, witness=witness
+            self.running,
+            self.graph,
+            self.vertices,
+            self.labels,
+            guard=self.guard,
+            most_rows=self.row_guard.effective_limit,
+            witness=witness,
         )
         self._next_chunk: _NextChunk | None = None
         self._single = SingleTuple()
@@ -252,6 +258,7 @@ class Evaluation:
         late: list[np.ndarray] = []
         counts = np.zeros(2, np.int64)
         failure: LimitError | None = None
+        self.guard.result_bytes = 0
         if self.awaits_first and len(tuples):
             try:
                 begun = self.begin(int(tuples.timestamp[0]), row=0)
@@ -264,6 +271,8 @@ class Evaluation:
             while first < end and failure is None:
                 applied = self.apply(tuples, first, count, collect=collect)
                 rows.append(applied.rows)
+                if isinstance(applied.rows, list):
+                    self.guard.result_bytes += sum([block.nbytes for block in applied.rows])
                 if applied.counts is not _NO_COUNTS:
                     counts += applied.counts
                 if len(applied.late_rows):
@@ -276,6 +285,7 @@ class Evaluation:
             self._room.abandon_chunk()
             raise
         finally:
+            self.guard.result_bytes = 0
             if self._next_chunk is not None:
                 self._next_chunk.drop(self.intake)
                 self._next_chunk = None
@@ -377,32 +387,33 @@ class Evaluation:
             before = int(np.searchsorted(tuple_of, before))
         if before is not None and first_of_event is not None:
             before = int(first_of_event[before])  # its whole event fails
-        deltas = self._deltas(before)
-        if failure is None:
-            for host in running.hosts:
-                host.review()
-        if is_netted:
-            times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
-            if times is not None and tuple_of is not None:
-                times = times[tuple_of]
-            is_evicted = None if derived is None else derived.is_evicted
-            deltas = self.output.net(deltas, first_of_event, times, is_evicted=is_evicted)
-        if running.reports:
-            try:
-                deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
-            except MemoryLimitError as problem:
-                failure, deltas = problem, []
-        if deltas and (overflow := self.output.overflow(deltas)) is not None:
-            failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
-            deltas = [(number, delta.events_before(2 * overflow.place)) for number, delta in deltas]
         counts: tuple[int, int] | np.ndarray = _NO_COUNTS
         rows: ChunkRows = []
-        if deltas:
-            counts = sum([delta.counts() for _, delta in deltas], _NO_ROWS)
-            if collect and 0 < counts.sum() <= FEW_OF_CHUNK and self._has_lists:
-                rows = few_rows_of(deltas, self.vertices, running.texts)
-            elif collect:
-                rows = self.output.rows(deltas, edge_times)
+        try:
+            deltas = self._deltas(before)
+            if failure is None:
+                for host in running.hosts:
+                    host.review()
+            if is_netted:
+                times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
+                if times is not None and tuple_of is not None:
+                    times = times[tuple_of]
+                is_evicted = None if derived is None else derived.is_evicted
+                deltas = self.output.net(deltas, first_of_event, times, is_evicted=is_evicted)
+            if running.reports:
+                deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
+            if deltas and (overflow := self.output.overflow(deltas)) is not None:
+                failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
+                deltas = [(number, delta.events_before(2 * overflow.place)) for number, delta in deltas]
+            if collect and deltas:
+                if 0 < sum([len(delta) for _, delta in deltas]) <= FEW_OF_CHUNK and self._has_lists:
+                    rows = few_rows_of(deltas, self.vertices, running.texts)
+                else:
+                    rows = self.output.rows(deltas, edge_times)
+            if deltas:
+                counts = sum([delta.counts() for _, delta in deltas], _NO_ROWS)
+        except MemoryLimitError as problem:  # for the rows of the chunk, of which there are none then
+            failure = problem
         self.guard.places = self.row_guard.places = None
         if running.queries_with_budget:
             self.output.note_overruns(first)
@@ -577,8 +588,11 @@ class Evaluation:
                     rows = few_rows_of(deltas, self.vertices, running.texts)
                     counts = rows.counts()
                 else:
-                    counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
-                    rows = self.output.rows(deltas, edge_times) if collect else []
+                    try:
+                        rows = self.output.rows(deltas, edge_times) if collect else []
+                        counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
+                    except MemoryLimitError as problem:
+                        failure = problem
         if running.queries_with_budget:
             self.output.note_overruns(0)
         self.guard.places = self.row_guard.places = None

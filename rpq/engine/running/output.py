@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from rpq.engine.running.limits import RowOverflow, find_row_overflow
+from rpq.engine.running.limits import MemoryGuard, RowOverflow, find_row_overflow
 from rpq.engine.running.running_queries import RunningQueries
-from rpq.language.protocol import PresentGraph, RunningQuery
+from rpq.language.protocol import ROW_COPIES, PresentGraph, RunningQuery
 from rpq.rows.blocks import Block, blocks_of, witness_array
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, split_by_query, without_boundaries
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 Deltas = list[tuple[int, Delta]]
 """Changes of queries: pairs of the number of a query and a delta."""
+
+
+_LARGE = 1 << 20
+"""The bytes of rows from which the memory guard is asked before they are converted."""
 
 
 class Output:
@@ -43,6 +47,7 @@ class Output:
         vertices: VertexDictionary,
         labels: LabelDictionary,
         *,
+        guard: MemoryGuard,
         most_rows: int,
         witness: bool,
     ) -> None:
@@ -50,6 +55,7 @@ class Output:
         self._graph = graph
         self._vertices = vertices
         self._labels = labels
+        self._guard = guard
         self._most_rows = most_rows
         self._witness = witness
         self.multigraph: Multigraph | None = None
@@ -121,12 +127,17 @@ class Output:
     def rows(self, deltas: Deltas, edge_times: EdgeTimes | None = None) -> list[Block]:
         """Return the rows of deltas, with names and, if the engine has them, with witnesses.
 
-        `edge_times` are those of the edges at each tuple; without them they are those of the graph.
+        `edge_times` are those of the edges at each tuple; without them they are those of the graph. Raises `MemoryLimitError`.
         """
         deltas = [(number, delta) for number, delta in deltas if len(delta)]
         if not deltas:
             return []
         running = self._running
+        for number, delta in deltas:
+            one = number if delta.numbers is None else int(delta.numbers[0])
+            size = ROW_COPIES * len(delta) * 4 * len(running.schemas.columns[one])
+            if size >= _LARGE:
+                self._guard.request_rows(running.schemas.names[one], size)
         witnesses = None
         if self._witness:
             witnesses = [self._witnesses(running.by_number[number], delta, edge_times) for number, delta in deltas]
