@@ -37,7 +37,7 @@ from rpq.engine.running.limits import MemoryGuard
 from rpq.engine.running.output import Output
 from rpq.engine.running.retention import WindowContents
 from rpq.engine.running.running_queries import RunningQueries
-from rpq.errors import LimitError, MemoryLimitError, QueryError
+from rpq.errors import LimitError, MemoryLimitError, QueryError, RowLimitError
 from rpq.language.hypercube import Share
 from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery
 from rpq.language.query import Vertex
@@ -793,7 +793,10 @@ class Evaluation:
             if len(static.edge):
                 running.load_static(static)
             chunk, inside = self._content_of(running, contents)
-            deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
+            try:
+                deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
+            except RowLimitError as error:  # at an edge that is no tuple
+                raise self.row_guard.error(running.question.name, error.number, place=0) from None
         deltas = self._report(self.output.at_reported_time(deltas), time)
         self.awaits_first = False
         rows = self.output.rows(deltas)
@@ -986,7 +989,10 @@ class Evaluation:
                 running.load_static(static)
             number = self.running.number_of(running)
             chunk, inside = self._content_of(running, contents)
-            deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
+            try:
+                deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
+            except RowLimitError as error:  # a path query stops early
+                raise self.row_guard.refusal(running.question.name, error.number) from None
         deltas = self.output.at_reported_time(deltas)
         deltas = self.output.report(deltas, np.array([time]))
         if (overflow := self.output.overflow(deltas)) is not None:

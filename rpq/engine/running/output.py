@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -28,8 +29,8 @@ Deltas = list[tuple[int, Delta]]
 """Changes of queries: pairs of the number of a query and a delta."""
 
 
-_LARGE = 1 << 20
-"""The bytes of rows from which the memory guard is asked before they are converted."""
+_MANY = 1 << 16
+"""The number of rows from which the memory guard is asked before they are converted."""
 
 
 class Output:
@@ -133,15 +134,22 @@ class Output:
         if not deltas:
             return []
         running = self._running
-        for number, delta in deltas:
-            one = number if delta.numbers is None else int(delta.numbers[0])
-            size = ROW_COPIES * len(delta) * 4 * len(running.schemas.columns[one])
-            if size >= _LARGE:
-                self._guard.request_rows(running.schemas.names[one], size)
+        if sum([len(delta) for _, delta in deltas]) >= _MANY:
+            self._request_rows(deltas)
         witnesses = None
         if self._witness:
             witnesses = [self._witnesses(running.by_number[number], delta, edge_times) for number, delta in deltas]
         return blocks_of(deltas, running.schemas.columns, self._vertices, witnesses, running.texts)
+
+    def _request_rows(self, deltas: Deltas) -> None:
+        """Request the memory of the copies of rows that become names. Raises `MemoryLimitError`."""
+        schemas = self._running.schemas
+        sizes = Counter[int]()
+        for number, delta in deltas:
+            one = number if delta.numbers is None else int(delta.numbers[0])  # queries that share workers have equal columns
+            sizes[one] += ROW_COPIES * len(delta) * 4 * len(schemas.columns[one])
+        (largest, _), *_ = sizes.most_common(1)
+        self._guard.request_rows(schemas.names[largest], sizes.total())
 
     @property
     def has_present_witnesses(self) -> bool:
