@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.arrays import reserve
+from rpq.compiled.growth import guarded_growth
 from rpq.compiled.views import view
 from rpq.engine.running.crew import Crew
 from rpq.engine.running.edge_restrictions import (
@@ -342,10 +343,15 @@ class Evaluation:
         self.guard.row = self.row_guard.row = first
         interned = self.intake.interned
         self._room.begin_chunk(tuples, first, count)
-        taken = self._take_in(tuples, first, count)
+        try:
+            with guarded_growth(self._request_room):
+                taken = self._take_in(tuples, first, count)
+                # Edges that are vertices get ids before another thread gives some to names.
+                derived = None if self.multigraph is None else self._derive(self.multigraph, taken, tuples, first)
+        except MemoryLimitError as problem:
+            self.midway = True
+            return ChunkResult([], _NO_COUNTS, _NONE, problem)
         has_many_new_names = self.intake.interned - interned > count // 4
-        # Edges that are vertices get ids before another thread gives some to names.
-        derived = None if self.multigraph is None else self._derive(self.multigraph, taken, tuples, first)
         self._next_chunk = self._name_next(tuples, first + count)
         tuple_of = None if derived is None else derived.row  # the tuple of each edge, None where each is that of one
         self.guard.places = self.row_guard.places = tuple_of
@@ -426,6 +432,12 @@ class Evaluation:
         is_late = outcome == LATE
         late_rows = is_late.nonzero()[0] + first if np.count_nonzero(is_late) else _NONE
         return ChunkResult(rows, counts, late_rows, failure)
+
+    def _request_room(self, more: int) -> None:
+        """Raise `MemoryLimitError` if there is no room for `more` bytes of names and edges."""
+        names = self.running.schemas.names
+        if names:
+            self.guard.request(names[0], more)
 
     def _derive(self, multigraph: Multigraph, taken: IntakeChunk, tuples: Columns, first: int) -> DerivedChunk:
         """Return the tuples of a chunk as edges with derived labels, for which there is room."""

@@ -102,9 +102,9 @@ class MemoryGuard:
 
         return guard
 
-    def request_rows(self, query: str, size: int) -> None:
-        """Raise `MemoryLimitError` if there is no room for `size` bytes of rows of the chunk."""
-        self._refuse_if_too_much(query, (), size, self.row)
+    def request(self, query: str, more: int) -> None:
+        """Raise `MemoryLimitError`, which names a query, if there is no room for `more` bytes that belong to no worker."""
+        self._refuse_if_too_much(query, (), more, self.row)
 
     def _tuple_of(self, place: int) -> int:
         """Return the tuple of the chunk that the edge at a place is of; places behind the chunk are those of its last edge.

@@ -128,7 +128,8 @@ class Output:
     def rows(self, deltas: Deltas, edge_times: EdgeTimes | None = None) -> list[Block]:
         """Return the rows of deltas, with names and, if the engine has them, with witnesses.
 
-        `edge_times` are those of the edges at each tuple; without them they are those of the graph. Raises `MemoryLimitError`.
+        `edge_times` are those of the edges at each tuple; without them they are those of the graph. Raises
+        `MemoryLimitError`.
         """
         deltas = [(number, delta) for number, delta in deltas if len(delta)]
         if not deltas:
@@ -149,7 +150,7 @@ class Output:
             one = number if delta.numbers is None else int(delta.numbers[0])  # queries that share workers have equal columns
             sizes[one] += ROW_COPIES * len(delta) * 4 * len(schemas.columns[one])
         (largest, _), *_ = sizes.most_common(1)
-        self._guard.request_rows(schemas.names[largest], sizes.total())
+        self._guard.request(schemas.names[largest], sizes.total())
 
     @property
     def has_present_witnesses(self) -> bool:

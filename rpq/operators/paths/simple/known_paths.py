@@ -19,7 +19,7 @@ from rpq.operators.paths.simple.certificates import BLOCKED, GONE, Certificates,
 from rpq.operators.paths.simple.search import new_scratch
 
 _GROWTH = 3
-"""The size of certificates after a growth, as a multiple of that before; `rebuilt` makes room for as many more, and a half."""
+"""The largest size of certificates after a growth, as a multiple of that before it."""
 
 
 class KnownPaths:
@@ -76,11 +76,11 @@ class KnownPaths:
         """Call a kernel with the index, the certificates, the scratch memory and further arguments until it is done."""
         while (code := int(kernel(self._index.view, self.view, self._scratch_view, *arguments))) != layout.DONE:
             if code == judge.NEED_ROOM:
-                certificates = self._certificates
-                room = max(self._room, int((certificates.key >= 0).sum()) // 2)
+                old = self._certificates
+                room = max(self._room, int((old.key >= 0).sum()) // 2)
                 with self._index.guarded_growth():
-                    request(_GROWTH * sum(array.nbytes for array in certificates))
-                    self.certificates = rebuilt(certificates, len(certificates.root_chain), len(certificates.edge_chain), room)
+                    request(_GROWTH * sum(array.nbytes for array in old))
+                    self.certificates = rebuilt(old, len(old.root_chain), len(old.edge_chain), room)
             else:
                 self._index.provide(code)
 
