@@ -4,6 +4,7 @@
   on; `processors`: the processors on which cached code runs
 - `kernel_loading`: the loading of kernels without a compiler; `callees`: the compilation of kernels that other kernels call
 - `views`: groups of arrays and records as one argument of a kernel; `intrinsics`: single instructions
+- `growth`: requests for memory before arrays grow
 - `cycle_counter`, `stopwatch`: time in kernels and in an engine
 - `arrays`: data structures in flat arrays
 

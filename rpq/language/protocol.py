@@ -63,6 +63,8 @@ class Division(NamedTuple):
 
 
 MOST_ROWS = 10_000_000
+_FOUND_ROWS = 4
+"""The rows that an event may find before they are netted, as a multiple of the limit."""
 
 
 class RowGuard:
@@ -75,6 +77,8 @@ class RowGuard:
     def __init__(self, limit: int | None) -> None:
         self.limit = limit
         self.effective_limit = sys.maxsize if limit is None else limit
+        self.found_limit = _FOUND_ROWS * self.effective_limit
+        """The number of rows above which a tuple is refused although some of them may cancel out."""
         self.row: int | None = 0
         """The row of the push at which the chunk begins; None while time alone moves."""
         self.places: np.ndarray | None = None
@@ -112,7 +116,11 @@ _GO_ON = (
 
 
 Guard = Callable[[int, int], None]
-"""A function that is called with the bytes that a worker is about to allocate and its place in the chunk, and may raise."""
+"""A function that is called with the bytes that a worker is about to allocate, besides those that it has, and its place in
+the chunk. It may raise."""
+
+ROW_COPIES = 2
+"""The copies of the rows of a chunk that exist at once, besides those of the worker, while ids become names."""
 
 ReportContent = Literal["changes", "enter", "leave", "whole"]
 """The rows of a report: all changes since the last report, only those that enter or leave, or the whole answer."""

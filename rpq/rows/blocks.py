@@ -50,6 +50,11 @@ class Block(NamedTuple):
         """The number of rows of all events."""
         return len(self.ids.values)
 
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of rows, names and witnesses."""
+        return self.ids.values.nbytes + self.names.nbytes + (0 if self.witness is None else self.witness.nbytes)
+
     def select_query(self, query: int) -> Block:
         """Return the rows of one query."""
         events = self.query == query

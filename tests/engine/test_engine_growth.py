@@ -538,6 +538,70 @@ def test_memory_follows_the_window(kind: str) -> None:
     assert all(long[name] <= 1.1 * short[name] for name in short), (short, long)
 
 
+PEAK = textwrap.dedent(
+    """
+    import gc, random, sys
+    import rpq
+    from rpq.compiled.arrays import reserve
+    from rpq.engine.running.limits import peak_memory_bytes
+    case, limit = sys.argv[1], int(sys.argv[2])
+    chance = random.Random(1)
+    step = 500
+    ring = "MATCH (x)-[e:t]->(y)-[f:t]->(z)-[g:t]->(x) WHERE f.amount < e.amount AND g.amount < f.amount RETURN "
+    text = {"matches": ring + "x, e.amount, f.amount, g.amount", "groups": ring + "x, count(*) AS n"}.get(case, "a+")
+
+    def run():
+        engine = rpq.Engine(
+            rpq.Query(text, window=rpq.Window(size=10**6, slide=10), name="q"),
+            edges="triple" if text == "a+" else "parallel",
+            memory_limit=limit,
+            max_rows=5_000 if case == "rows" else None,
+        )
+        for first in range(0, 20_000, step):
+            names = range(first, first + step)
+            times = [*names]
+            if text == "a+":
+                ends = [i + 1 for i in names]
+                if case == "rows" and first == 4_000:
+                    ends[0] = 0  # sixteen million pairs
+                tuples = {"source": [*names], "target": ends, "label": ["a"] * step}
+            else:
+                source, target = ([0 if chance.random() < 0.4 else chance.randrange(200) for _ in names] for _ in range(2))
+                amount = [chance.randrange(1000) for _ in names]
+                tuples = {"source": source, "target": target, "label": ["t"] * step, "amount": amount}
+            try:
+                engine.push(tuples | {"timestamp": times})
+            except rpq.errors.LimitError as error:
+                return type(error).__name__
+
+    run()  # which compiles the kernels
+    gc.collect()
+    reserve.rows.release_free()
+    with open("/proc/self/clear_refs", "w") as reset:
+        reset.write("5")
+    idle = peak_memory_bytes()
+    print(run(), peak_memory_bytes() - idle)
+    """
+)
+
+
+@pytest.mark.ci
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is that of Linux, which can reset it")
+@pytest.mark.parametrize("case", ["pairs", "rows", "matches", "groups"])
+def test_the_process_stays_within_the_memory_limit(case: str) -> None:
+    limit = 200 << 20
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, case, str(limit)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    error, peak = done.stdout.split()
+    assert error == ("RowLimitError" if case == "rows" else "MemoryLimitError")
+    assert 0.3 * limit < int(peak) <= 1.15 * limit
+
+
 def test_a_memory_limit_counts_every_index_and_what_they_have_let_go_of():
     queries = [rpq.Query("a+", name=f"q{i}", window=rpq.Window(size=10 + i, slide=1)) for i in range(8)]  # none is shared
 

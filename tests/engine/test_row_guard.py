@@ -103,6 +103,33 @@ def test_path_queries_are_guarded_too():
     assert Counter(caught.value.changes.rows()) == Counter(wanted.rows())
 
 
+def test_a_path_stops_early():
+    """The last edge closes a ring of 300 vertices: 45,150 pairs, of which a few thousand are found."""
+    ring = [(n, (n + 1) % 300, "a", 1) for n in range(300)]
+    engine = rpq.Engine(rpq.Query("a+", window=W, name="q"), max_rows=1_000)
+    for first in range(0, 299, 13):
+        engine.push_rows(ring[first : first + 13])
+    with pytest.raises(rpq.RowLimitError) as caught:
+        engine.push_rows([(0, 1, "a", 2), ring[-1]])
+    assert caught.value.row == 1 and 4_000 < caught.value.number < 20_000
+    assert caught.value.changes.rows() == []
+    engine = rpq.Engine(rpq.Query("a", window=W, name="first"), max_rows=1_000)
+    engine.push_rows(ring)
+    with pytest.raises(rpq.RowLimitError, match="registering it would bring .* remains usable") as caught:
+        engine.register(rpq.Query("a+", window=W, name="late"))
+    assert caught.value.query == "late" and 4_000 < caught.value.number < 20_000
+    engine._check()
+    assert short(engine.insert(7, 9, "a", 3)) == [("first", 7, 9, 3, "+")]
+
+
+@pytest.mark.parametrize("query", ["?z b ?x . ?x a ?y", "b/a"])
+def test_rows_that_cancel_out_within_an_event_are_none(query):
+    engine = rpq.Engine(rpq.Query(query, window=W), events="window", max_rows=10)
+    engine.push_rows([("hub", f"y{n}", "a", 1) for n in range(30)])  # which both tuples of the event find
+    edge = {"source": ["z", "z"], "target": ["hub", "hub"], "label": ["b", "b"], "timestamp": [2, 2], "op": ["+", "-"]}
+    assert engine.push(edge, event=True).rows() == []
+
+
 def test_the_join_stops_early():
     """A hub with ten thousand edges on each side: their product is not found first, and takes no memory."""
     engine = rpq.Engine(rpq.Query("?x a ?y . ?y b ?z . ?y c ?w", window=W), memory_limit=150_000_000, max_rows=1_000_000)

@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from rpq.compiled.growth import request
+
 _Arrays = TypeVar("_Arrays", bound=tuple[Any, ...])
 
 
@@ -17,6 +19,7 @@ def lengthen(array: np.ndarray, more: int, fill: int | bool | None = 0) -> np.nd
     """
     if more <= 0:
         return array
+    request((len(array) + more) * array.itemsize)
     # Zeros cost no memory before they are written.
     longer: np.ndarray = np.empty(len(array) + more, array.dtype) if fill else np.zeros(len(array) + more, array.dtype)
     longer[: len(array)] = array

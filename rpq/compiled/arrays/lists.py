@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rpq.compiled.arrays.lengthening import lengthen_fields
+from rpq.compiled.growth import request
 from rpq.compiled.kernel_cache import njit
 
 _NONE = -1
@@ -38,6 +39,7 @@ class Lists(NamedTuple):
 
 def new_lists(count: int, capacity: int) -> Lists:
     """Return `count` empty lists over a pool of `capacity` entries."""
+    request(8 * capacity + 9 * count)
     return Lists(
         entries=np.zeros(capacity, np.int64),
         start=np.zeros(count, np.uint32),
@@ -63,6 +65,7 @@ def lists_with_room(lists: Lists, room: int) -> Lists:
     capacity = occupied + max(room, occupied // 2)
     if capacity > _MOST_ENTRIES:
         raise MemoryError(f"lists that need a pool of {capacity:,} entries, which can have {_MOST_ENTRIES:,} at most")
+    request(8 * capacity + lists.start.nbytes + lists.size_class.nbytes)
     packed = lists._replace(
         entries=np.zeros(capacity, np.int64),
         start=lists.start.copy(),

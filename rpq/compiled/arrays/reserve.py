@@ -111,6 +111,11 @@ class Reserve:
             self._release(sorted(free, key=attrgetter("used")), self._least)
             self._limit = max(self._least, self.nbytes)
 
+    def release_free(self) -> None:
+        """Release all free regions. O(regions)."""
+        with self._lock:
+            self._release([region for region in self._regions if region.is_free], 0)
+
     def _add(self, size: int) -> np.ndarray:
         """Return a new region. Keep it unless the limit is reached."""
         free = [region for region in self._regions if region.is_free]  # none of which fits the request

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.arrays import reserve
+from rpq.compiled.growth import guarded_growth
 from rpq.compiled.views import view
 from rpq.engine.running.crew import Crew
 from rpq.engine.running.edge_restrictions import (
@@ -37,7 +38,7 @@ from rpq.engine.running.limits import MemoryGuard
 from rpq.engine.running.output import Output
 from rpq.engine.running.retention import WindowContents
 from rpq.engine.running.running_queries import RunningQueries
-from rpq.errors import LimitError, MemoryLimitError, QueryError
+from rpq.errors import LimitError, MemoryLimitError, QueryError, RowLimitError
 from rpq.language.hypercube import Share
 from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery
 from rpq.language.query import Vertex
@@ -170,7 +171,13 @@ class Evaluation:
         self.labels = self.intake.labels
         self.row_guard = RowGuard(max_rows)
         self.output = Output(
-            self.running, self.graph, self.vertices, self.labels, most_rows=self.row_guard.effective_limit, witness=witness
+            self.running,
+            self.graph,
+            self.vertices,
+            self.labels,
+            guard=self.guard,
+            most_rows=self.row_guard.effective_limit,
+            witness=witness,
         )
         self._next_chunk: _NextChunk | None = None
         self._single = SingleTuple()
@@ -252,6 +259,7 @@ class Evaluation:
         late: list[np.ndarray] = []
         counts = np.zeros(2, np.int64)
         failure: LimitError | None = None
+        self.guard.result_bytes = 0
         if self.awaits_first and len(tuples):
             try:
                 begun = self.begin(int(tuples.timestamp[0]), row=0)
@@ -264,6 +272,8 @@ class Evaluation:
             while first < end and failure is None:
                 applied = self.apply(tuples, first, count, collect=collect)
                 rows.append(applied.rows)
+                if isinstance(applied.rows, list):
+                    self.guard.result_bytes += sum([block.nbytes for block in applied.rows])
                 if applied.counts is not _NO_COUNTS:
                     counts += applied.counts
                 if len(applied.late_rows):
@@ -276,6 +286,7 @@ class Evaluation:
             self._room.abandon_chunk()
             raise
         finally:
+            self.guard.result_bytes = 0
             if self._next_chunk is not None:
                 self._next_chunk.drop(self.intake)
                 self._next_chunk = None
@@ -332,10 +343,15 @@ class Evaluation:
         self.guard.row = self.row_guard.row = first
         interned = self.intake.interned
         self._room.begin_chunk(tuples, first, count)
-        taken = self._take_in(tuples, first, count)
+        try:
+            with guarded_growth(self._request_room):
+                taken = self._take_in(tuples, first, count)
+                # Edges that are vertices get ids before another thread gives some to names.
+                derived = None if self.multigraph is None else self._derive(self.multigraph, taken, tuples, first)
+        except MemoryLimitError as problem:
+            self.midway = True
+            return ChunkResult([], _NO_COUNTS, _NONE, problem)
         has_many_new_names = self.intake.interned - interned > count // 4
-        # Edges that are vertices get ids before another thread gives some to names.
-        derived = None if self.multigraph is None else self._derive(self.multigraph, taken, tuples, first)
         self._next_chunk = self._name_next(tuples, first + count)
         tuple_of = None if derived is None else derived.row  # the tuple of each edge, None where each is that of one
         self.guard.places = self.row_guard.places = tuple_of
@@ -377,32 +393,33 @@ class Evaluation:
             before = int(np.searchsorted(tuple_of, before))
         if before is not None and first_of_event is not None:
             before = int(first_of_event[before])  # its whole event fails
-        deltas = self._deltas(before)
-        if failure is None:
-            for host in running.hosts:
-                host.review()
-        if is_netted:
-            times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
-            if times is not None and tuple_of is not None:
-                times = times[tuple_of]
-            is_evicted = None if derived is None else derived.is_evicted
-            deltas = self.output.net(deltas, first_of_event, times, is_evicted=is_evicted)
-        if running.reports:
-            try:
-                deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
-            except MemoryLimitError as problem:
-                failure, deltas = problem, []
-        if deltas and (overflow := self.output.overflow(deltas)) is not None:
-            failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
-            deltas = [(number, delta.events_before(2 * overflow.place)) for number, delta in deltas]
         counts: tuple[int, int] | np.ndarray = _NO_COUNTS
         rows: ChunkRows = []
-        if deltas:
-            counts = sum([delta.counts() for _, delta in deltas], _NO_ROWS)
-            if collect and 0 < counts.sum() <= FEW_OF_CHUNK and self._has_lists:
-                rows = few_rows_of(deltas, self.vertices, running.texts)
-            elif collect:
-                rows = self.output.rows(deltas, edge_times)
+        try:
+            deltas = self._deltas(before)
+            if failure is None:
+                for host in running.hosts:
+                    host.review()
+            if is_netted:
+                times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
+                if times is not None and tuple_of is not None:
+                    times = times[tuple_of]
+                is_evicted = None if derived is None else derived.is_evicted
+                deltas = self.output.net(deltas, first_of_event, times, is_evicted=is_evicted)
+            if running.reports:
+                deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
+            if deltas and (overflow := self.output.overflow(deltas)) is not None:
+                failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
+                deltas = [(number, delta.events_before(2 * overflow.place)) for number, delta in deltas]
+            if collect and deltas:
+                if 0 < sum([len(delta) for _, delta in deltas]) <= FEW_OF_CHUNK and self._has_lists:
+                    rows = few_rows_of(deltas, self.vertices, running.texts)
+                else:
+                    rows = self.output.rows(deltas, edge_times)
+            if deltas:
+                counts = sum([delta.counts() for _, delta in deltas], _NO_ROWS)
+        except MemoryLimitError as problem:  # for the rows of the chunk, of which there are none then
+            failure = problem
         self.guard.places = self.row_guard.places = None
         if running.queries_with_budget:
             self.output.note_overruns(first)
@@ -415,6 +432,12 @@ class Evaluation:
         is_late = outcome == LATE
         late_rows = is_late.nonzero()[0] + first if np.count_nonzero(is_late) else _NONE
         return ChunkResult(rows, counts, late_rows, failure)
+
+    def _request_room(self, more: int) -> None:
+        """Raise `MemoryLimitError` if there is no room for `more` bytes of names and edges."""
+        names = self.running.schemas.names
+        if names:
+            self.guard.request(names[0], more)
 
     def _derive(self, multigraph: Multigraph, taken: IntakeChunk, tuples: Columns, first: int) -> DerivedChunk:
         """Return the tuples of a chunk as edges with derived labels, for which there is room."""
@@ -577,8 +600,11 @@ class Evaluation:
                     rows = few_rows_of(deltas, self.vertices, running.texts)
                     counts = rows.counts()
                 else:
-                    counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
-                    rows = self.output.rows(deltas, edge_times) if collect else []
+                    try:
+                        rows = self.output.rows(deltas, edge_times) if collect else []
+                        counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
+                    except MemoryLimitError as problem:
+                        failure = problem
         if running.queries_with_budget:
             self.output.note_overruns(0)
         self.guard.places = self.row_guard.places = None
@@ -779,7 +805,10 @@ class Evaluation:
             if len(static.edge):
                 running.load_static(static)
             chunk, inside = self._content_of(running, contents)
-            deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
+            try:
+                deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
+            except RowLimitError as error:  # at an edge that is no tuple
+                raise self.row_guard.error(running.question.name, error.number, place=0) from None
         deltas = self._report(self.output.at_reported_time(deltas), time)
         self.awaits_first = False
         rows = self.output.rows(deltas)
@@ -972,7 +1001,10 @@ class Evaluation:
                 running.load_static(static)
             number = self.running.number_of(running)
             chunk, inside = self._content_of(running, contents)
-            deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
+            try:
+                deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
+            except RowLimitError as error:  # a path query stops early
+                raise self.row_guard.refusal(running.question.name, error.number) from None
         deltas = self.output.at_reported_time(deltas)
         deltas = self.output.report(deltas, np.array([time]))
         if (overflow := self.output.overflow(deltas)) is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rpq.compiled.arrays import reserve
 from rpq.errors import MemoryLimitError
 from rpq.rows.delta import Delta, split_by_query
 
@@ -72,6 +73,7 @@ class MemoryGuard:
         self.limit = limit
         self.row = 0  # of the push, at which the chunk begins
         self.places: np.ndarray | None = None  # the tuple of each edge of the chunk; None if every edge is one
+        self.result_bytes = 0  # bytes of the rows of the push so far, which its caller has not received yet
         self._other_bytes = other_bytes  # bytes of what queries share
         self._workers: dict[Any, int] = {}  # bytes, when each was last measured
         self._grown_workers: dict[Any, None] = {}  # workers that have grown since
@@ -95,10 +97,14 @@ class MemoryGuard:
     def of(self, name: Callable[[], str], workers: Callable[[], Iterable[Any]]) -> Guard:
         """Return the guard of a query, or of a host and a query that it serves."""
 
-        def guard(size: int, place: int) -> None:
-            self._refuse_if_too_much(name(), workers(), size, self.row + self._tuple_of(place))
+        def guard(more: int, place: int) -> None:
+            self._refuse_if_too_much(name(), workers(), more, self.row + self._tuple_of(place))
 
         return guard
+
+    def request(self, query: str, more: int) -> None:
+        """Raise `MemoryLimitError`, which names a query, if there is no room for `more` bytes that belong to no worker."""
+        self._refuse_if_too_much(query, (), more, self.row)
 
     def _tuple_of(self, place: int) -> int:
         """Return the tuple of the chunk that the edge at a place is of; places behind the chunk are those of its last edge.
@@ -109,15 +115,17 @@ class MemoryGuard:
             return place
         return int(self.places[min(place, len(self.places) - 1)])
 
-    def _refuse_if_too_much(self, query: str, growing: Iterable[Any], size: int, row: int) -> None:
-        """Raise `MemoryLimitError` if everything together would pass the limit once a worker has grown to `size` bytes."""
+    def _refuse_if_too_much(self, query: str, growing: Iterable[Any], more: int, row: int) -> None:
+        """Raise `MemoryLimitError` if everything together would exceed the limit with `more` bytes for growing workers."""
         now = dict.fromkeys(growing)
         grown, self._grown_workers = self._grown_workers | now, now
         self._workers.update((worker, worker.nbytes) for worker in grown)
-        needed = self._bytes_with(size)
+        needed = self._bytes_with(more)
         if needed > self.limit:  # unless others have released memory since
             self._workers = {worker: worker.nbytes for worker in self._workers}
-            needed = self._bytes_with(size)
+            needed = self._bytes_with(more)
+        if needed + reserve.rows.nbytes > self.limit:
+            reserve.rows.release_free()
         if needed > self.limit:
             raise MemoryLimitError(
                 f"query {query!r}: tuple {row} of the batch would make the engine grow to "
@@ -129,9 +137,9 @@ class MemoryGuard:
                 limit=self.limit,
             )
 
-    def _bytes_with(self, size: int) -> int:
-        """Return bytes of everything together once a worker has grown to `size`. O(workers)."""
-        return self._other_bytes() + sum(self._workers.values()) + size - size * 4 // 5
+    def _bytes_with(self, more: int) -> int:
+        """Return bytes of everything together with `more`. O(workers)."""
+        return self._other_bytes() + self.result_bytes + sum(self._workers.values()) + more
 
 
 class RowOverflow(NamedTuple):

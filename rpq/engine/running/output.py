@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from rpq.engine.running.limits import RowOverflow, find_row_overflow
+from rpq.engine.running.limits import MemoryGuard, RowOverflow, find_row_overflow
 from rpq.engine.running.running_queries import RunningQueries
-from rpq.language.protocol import PresentGraph, RunningQuery
+from rpq.language.protocol import ROW_COPIES, PresentGraph, RunningQuery
 from rpq.rows.blocks import Block, blocks_of, witness_array
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, split_by_query, without_boundaries
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 Deltas = list[tuple[int, Delta]]
 """Changes of queries: pairs of the number of a query and a delta."""
+
+
+_MANY = 1 << 16
+"""The number of rows from which the memory guard is asked before they are converted."""
 
 
 class Output:
@@ -43,6 +48,7 @@ class Output:
         vertices: VertexDictionary,
         labels: LabelDictionary,
         *,
+        guard: MemoryGuard,
         most_rows: int,
         witness: bool,
     ) -> None:
@@ -50,6 +56,7 @@ class Output:
         self._graph = graph
         self._vertices = vertices
         self._labels = labels
+        self._guard = guard
         self._most_rows = most_rows
         self._witness = witness
         self.multigraph: Multigraph | None = None
@@ -121,16 +128,29 @@ class Output:
     def rows(self, deltas: Deltas, edge_times: EdgeTimes | None = None) -> list[Block]:
         """Return the rows of deltas, with names and, if the engine has them, with witnesses.
 
-        `edge_times` are those of the edges at each tuple; without them they are those of the graph.
+        `edge_times` are those of the edges at each tuple; without them they are those of the graph. Raises
+        `MemoryLimitError`.
         """
         deltas = [(number, delta) for number, delta in deltas if len(delta)]
         if not deltas:
             return []
         running = self._running
+        if sum([len(delta) for _, delta in deltas]) >= _MANY:
+            self._request_rows(deltas)
         witnesses = None
         if self._witness:
             witnesses = [self._witnesses(running.by_number[number], delta, edge_times) for number, delta in deltas]
         return blocks_of(deltas, running.schemas.columns, self._vertices, witnesses, running.texts)
+
+    def _request_rows(self, deltas: Deltas) -> None:
+        """Request the memory of the copies of rows that become names. Raises `MemoryLimitError`."""
+        schemas = self._running.schemas
+        sizes = Counter[int]()
+        for number, delta in deltas:
+            one = number if delta.numbers is None else int(delta.numbers[0])  # queries that share workers have equal columns
+            sizes[one] += ROW_COPIES * len(delta) * 4 * len(schemas.columns[one])
+        (largest, _), *_ = sizes.most_common(1)
+        self._guard.request(schemas.names[largest], sizes.total())
 
     @property
     def has_present_witnesses(self) -> bool:

@@ -103,8 +103,8 @@ class Reports:
     def _request_memory(self) -> None:
         """Request twice the memory in use from the guard if it has not granted that much. Raises `MemoryLimitError`."""
         if self.nbytes > self._granted_bytes:
+            self._guard(self.nbytes, 0)
             self._granted_bytes = 2 * self.nbytes
-            self._guard(self._granted_bytes + self._granted_bytes // 4, 0)
 
     def _take_whole(self, times: np.ndarray) -> Delta | None:
         """Return the whole answer at each boundary that is passed, whether or not it has changed since the last one."""
@@ -152,7 +152,7 @@ class Reports:
     def _boundaries(self, first: int, end: int) -> np.ndarray:
         """Return the times of reports that are at least `first` and before `end`. Raises `MemoryLimitError`."""
         count = sum((end - first) // step + 1 for step in self._steps)
-        self._guard(self._granted_bytes + count * (4 * self._columns + 40), 0)
+        self._guard(count * (4 * self._columns + 40), 0)
         return report_boundaries(first, end, self._steps)
 
     def _net(self) -> WeightedRows:

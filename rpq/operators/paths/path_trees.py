@@ -134,6 +134,7 @@ class PathTrees:
         self.is_reversed = way.is_reversed
         self.window = query.window
         self._ends = way.ends
+        self._row_guard = resources.rows
         self._compiled = CompiledExpression(way.dfa, closes=query.paths == "simple_cycle")
         self.program = self._compiled.program
         self._division = Division(resources.threads, resources.share)
@@ -172,6 +173,7 @@ class PathTrees:
             "witness": resources.witness,
             "capacity": resources.capacity,
             "guard": self._check_memory,
+            "check_rows": self._check_rows,
         }
         if query.time_order is not None:
             from rpq.operators.paths.ordered.ordered_index import ordered_index_over  # its kernels take memory
@@ -253,8 +255,15 @@ class PathTrees:
                 index.drop(unread)
         self._current_size = None
 
-    def _check_memory(self, size: int, place: int) -> None:
-        next(iter(self.readers.values())).guard(size, place)
+    def _check_memory(self, more: int, place: int) -> None:
+        next(iter(self.readers.values())).guard(more, place)
+
+    def _check_rows(self, rows: int, place: int) -> None:
+        """Raise `RowLimitError` if the rows that an event has so far are too many for one of the readers."""
+        if not self._whole:
+            rows = 0 if self._unread_trees else rows // len(self.readers)  # each of them is one of some reader
+        if rows > self._row_guard.found_limit:
+            raise self._row_guard.error(next(iter(self._whole or self.readers.values())).name, rows, place=place)
 
     # --- input -----------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from rpq.automata.symbols import LabelSymbol
 from rpq.language.hypercube import Cell
-from rpq.language.protocol import Resources
+from rpq.language.protocol import ROW_COPIES, Resources
 from rpq.language.readings import Reading
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins.live_patterns import LivePatterns
@@ -42,6 +42,8 @@ WORTH_DIVIDING = 100.0
 and removing an edge takes as long as writing some tens of rows."""
 _UNREAD = 1 << 20
 """The largest number of values in a piece of rows that are only counted."""
+_OPERATOR_COPIES = 2
+"""The copies of the rows of parts that exist at once while they are netted, and while operators change them."""
 _PIECES = 4
 """The number of pieces of rows for which memory is requested from the guard at once."""
 
@@ -419,18 +421,17 @@ class PatternHost:
                 raise _EnoughError
             return
         self._most_rows += output.state.values + output.state.overwritten_values
-        if self._rows.limit is not None and self._most_rows > self._rows.limit and self._is_by_tuple:
+        if self._most_rows > (self._rows.effective_limit if self._is_by_tuple else self._rows.found_limit):
             last = output.state.runs - 1
             self._count_event(output.runs["order"].item(last), output.runs["time"].item(last))
 
     def _count_event(self, order: int, time: int) -> None:
         """Count the rows that the last event has brought so far. Raises `RowLimitError` where they are too many."""
-        assert self._rows.limit is not None
         select = None if self.is_whole else lambda part, rows: self.are_own(rows, self._cells[part])
         counts = self._delivered_rows.rows_of_event(order, time, select)
         reported = {part: rows for part, rows in counts.items() if part in self._result_parts}
         self._most_rows = max(reported.values(), default=0)
-        if self._most_rows > self._rows.limit:
+        if self._most_rows > (self._rows.effective_limit if self._is_by_tuple else self._rows.found_limit):
             part = max(reported, key=reported.__getitem__)
             raise self._rows.error(self._parts[part][0][0], reported[part], place=order // 2)
 
@@ -659,20 +660,23 @@ class PatternHost:
 
     def ask_for(self, size: int) -> None:
         """Request `size` more bytes from the guard, without a tuple; it may refuse."""
-        self._guard(5 * size, 0)  # a guard assumes that four fifths of a request are in use already
+        self._guard(size, 0)
 
-    def _request_memory(self, need: int) -> None:
-        """Request more memory from the guard, which it may refuse.
+    def _request_memory(self, need: int, more: int) -> None:
+        """Request `more` bytes from the guard, which it may refuse; `need` is the code that a kernel returned."""
+        if need == tables.NEED_OUTPUT:
+            delivered = self._delivered_rows.nbytes
+            if delivered + more <= self._granted_bytes:
+                return  # adding up the memory in use takes as long as some thousand rows
+            more = max(_PIECES * more, delivered // 4)
+            self._granted_bytes = delivered + more
+            more += self._copies * self._granted_bytes
+        self._guard(more, self.tables.plans.state.tuple)
 
-        `need` is the code that a kernel returned.
-        """
-        delivered, piece = self._delivered_rows.nbytes, self._live.nbytes
-        if need == tables.NEED_OUTPUT and delivered + piece <= self._granted_bytes:
-            return  # adding up the memory in use takes as long as some thousand rows
-        size = self.nbytes
-        more = max(size // 4, _PIECES * piece)
-        self._guard(size + more, self.tables.plans.state.tuple)
-        self._granted_bytes = delivered + more
+    @property
+    def _copies(self) -> int:
+        """The copies of delivered rows that exist at once, while operators change them and ids become names."""
+        return ROW_COPIES + (_OPERATOR_COPIES if self._other_parts or not self._is_by_tuple else 0)
 
     def _check(self) -> None:
         """Assert the structural invariants. O(everything)."""

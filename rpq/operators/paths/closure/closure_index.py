@@ -7,7 +7,7 @@ components. Neither reports rows. A call that needs more than the set of reached
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -387,11 +387,11 @@ class ClosureIndex(DeltaIndex):
         if self._closure is None or (code < layout.NEED_WORDS and code != NEED_SUPPORTS):
             super().provide(code)
             return
-        self.request_memory()
-        if code == NEED_SUPPORTS:
-            self._keep_in_edges()
-            return
-        self._set_closure(with_more_memory(self._closure, code, int(self.state[SLOTS])))
+        with self.guarded_growth():
+            if code == NEED_SUPPORTS:
+                self._keep_in_edges()
+            else:
+                self._set_closure(with_more_memory(self._closure, code, int(self.state[SLOTS])))
 
     def sweep(self) -> None:
         """Release the memory of everything that has left the window."""
@@ -425,6 +425,7 @@ def index_over(
     is_reversed: bool = False,
     capacity: int = 256,
     guard: Guard | None = None,
+    check_rows: Callable[[int, int], None] | None = None,
 ) -> DeltaIndex:
     """Return the index of an expression over a window of any kind."""
     options: dict[str, Any] = {
@@ -434,6 +435,7 @@ def index_over(
         "is_reversed": is_reversed,
         "capacity": capacity,
         "guard": guard,
+        "check_rows": check_rows,
     }
     may_have_bits = not witness and (judge is None or (judge.walks_return and not judge.doubts))
     if isinstance(window, Window):

@@ -25,6 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rpq.compiled.arrays.lengthening import lengthen
+from rpq.compiled.growth import request
+
 # Codes that kernels return besides those of the Δ index.
 NEED_WORDS = 201
 NEED_NODES = 202
@@ -184,8 +187,9 @@ def with_more_memory(closure: Closure, code: int, slots: int) -> Closure:
 
 
 def _with_earlier(closure: Closure) -> Closure:
-    closure.fields[KEEPS_EARLIER] = 1
     nodes = len(closure.member)
+    request(closure.rows.nbytes + closure.member.nbytes + closure.member_first.nbytes)
+    closure.fields[KEEPS_EARLIER] = 1
     return closure._replace(
         lost_bits=np.zeros(len(closure.rows), np.uint64),
         lost_member=np.zeros(nodes, np.int64),
@@ -197,6 +201,7 @@ def _with_earlier(closure: Closure) -> Closure:
 def _with_words(closure: Closure, words: int) -> Closure:
     """Return the same rows with `words` words each. No words may be waiting to be pushed."""
     old_words, room = int(closure.fields[WORDS]), int(closure.fields[COMPONENT_CAPACITY])
+    request(8 * room * words * (3 if closure.fields[KEEPS_EARLIER] else 2))
     rows = np.zeros((room, words), np.uint64)
     rows[:, :old_words] = closure.rows[: room * old_words].reshape(room, old_words)
     closure.fields[WORDS] = words
@@ -211,7 +216,7 @@ def _with_words(closure: Closure, words: int) -> Closure:
 
 def _longer(closure: Closure, names: tuple[str, ...], more: int) -> Closure:
     arrays = {name: getattr(closure, name) for name in names}
-    longer = {name: np.concatenate([a, np.zeros(max(16, more), a.dtype)]) for name, a in arrays.items()}
+    longer = {name: lengthen(array, max(16, more)) for name, array in arrays.items()}
     return _note_capacities(closure._replace(**longer))
 
 

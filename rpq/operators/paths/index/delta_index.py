@@ -7,15 +7,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 import numpy as np
 
 from rpq.compiled.cycle_counter import ticks_per_second
+from rpq.compiled.growth import guarded_growth
 from rpq.compiled.stopwatch import compiling_seconds
 from rpq.compiled.views import bound, view
 from rpq.errors import QueryError
-from rpq.language.protocol import Guard, Overrun
+from rpq.language.protocol import ROW_COPIES, Guard, Overrun
 from rpq.operators.paths.index import kernels, layout
 from rpq.operators.paths.index.check import check_index
 from rpq.operators.paths.index.judging import DoubtFigures, Judge, NoDoubt
@@ -144,9 +147,11 @@ class DeltaIndex:
         supports: bool = False,
         capacity: int = 256,
         guard: Guard | None = None,
+        check_rows: Callable[[int, int], None] | None = None,
     ) -> None:
         self.window = window
         self.is_reversed = is_reversed
+        self._check_rows = check_rows
         self.guard: Guard = guard if guard is not None else lambda size, place: None
         span = -(-window.size // window.slide) + 1
         fitting = self._cells_for(span)
@@ -458,11 +463,11 @@ class DeltaIndex:
     def keep_supports(self, edges: Edges) -> None:
         """Rebuild the index with hop counts and in-edges, which deletes and witnesses need. O(size of the index)."""
         graph, state = self.index.graph, self.state
-        self.request_memory()
         live = np.flatnonzero(graph.expiry > state[layout.NOW])
         relative = graph.expiry[live].astype(np.int64)
         saved = state[layout.TUPLE]
-        self.index = without_cells(self.index, len(live))
+        with self.guarded_growth():
+            self.index = without_cells(self.index, len(live))
         chunk = Chunk(
             source=edges.source[live],
             target=edges.target[live],
@@ -506,13 +511,24 @@ class DeltaIndex:
 
     def provide(self, code: int) -> None:
         """Give a kernel the memory that it asked for. The memory guard may refuse it."""
-        self.request_memory()
-        self.index = with_more_memory(self.index, code)
+        later = 0
+        if code == layout.NEED_OUTPUT:
+            rows, of_event = (int(self.state[layout.OUT] - first) for first in (0, self.state[layout.EVENT_OUT]))
+            later = ROW_COPIES * rows * self.index.output.pairs.itemsize
+            if self._check_rows is not None:
+                self._check_rows(of_event, int(self.state[layout.TUPLE]))
+        with self.guarded_growth(later):
+            self.index = with_more_memory(self.index, code)
 
-    def request_memory(self) -> None:
-        """Tell the memory guard that more memory is about to be taken. It may refuse."""
-        place = self.state[layout.TUPLE] if self._place_of_load is None else self._place_of_load
-        self.guard(self.nbytes + self.nbytes // 4, int(place))
+    def guarded_growth(self, later: int = 0) -> AbstractContextManager[None]:
+        """Return a context in which the memory guard is asked before arrays grow; it may refuse.
+
+        `later` is a number of bytes that will be needed after the growth.
+        """
+        place = int(self.state[layout.TUPLE] if self._place_of_load is None else self._place_of_load)
+        granted = self.nbytes // 4
+        self.guard(granted + later, place)
+        return guarded_growth(lambda more: self.guard(more + later, place), granted=granted)
 
     def _check(self) -> None:
         """Assert every structural invariant, between tuples. O(size of the index × degree)."""

@@ -12,6 +12,7 @@ there can be none.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -72,8 +73,8 @@ class JudgedIndex(Protocol):
     def provide(self, code: int) -> None:
         """Give a kernel the memory that it asked for. The memory guard may refuse it."""
 
-    def request_memory(self) -> None:
-        """Tell the memory guard that more memory is about to be taken. It may refuse."""
+    def guarded_growth(self) -> AbstractContextManager[None]:
+        """Return a context in which the memory guard is asked before arrays grow; it may refuse."""
 
 
 class Judge(Protocol):

@@ -43,8 +43,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rpq.compiled.arrays.lanes import LANES
+from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.arrays.lists import Lists, lists_bytes, lists_with_room, new_lists, with_count
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
+from rpq.compiled.growth import request
 from rpq.operators.paths.program import CLASSES, STATES, Program
 
 # Codes that a kernel returns: it is done, or what Python must do before the next call.
@@ -329,9 +331,9 @@ def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_t
     if edges > len(graph.expiry):
         more = edges - len(graph.expiry)
         graph = graph._replace(
-            expiry=_longer(graph.expiry, more, 0),
-            window_expiry=_longer(graph.window_expiry, more if len(graph.window_expiry) else 0, 0),
-            is_linked=_longer(graph.is_linked, more, 0),
+            expiry=lengthen(graph.expiry, more),
+            window_expiry=lengthen(graph.window_expiry, more if len(graph.window_expiry) else 0),
+            is_linked=lengthen(graph.is_linked, more),
         )
     if vertices > len(table.slot_of):
         more = vertices - len(table.slot_of)
@@ -339,12 +341,12 @@ def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_t
         graph = graph._replace(out=with_count(graph.out, vertices * classes), into=into)
         numbers = block_numbers(vertices)
         table = table._replace(
-            row_of=_longer(table.row_of, more * states, -1),
-            slot_of=_longer(table.slot_of, more, -1),
-            slot_vertex=_longer(table.slot_vertex, more, -1),
-            conflicted_roots=_longer(table.conflicted_roots, numbers - len(table.conflicted_roots), 0),
-            suspended_roots=_longer(table.suspended_roots, numbers - len(table.suspended_roots), 0),
-            blocked_roots=_longer(table.blocked_roots, numbers - len(table.blocked_roots), 0),
+            row_of=lengthen(table.row_of, more * states, -1),
+            slot_of=lengthen(table.slot_of, more, -1),
+            slot_vertex=lengthen(table.slot_vertex, more, -1),
+            conflicted_roots=lengthen(table.conflicted_roots, numbers - len(table.conflicted_roots)),
+            suspended_roots=lengthen(table.suspended_roots, numbers - len(table.suspended_roots)),
+            blocked_roots=lengthen(table.blocked_roots, numbers - len(table.blocked_roots)),
         )
         queue = queue._replace(number=np.zeros(numbers, np.int64), block=np.zeros(numbers, np.int64))
     table = table._replace(is_root=is_root, is_target=is_target)
@@ -436,18 +438,18 @@ def _with_rows(index: Index) -> Index:
     more = max(16, len(table.node) // 2)
     return index._replace(
         table=table._replace(
-            node=_longer(table.node, more, -1),
-            low=_longer(table.low, more, _NEVER),
+            node=lengthen(table.node, more, -1),
+            low=lengthen(table.low, more, _NEVER),
             directory=with_count(table.directory, len(table.node) + more),
-            pending=_longer(table.pending, more, 0),
-            base=_longer(table.base, more, 0),
-            span=_longer(table.span, more, 0),
-            free_rows=_longer(table.free_rows, more, 0),
+            pending=lengthen(table.pending, more),
+            base=lengthen(table.base, more),
+            span=lengthen(table.span, more),
+            free_rows=lengthen(table.free_rows, more),
         ),
         queue=queue._replace(
-            next=_longer(queue.next, more, -1),
-            previous=_longer(queue.previous, more, -1),
-            rank=_longer(queue.rank, more, -1),
+            next=lengthen(queue.next, more, -1),
+            previous=lengthen(queue.previous, more, -1),
+            rank=lengthen(queue.rank, more, -1),
         ),
     )
 
@@ -466,16 +468,16 @@ def _with_blocks(index: Index) -> Index:
         table=table._replace(
             values=_aligned_cells((blocks + more) * LANES, table.values.dtype, table.values),
             hops=hops,
-            suspect=_longer(table.suspect, with_supports, 0),
-            removed_cells=_longer(table.removed_cells, with_supports, 0),
-            doubt=_longer(table.doubt, with_doubt, 0),
-            new_doubt=_longer(table.new_doubt, with_doubt, 0),
-            chain=_longer(table.chain, more, -1),
+            suspect=lengthen(table.suspect, with_supports),
+            removed_cells=lengthen(table.removed_cells, with_supports),
+            doubt=lengthen(table.doubt, with_doubt),
+            new_doubt=lengthen(table.new_doubt, with_doubt),
+            chain=lengthen(table.chain, more, -1),
         ),
         queue=queue._replace(
-            suspects=_longer(queue.suspects, with_supports, 0),
-            depleted_blocks=_longer(queue.depleted_blocks, with_supports, 0),
-            to_search=_longer(queue.to_search, with_doubt, 0),
+            suspects=lengthen(queue.suspects, with_supports),
+            depleted_blocks=lengthen(queue.depleted_blocks, with_supports),
+            to_search=lengthen(queue.to_search, with_doubt),
         ),
     )
 
@@ -486,12 +488,12 @@ def _with_output(index: Index) -> Index:
     paths = rows if len(output.path_end) else 0
     return index._replace(
         output=output._replace(
-            pairs=_longer(output.pairs, rows // 2 + LANES, 0),
-            event_time=_longer(output.event_time, events // 2 + 16, 0),
-            event_end=_longer(output.event_end, events // 2 + 16, 0),
-            event_kind=_longer(output.event_kind, events // 2 + 16, 0),
-            event_tuple=_longer(output.event_tuple, events // 2 + 16, 0),
-            path_end=_longer(output.path_end, paths // 2 + LANES if paths else 0, 0),
+            pairs=lengthen(output.pairs, rows // 2 + LANES),
+            event_time=lengthen(output.event_time, events // 2 + 16),
+            event_end=lengthen(output.event_end, events // 2 + 16),
+            event_kind=lengthen(output.event_kind, events // 2 + 16),
+            event_tuple=lengthen(output.event_tuple, events // 2 + 16),
+            path_end=lengthen(output.path_end, paths // 2 + LANES if paths else 0),
         )
     )
 
@@ -500,19 +502,16 @@ def _with_paths(index: Index) -> Index:
     output = index.output
     return index._replace(
         output=output._replace(
-            paths=_longer(output.paths, max(256, len(output.paths)), 0),
-            path_end=_longer(output.path_end, max(0, len(output.pairs) - len(output.path_end)), 0),
+            paths=lengthen(output.paths, max(256, len(output.paths))),
+            path_end=lengthen(output.path_end, max(0, len(output.pairs) - len(output.path_end))),
         )
     )
-
-
-def _longer(array: np.ndarray, more: int, fill: int) -> np.ndarray:
-    return np.concatenate([array, np.full(more, fill, array.dtype)]) if more else array
 
 
 def _aligned_cells(count: int, dtype: np.dtype, content: np.ndarray | None = None) -> np.ndarray:
     """Return `count` cells that start at a cache line, so that a block of bytes is one cache line. Cells beyond the content
     are uninitialised."""
+    request(count * dtype.itemsize)
     raw = np.empty(count * dtype.itemsize + LANES, np.uint8)
     offset = -raw.ctypes.data % LANES
     array = raw[offset : offset + count * dtype.itemsize].view(dtype)

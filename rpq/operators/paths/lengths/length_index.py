@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rpq.compiled.cycle_counter import ticks_per_second
+from rpq.compiled.growth import request
 from rpq.compiled.stopwatch import compiling_seconds
 from rpq.compiled.views import bound, view
 from rpq.operators.paths.index import layout
@@ -158,8 +159,8 @@ class LengthIndex(DeltaIndex):
         if code != NEED_WIDER:
             super().provide(code)
             return
-        self.request_memory()
-        self._widen()
+        with self.guarded_growth():
+            self._widen()
 
     def _widen(self) -> None:
         """Make cells wider, for longer walks and more slides."""
@@ -169,6 +170,7 @@ class LengthIndex(DeltaIndex):
         ceiling = top // 2
 
         def lengths(cells: np.ndarray) -> np.ndarray:
+            request(3 * len(cells) * self.cell.itemsize)
             wide = cells.astype(self.cell)
             return np.where(wide > old_ceiling, wide + self.cell.type(top - old_top), self.cell.type(0))
 

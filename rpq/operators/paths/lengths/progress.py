@@ -29,6 +29,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rpq.compiled.arrays.lengthening import lengthen
+
 NEED_WIDER = 48
 """The code that a kernel returns if a length does not fit into a cell. The `NEED_…` codes of the Δ index are smaller."""
 
@@ -77,7 +79,7 @@ def with_room(progress: Progress, rows: int, pairs: int) -> Progress:
     if more <= 0 and more_pairs <= 0:
         return progress
     return progress._replace(
-        changed_blocks=np.concatenate([progress.changed_blocks, np.zeros(max(more, 0), np.uint64)]),
-        changed_rows=np.concatenate([progress.changed_rows, np.zeros(max(more, 0), np.int32)]),
-        length=np.concatenate([progress.length, np.zeros(max(more_pairs, 0), np.int64)]),
+        changed_blocks=lengthen(progress.changed_blocks, more),
+        changed_rows=lengthen(progress.changed_rows, more),
+        length=lengthen(progress.length, more_pairs),
     )

@@ -294,17 +294,16 @@ class OrderedIndex(DeltaIndex):
 
     def provide(self, code: int) -> None:
         """Provide the memory that a kernel requested. The guard may refuse it."""
-        if code == NEED_TIMELINE:
-            self.request_memory()
-            self._set_timeline(with_more_entries(self._timeline, self.current_slide))
-        elif code == NEED_COPIES:
-            self.request_memory()
-            self._set_timeline(with_more_copies(self._timeline))
-        elif code in (NEED_FOUND, NEED_VECTORS, NEED_STEPS):
-            self.request_memory()
-            self._set_timeline(with_more_scratch(self._timeline, code))
-        else:
+        if code not in (NEED_TIMELINE, NEED_COPIES, NEED_FOUND, NEED_VECTORS, NEED_STEPS):
             super().provide(code)
+            return
+        with self.guarded_growth():
+            if code == NEED_TIMELINE:
+                self._set_timeline(with_more_entries(self._timeline, self.current_slide))
+            elif code == NEED_COPIES:
+                self._set_timeline(with_more_copies(self._timeline))
+            else:
+                self._set_timeline(with_more_scratch(self._timeline, code))
 
     def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
         """Return the steps of a path that answers (source, target), first to last, or None."""

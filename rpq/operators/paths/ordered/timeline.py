@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rpq.compiled.arrays.lanes import LANES
+from rpq.compiled.growth import request
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import Record, int64, lengthen
 
@@ -187,7 +188,7 @@ def with_vertices(timeline: Timeline, vertices: int, states: int) -> Timeline:
     """Return a timeline whose scans have room for vertices up to this number."""
     if vertices <= len(timeline.hits):
         return timeline
-    longer = {name: _longer(getattr(timeline, name), vertices) for name in _OF_VERTICES}
+    longer = {name: lengthen(getattr(timeline, name), vertices) for name in _OF_VERTICES}
     return timeline._replace(nodes=lengthen(timeline.nodes, vertices * states), **longer)
 
 
@@ -200,6 +201,7 @@ def with_more_entries(timeline: Timeline, current: int) -> Timeline:
     if 2 * live_count > room:
         room = max(2 * room, 16)
     columns = {}
+    request(6 * 8 * room)
     for name in ("time", "slide", "source", "target", "label", "edge"):
         array = getattr(timeline, name)
         columns[name] = np.zeros(room, array.dtype)
@@ -218,9 +220,10 @@ def with_departures(timeline: Timeline, of_entry: int) -> Timeline:
 def with_more_copies(timeline: Timeline) -> Timeline:
     """Return a timeline with room for twice as many copies."""
     places = 2 * len(timeline.copy_key)
+    request(3 * 8 * places)
     is_current = timeline.copy_serial == timeline.fields[SERIAL]
     longer = timeline._replace(
-        copies=_longer(timeline.copies, places // 2),
+        copies=lengthen(timeline.copies, places // 2),
         copy_key=np.zeros(places, np.int64),
         copy_serial=np.zeros(places, np.int64),
         copy_block=np.zeros(places, np.int64),
@@ -239,13 +242,13 @@ def with_more_scratch(timeline: Timeline, code: int) -> Timeline:
         width = -(-int(timeline.fields[COLUMNS]) // LANES)
         count, blocks = len(timeline.vector_node), len(timeline.vectors) // LANES
         if timeline.fields[VECTORS] >= count:
-            timeline = timeline._replace(vector_node=_longer(timeline.vector_node, max(2 * count, 16)))
+            timeline = timeline._replace(vector_node=lengthen(timeline.vector_node, max(2 * count, 16)))
         if (timeline.fields[VECTORS] + 1) * width > blocks:
             blocks = max(2 * blocks, 16 * width)
-            timeline = timeline._replace(vectors=_longer(timeline.vectors, blocks * LANES))
+            timeline = timeline._replace(vectors=lengthen(timeline.vectors, blocks * LANES))
         return timeline
     room = max(2 * len(getattr(timeline, _SCRATCH[code][0])), 64)
-    return timeline._replace(**{name: _longer(getattr(timeline, name), room) for name in _SCRATCH[code]})
+    return timeline._replace(**{name: lengthen(getattr(timeline, name), room) for name in _SCRATCH[code]})
 
 
 def without_scratch(timeline: Timeline) -> Timeline:
@@ -257,10 +260,6 @@ def without_scratch(timeline: Timeline) -> Timeline:
 def timeline_bytes(timeline: Timeline) -> int:
     """Return the number of bytes that a timeline occupies."""
     return sum(array.nbytes for array in timeline)
-
-
-def _longer(array: np.ndarray, length: int) -> np.ndarray:
-    return np.concatenate([array, np.zeros(length - len(array), array.dtype)])
 
 
 @njit(cache=True, nogil=True, forceinline=True)

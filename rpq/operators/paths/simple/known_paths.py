@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rpq.compiled.growth import request
 from rpq.compiled.views import view
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.judging import JudgedIndex
@@ -16,6 +17,9 @@ from rpq.operators.paths.simple import certificates as store
 from rpq.operators.paths.simple import judge
 from rpq.operators.paths.simple.certificates import BLOCKED, GONE, Certificates, new_certificates, rebuilt
 from rpq.operators.paths.simple.search import new_scratch
+
+_GROWTH = 3
+"""The largest size of certificates after a growth, as a multiple of that before it."""
 
 
 class KnownPaths:
@@ -72,10 +76,11 @@ class KnownPaths:
         """Call a kernel with the index, the certificates, the scratch memory and further arguments until it is done."""
         while (code := int(kernel(self._index.view, self.view, self._scratch_view, *arguments))) != layout.DONE:
             if code == judge.NEED_ROOM:
-                self._index.request_memory()
-                certificates = self._certificates
-                room = max(self._room, int((certificates.key >= 0).sum()) // 2)
-                self.certificates = rebuilt(certificates, len(certificates.root_chain), len(certificates.edge_chain), room)
+                old = self._certificates
+                room = max(self._room, int((old.key >= 0).sum()) // 2)
+                with self._index.guarded_growth():
+                    request(_GROWTH * sum(array.nbytes for array in old))
+                    self.certificates = rebuilt(old, len(old.root_chain), len(old.edge_chain), room)
             else:
                 self._index.provide(code)
 

@@ -11,11 +11,14 @@ cost of a change has doubled since then, because the cost of a hub grows with th
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from rpq.compiled.growth import guarded_growth, request
 from rpq.compiled.views import bound, view
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins import delta_join, updates
@@ -169,7 +172,7 @@ class LivePatterns:
 
     `deliver` is called with each piece of the output. With `chooses`, queries get support lists if these pay, and conditions
     are excluded that hold nearly everywhere, and at `fewest` vertices or more. `guard` is called before more memory is
-    allocated, with the `NEED_` code for its purpose, and may raise.
+    allocated, with the `NEED_` code for its purpose and the number of bytes, and may raise.
     """
 
     def __init__(
@@ -182,7 +185,7 @@ class LivePatterns:
         runs: int = 1 << 14,
         chooses: bool = True,
         fewest: int = 1,
-        guard: Callable[[int], None] | None = None,
+        guard: Callable[[int, int], None] | None = None,
     ) -> None:
         values = max(values, 2 * tables.SLOTS)  # so that a row always fits
         self.store = store
@@ -286,20 +289,24 @@ class LivePatterns:
         if bound_kernel is None:
             bound_kernel = self._bound_kernels[kernel] = bound(kernel, *self._views(), *arguments)
         while (code := bound_kernel(*self._views(), *arguments)) != DONE:
-            if self.guard is not None:
-                try:
-                    self.guard(int(code))
-                except BaseException:
-                    self._deliver_output()  # the rows of earlier tuples
-                    raise
-            if code == NEED_OUTPUT:
-                self._deliver_output()
-            elif code == NEED_CONDITIONS:
-                self.plan_tables.graph.grow()
-                self.plan_tables.update_conditions()
-            else:
-                self.store.grow(code, expected=self._expected_growth())
+            try:
+                with nullcontext() if self.guard is None else guarded_growth(partial(self.guard, int(code))):
+                    self._provide(code)
+            except BaseException:
+                self._deliver_output()  # the rows of earlier tuples
+                raise
         self._deliver_output()
+
+    def _provide(self, code: int) -> None:
+        """Provide what a kernel requested when it returned `code`."""
+        if code == NEED_OUTPUT:
+            request(self.nbytes)  # of the copy of a piece
+            self._deliver_output()
+        elif code == NEED_CONDITIONS:
+            self.plan_tables.graph.grow()
+            self.plan_tables.update_conditions()
+        else:
+            self.store.grow(code, expected=self._expected_growth())
 
     def _expected_growth(self) -> Sizes:
         """Return an estimate of what the rest of a large chunk will add, from what its tuples have added so far."""

@@ -547,7 +547,7 @@ class PathRelations:
                 index.index.table.is_root[roots] = 1
             index.load(edges, expires, quiet=is_checked)
             pairs = index.answers()
-            self._ask_for(_BYTES_A_PAIR * len(pairs))
+            self._guard(_BYTES_A_PAIR * len(pairs), 0)
             nothing = np.zeros(len(pairs), np.int64)
             self._store.fill_relation(relation.number, pairs >> 32, pairs & layout.LOW_HALF, nothing, nothing + NEVER)
         elif is_checked and (
@@ -568,9 +568,6 @@ class PathRelations:
         if not relation.is_loaded:
             mine = relation.reads(chunk.label)
             relation.index.load_static(Chunk(*(column[mine] for column in chunk)))
-
-    def _ask_for(self, size: int) -> None:
-        self._guard(5 * size, 0)
 
     # --- figures ---------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from rpq.compiled.growth import request
 from rpq.compiled.views import lengthen, view
 from rpq.errors import RpqError
 from rpq.operators.patterns import tables
@@ -403,6 +404,7 @@ class RelationStore:
         stride = old_stride if stride is None else stride
         top = state.arena_top
         room = max(state.arena_room, top + room)
+        request(8 * (vertices * stride + room))
         lists = np.zeros(vertices * stride + room, np.int64)
         records = lists[: old_vertices * stride].reshape(old_vertices, stride)
         records[:, :old_stride] = relations.lists[:old_arena].reshape(old_vertices, old_stride)
@@ -436,6 +438,7 @@ class RelationStore:
         elif code == tables.NEED_EDGES:
             more = max(8, expected.edges)
             edges = lengthen(relations.edge, max(_next_room(state.edge_room), state.edge_room + more))
+            request(4 * len(edges) * state.places)
             places = np.zeros(len(edges) * state.places, np.int32)
             places[: len(relations.support_place)] = relations.support_place
             self.relations = relations._replace(edge=edges, support_place=places)
@@ -443,6 +446,7 @@ class RelationStore:
             entries = (4 if len(relations.table) < _SMALL_ROOM else 2) * len(relations.table)
             while entries < 2 * (state.live_edges + expected.live):
                 entries *= 2
+            request(8 * entries)
             table = np.zeros(entries, np.int64)
             enter_all(relations.table, table, len(table) - 1)
             self.relations = relations._replace(table=table)
