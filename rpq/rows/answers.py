@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from rpq.errors import InputError
+from rpq.rows.delta import Position
+
 if TYPE_CHECKING:
     import pandas
 
@@ -35,6 +38,29 @@ def _short(value: Any) -> str:
     return text if len(text) <= LENGTH else f"{text[: LENGTH - 1]}…"
 
 
+def cursor_of(position: Position, key: str) -> str:
+    """Return a position in the answers of a query as a text; the query's `key` is part of it.
+
+    >>> cursor_of((7, 0, 1), "5f7e"), position_of("5f7e.7.0.1", "5f7e")
+    ('5f7e.7.0.1', (7, 0, 1))
+    """
+    return ".".join([key, *map(str, position)])
+
+
+def position_of(cursor: str, key: str) -> Position:
+    """Return the position that `cursor_of` wrote. Raises `InputError`."""
+    begin, *numbers = cursor.split(".") if isinstance(cursor, str) else [""]
+    try:
+        if begin == key and numbers:
+            return tuple(map(int, numbers))
+    except ValueError:
+        pass
+    raise InputError(
+        f"after: {cursor!r} is no cursor of this query since it was registered or the engine was restored; begin without it",
+        column="after",
+    )
+
+
 _SHOWN = 3  # rows in a repr
 _SHOWN_IN_HTML = 10
 _PAIR = ("source", "target")
@@ -44,6 +70,8 @@ Answer = tuple[int | str | None, ...]
 
 class Answers:
     """The answers at one moment; those of a path query are pairs (source, target).
+
+    If `limit` cut them off, `cursor` is where the rest begins, for the option `after` of `Engine.answers`.
 
     - Tuples: iteration, `in` (the first time O(answers), then O(1)), `len`, `pairs`
     - Columns: `to_arrow`, `to_pandas`; polars, DuckDB, pandas and other libraries with the Arrow PyCapsule interface take
@@ -58,10 +86,16 @@ class Answers:
     (3, True, [('x', 'y'), ('x', 'z'), ('y', 'z')])
     """
 
-    def __init__(self, columns: Sequence[str], values: Sequence[pa.Array], *, count: int) -> None:
+    cursor: str | None
+    """The place behind the last row; None if there are no more answers."""
+
+    def __init__(
+        self, columns: Sequence[str], values: Sequence[pa.Array], *, count: int, cursor: str | None = None
+    ) -> None:
         self._columns = tuple(columns)
         self._values = tuple(values)
         self._count = count
+        self.cursor = cursor
 
     def __len__(self) -> int:
         return self._count

@@ -130,14 +130,20 @@ class Understood(Explained, frozen=True):
 
 
 class AnswersParameters(RequestFields, frozen=True):
-    limit: Annotated[int, Meta(ge=0, le=1_000_000, description="The maximum number of answers.")] = 1000
+    limit: Annotated[int, Meta(ge=1, le=1_000_000, description="The maximum number of answers.")] = 1000
+    after: Annotated[str | None, Meta(description="The cursor of an earlier response, behind which to continue.")] = None
+    source: Annotated[str | None, Meta(description="The source of all answers, for path queries.")] = None
+    target: Annotated[str | None, Meta(description="The target of all answers, for path queries.")] = None
     format: Literal["json", "csv", "arrow"] = "json"
 
 
 class Answers(Struct, frozen=True):
     columns: list[str]
+    """Answers of a query, of which it has `total`; `cursor` is the place of the next ones, null if there are none."""
+
     rows: list[list[Value]]
     total: Count
+    cursor: str | None
     time: Time
     position: Count
 

@@ -483,6 +483,12 @@ def test_answers_as_json_csv_and_arrow(served):
     assert len(some.json()["rows"]) == 2 and some.json()["total"] == 3 and some.headers["x-rpq-total"] == "3"
     csv = served.of("a/b*", "answers", format="csv")
     assert csv.headers["content-type"] == "text/csv; charset=utf-8"
+    assert some.headers["x-rpq-cursor"] == some.json()["cursor"]
+    rest = served.of("a/b*", "answers", after=some.json()["cursor"]).json()
+    assert rest["cursor"] is None and rest["total"] == 3
+    assert {tuple(row) for row in some.json()["rows"] + rest["rows"]} == expected
+    to_c = served.of("a/b*", "answers", source="<script>", target="c").json()
+    assert to_c["rows"] == [["<script>", "c"]] and to_c["total"] == 3
     read = pa.csv.read_csv(pa.BufferReader(csv.content), parse_options=pa.csv.ParseOptions(newlines_in_values=True))
     assert {tuple(row.values()) for row in read.to_pylist()} == expected
     found = served.of("a/b*", "answers", format="arrow")
@@ -491,16 +497,18 @@ def test_answers_as_json_csv_and_arrow(served):
     assert {tuple(row.values()) for row in table.to_pylist()} == expected
     assert table.schema.metadata[b"rpq.total"] == b"3"
     for parameters, message in [
-        ({"limit": -1}, "limit: expected a whole number from 0 to 1,000,000, not"),
-        ({"limit": "all"}, "limit: expected a whole number from 0 to 1,000,000, not"),
+        ({"limit": 0}, "limit: expected a whole number from 1 to 1,000,000, not"),
+        ({"limit": "all"}, "limit: expected a whole number from 1 to 1,000,000, not"),
         ({"format": "xml"}, "format: expected 'arrow' or 'csv' or 'json', not"),
-        ({"other": 1}, "'other' is not a parameter: expected limit, format"),
+        ({"other": 1}, "'other' is not a parameter: expected limit, after, source, target, format"),
     ]:
         refused = served.of("a/b*", "answers", **parameters)
         assert refused.status_code == 422 and message in error_of(refused)["message"], refused.text
         assert error_of(refused)["type"] == "BadParameter" and error_of(refused)["field"] == next(iter(parameters))
 
 
+    refused = served.of("a/b*", "answers", after="7")
+    assert refused.status_code == 422 and error_of(refused)["field"] == "after"
 def test_a_witness_has_the_edges_in_their_order_with_their_times(served):
     served.post(*TUPLES)
     found = served.of("a/b*", "witness", value=["x", "w"]).json()
