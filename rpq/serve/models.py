@@ -106,6 +106,7 @@ class Query(Struct, frozen=True):
     semantics: Semantics
     paths: Paths
     report: Report
+    options: Annotated[dict[str, Any], Meta(description="Further fields of its request that are not the default.")]
     columns: list[str]
     answers: Count
 
@@ -138,12 +139,12 @@ class AnswersParameters(RequestFields, frozen=True):
 
 
 class Answers(Struct, frozen=True):
-    columns: list[str]
     """Answers of a query, of which it has `total`; `cursor` is the place of the next ones, null if there are none."""
 
+    columns: list[str]
     rows: list[list[Value]]
-    total: Count
     cursor: str | None
+    total: Count
     time: Time
     position: Count
 
