@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from secrets import token_hex
+from secrets import token_bytes
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -400,9 +400,9 @@ class RunningQuery(ABC):
         return IdRows(rows, parts[0].order), position
 
     @cached_property
-    def cursor_key(self) -> str:
-        """A random text that marks the positions in the answers of this query, which have a meaning only for it."""
-        return token_hex(4)
+    def cursor_key(self) -> bytes:
+        """A random key that signs positions in the answers of this query, which have a meaning only for it."""
+        return token_bytes(16)
 
     @abstractmethod
     def rows(self) -> np.ndarray:

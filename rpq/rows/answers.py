@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from html import escape
@@ -38,23 +39,28 @@ def _short(value: Any) -> str:
     return text if len(text) <= LENGTH else f"{text[: LENGTH - 1]}…"
 
 
-def cursor_of(position: Position, key: str) -> str:
-    """Return a position in the answers of a query as a text; the query's `key` is part of it.
+def cursor_of(position: Position, key: bytes) -> str:
+    """Return a position in the answers of a query as a text, signed with the query's key.
 
-    >>> cursor_of((7, 0, 1), "5f7e"), position_of("5f7e.7.0.1", "5f7e")
-    ('5f7e.7.0.1', (7, 0, 1))
+    >>> position_of(cursor_of((7, 0, 1), b"secret"), b"secret")
+    (7, 0, 1)
     """
-    return ".".join([key, *map(str, position)])
+    text = ".".join(map(str, position))
+    return f"{text}.{_signature(text, key)}"
 
 
-def position_of(cursor: str, key: str) -> Position:
-    """Return the position that `cursor_of` wrote. Raises `InputError`."""
-    begin, *numbers = cursor.split(".") if isinstance(cursor, str) else [""]
-    try:
-        if begin == key and numbers:
-            return tuple(map(int, numbers))
-    except ValueError:
-        pass
+def _signature(text: str, key: bytes) -> str:
+    return hmac.digest(key, text.encode(errors="replace"), "sha256").hex()[:16]
+
+
+def position_of(cursor: str, key: bytes) -> Position:
+    """Return the position that `cursor_of` wrote with this key. Raises `InputError`."""
+    if isinstance(cursor, str):
+        # Only the numbers of a cursor that is signed are read, so they are ids.
+        text, _, signature = cursor.rpartition(".")
+        expected = _signature(text, key).encode()
+        if hmac.compare_digest(expected, signature.encode(errors="replace")):
+            return tuple(map(int, text.split(".")))
     raise InputError(
         f"after: {cursor!r} is no cursor of this query since it was registered or the engine was restored; begin without it",
         column="after",

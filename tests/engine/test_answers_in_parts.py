@@ -74,11 +74,13 @@ def test_refused_options_of_parts() -> None:
     engine = rpq.Engine(rpq.Query("a", window=WINDOW, name="p"), rpq.Query("?x a ?y", window=WINDOW, name="q"))
     engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 1)])
     cursor = engine.answers("p", limit=1).cursor
-    for wrong in (engine.answers("q", limit=1).cursor, f"{cursor}.x", "", "7"):
+    assert len(engine.answers("p", after=cursor)) == 1
+    for wrong in (engine.answers("q", limit=1).cursor, f"1{cursor}", f"-{cursor}", f"{cursor}.ü", "", "7"):
         with pytest.raises(rpq.InputError, match="no cursor of this query"):
             engine.answers("p", after=wrong)
     with pytest.raises(rpq.QueryError, match="of path queries"):
         engine.answers("q", source="x")
     with pytest.raises(rpq.QueryError, match="limit"):
         engine.answers("p", limit=0)
+    assert list(engine.answers("p", target="y", after=cursor)) == []  # all of these precede it
     assert len(engine.answers("p", source="nobody")) == len(engine.answers("p", source="x", target="nobody")) == 0

@@ -245,10 +245,10 @@ class PathQuery(RunningQuery):
         root, end = (target, source) if self._way.is_reversed else (source, target)
         found = [np.zeros(0, np.int64)]
         if -1 not in (root, end):
-            first, stop = (0, None) if end is None else (end, end + 1)
-            if after is not None:  # which some answers of its end may follow
-                first = max(first, after[0] + 1)
-                found += self._trees.answers(self._reader, root=root, first=after[0], end=after[0] + 1)
+            first, stop = (0, NO_LIMIT) if end is None else (end, end + 1)
+            if after is not None and after[0] >= first:  # some answers with its end may follow
+                first = after[0] + 1
+                found += self._trees.answers(self._reader, root=root, first=after[0], end=min(first, stop))
             found += self._trees.answers(self._reader, root=root, first=first, end=stop, limit=min(limit, NO_LIMIT - 1) + 1)
         rows = rows_of_pairs(np.concatenate(found)).reorder((1, 0)).values
         rows, position = rows_after(rows, after, limit)

@@ -452,7 +452,7 @@ class PathTrees:
         return PathDelta(pairs=pairs, ends=ends, paths=nothing, path_ends=nothing, is_reversed=self.is_reversed, **events)
 
     def answers(
-        self, reader: Reader, *, root: int | None = None, first: int = 0, end: int | None = None, limit: int = NO_LIMIT
+        self, reader: Reader, *, root: int | None = None, first: int = 0, end: int = NO_LIMIT, limit: int = NO_LIMIT
     ) -> list[np.ndarray]:
         """Return the pairs that answer a query now, of each index; the options are those of `DeltaIndex.answers`."""
         roots = None if root is None else np.array([root])

@@ -264,7 +264,7 @@ class DeltaIndex:
         answers.count_by_root(self.view, cells, answers_of)
 
     def answers(
-        self, *, roots: np.ndarray | None = None, first: int = 0, end: int | None = None, limit: int = NO_LIMIT
+        self, *, roots: np.ndarray | None = None, first: int = 0, end: int = NO_LIMIT, limit: int = NO_LIMIT
     ) -> np.ndarray:
         """Return the current answers, root << 32 | end, in the order of their ends.
 
@@ -278,12 +278,11 @@ class DeltaIndex:
             numbers = np.flatnonzero(mask)
             if not len(numbers):
                 return np.zeros(0, np.int64)
-        vertices = len(self.index.table.slot_of)
-        stop = vertices if end is None else min(end, vertices)
+        end = min(end, len(self.index.table.slot_of))
         found: list[np.ndarray] = []
         count = 0
-        while first < stop and count < limit:
-            walks, first = self._walks(first, stop, limit - count, mask, numbers)
+        while first < end and count < limit:
+            walks, first = self._walks(first, end, limit - count, mask, numbers)
             found.append(self.judge.answers_among(walks))
             count += len(found[-1])
         return found[0] if len(found) == 1 else np.concatenate([np.zeros(0, np.int64), *found])
