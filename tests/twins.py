@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,16 @@ def tiny(capacity: int) -> type[rpq.Engine]:
             super().__init__(*queries, _capacity=capacity, **{"_sharing": "always" if shares else "never"} | options)
 
     return Tiny
+
+
+def parts_of(engine: rpq.Engine, name: str, limit: int, **options: Any) -> Iterator[rpq.Answers]:
+    """The answers of a query, of which each part has at most `limit`."""
+    part = engine.answers(name, limit=limit, **options)
+    yield part
+    while part.cursor is not None:
+        assert len(part) == limit
+        part = engine.answers(name, limit=limit, after=part.cursor, **options)
+        yield part
 
 
 def reference_query(query: rpq.Query) -> ReferenceQuery:
@@ -211,6 +221,16 @@ class Twins:
             self._compare_counts(self.engine.statistics(name), self.reference.counts(name))
             if query.semantics == "explicit":
                 assert self.sums[name] == answers, "the sum of the rows is not the answer"
+
+    def check_parts(self, name: str, limit: int) -> None:
+        """Compare the answers that are read in parts, and those of a source and of a target."""
+        answers = self.reference.answers(name)
+        found = [row for part in parts_of(self.engine, name, limit) for row in part]
+        assert len(found) == len(answers) and set(found) == answers
+        for place, end in enumerate(("source", "target")):
+            for vertex in {row[place] for row in answers}:
+                some = [row for part in parts_of(self.engine, name, limit, **{end: vertex}) for row in part]
+                assert Counter(some) == Counter(row for row in answers if row[place] == vertex)
 
     def check_witnesses(self, name: str, count: int) -> None:
         """Look at the witnesses of some answers, and that there is none of a pair that is no answer."""

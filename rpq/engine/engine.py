@@ -28,7 +28,7 @@ from rpq.language.protocol import MOST_ROWS
 from rpq.language.query import Query, Vertex
 from rpq.language.readings import Identity, describe_identity, for_identity, over_dataset
 from rpq.operators.paths import path_query
-from rpq.rows.answers import Answers, html_table
+from rpq.rows.answers import Answers, cursor_of, html_table, position_of
 from rpq.rows.blocks import Block, columns_of_names
 from rpq.rows.changes import Changes
 from rpq.rows.typed_columns import kinds_of
@@ -825,8 +825,26 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._max_ahead = max_ahead
 
     @one_thread_at_a_time
-    def answers(self, query: str | None = None) -> Answers:
-        """Return the answers at this moment, of the query with that name (or of the only one). O(size of the index).
+    def answers(
+        self,
+        query: str | None = None,
+        *,
+        source: Vertex | None = None,
+        target: Vertex | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> Answers:
+        """Return the answers at this moment, of the query with that name (or of the only one).
+
+        `source` and `target` select answers of a path query. `limit` is the largest number of answers; `after`, the `cursor`
+        of earlier answers, continues behind them. Each part is exact at its moment. If the stream moves between two parts,
+        an answer that holds from the first part to the last is in exactly one of them, unless a query in SPARQL computes
+        some of its values; an answer that comes or goes meanwhile may be in none, and in two if it goes and comes back. The
+        order has no meaning. A cursor is valid until the query is unregistered or the engine is restored; any other raises
+        an `InputError`.
+
+        O(size of the index) without options; O(limit + roots + vertices) for a path query with a `limit`. The answers of
+        other queries are all enumerated as ids, of which `limit` rows get names.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -834,14 +852,29 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         3
         >>> sorted(engine.answers())
         [('x', 'y'), ('x', 'z'), ('y', 'z')]
+        >>> sorted(engine.answers(source="x"))
+        [('x', 'y'), ('x', 'z')]
+        >>> first = engine.answers(limit=2)
+        >>> len(first), len(engine.answers(limit=2, after=first.cursor))
+        (2, 1)
         """
         self._usable()
-        running = self._evaluation.running.find(query)
-        rows, columns = running.answers(), running.columns
-        values = columns_of_names(
-            rows, self._evaluation.vertices, columns=columns, texts=running.term_texts, times=self._times.column
-        )
-        return Answers(columns, values, count=sum(len(some.values) for some in rows))
+        if limit is not None and (isinstance(limit, bool) or not hasattr(limit, "__index__") or limit < 1):
+            raise QueryError(f"limit is a whole number of answers, at least one, or None for all, not {limit!r}")
+        running, vertices = self._evaluation.running.find(query), self._evaluation.vertices
+        if source is None and target is None and limit is None and after is None:
+            rows, cursor = running.answers(), None
+        else:
+            ends = {"source": source, "target": target}
+            page, position = running.page(
+                None if after is None else position_of(after, running.cursor_key),
+                INT64_MAX if limit is None else int(limit),
+                **{name: vertices.id_of(end) for name, end in ends.items() if end is not None},
+            )
+            rows, cursor = [page], None if position is None else cursor_of(position, running.cursor_key)
+        columns = running.columns
+        values = columns_of_names(rows, vertices, columns=columns, texts=running.term_texts, times=self._times.column)
+        return Answers(columns, values, count=sum(len(some.values) for some in rows), cursor=cursor)
 
     @one_thread_at_a_time
     def witness(

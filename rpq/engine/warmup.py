@@ -258,7 +258,7 @@ def _use_bits(window: Window, name: Callable[[int], int | str], *, if_compiled: 
     engine.answers()
     engine.statistics()
     engine._evaluation.collector.collect()
-    index.count_cells(np.zeros(engine._evaluation.vertices.count, np.int64))
+    index.count_by_root(*np.zeros((2, engine._evaluation.vertices.count), np.int64))
     engine.advance(min(window.slide, engine._evaluation.running.latest))
     index.use_cells()
 

@@ -16,18 +16,20 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from secrets import token_bytes
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 
 from rpq.automata.symbols import LabelSymbol
-from rpq.errors import ConflictBudgetError, RowLimitError
+from rpq.errors import ConflictBudgetError, QueryError, RowLimitError
 from rpq.language.hypercube import Hypercube, Share
 from rpq.language.readings import LabelSet
 from rpq.rows.blocks import witness_array
 from rpq.rows.changes import SetAside
-from rpq.rows.delta import Delta, IdRows
+from rpq.rows.delta import Delta, IdRows, Position, rows_after
 from rpq.rows.typed_columns import Texts
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.edges.edge_times import EdgeTimes
@@ -387,6 +389,28 @@ class RunningQuery(ABC):
     @abstractmethod
     def answers(self) -> list[IdRows]:
         """Return the present answers. O(size of the index)."""
+
+    def page(
+        self, after: Position | None, limit: int, *, source: int | None = None, target: int | None = None
+    ) -> tuple[IdRows, Position | None]:
+        """Return the first `limit` answers behind a position, in the order of ids, and the next position; None at the end.
+
+        The ends of paths, if they are given, are vertices, or -1 for a name without a vertex. Only path queries have ends.
+        O(answers), without their names, unless a kind of queries finds fewer.
+        """
+        if source is not None or target is not None:
+            name, columns = self.question.name, ", ".join(self.columns)
+            raise QueryError(f"query {name!r}: source and target select answers of path queries; its columns are {columns}")
+        parts = self.answers()
+        rows, position = rows_after(
+            np.concatenate([ids_of.reorder(parts[0].order).values for ids_of in parts]), after, limit
+        )
+        return IdRows(rows, parts[0].order), position
+
+    @cached_property
+    def cursor_key(self) -> bytes:
+        """A random key that signs positions in the answers of this query, which have a meaning only for it."""
+        return token_bytes(16)
 
     @abstractmethod
     def rows(self) -> np.ndarray:

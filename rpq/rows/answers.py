@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
+from rpq.errors import InputError
+from rpq.rows.delta import Position
 
 if TYPE_CHECKING:
     import pandas
@@ -35,6 +39,34 @@ def _short(value: Any) -> str:
     return text if len(text) <= LENGTH else f"{text[: LENGTH - 1]}…"
 
 
+def cursor_of(position: Position, key: bytes) -> str:
+    """Return a position in the answers of a query as a text, signed with the query's key.
+
+    >>> position_of(cursor_of((7, 0, 1), b"secret"), b"secret")
+    (7, 0, 1)
+    """
+    text = ".".join(map(str, position))
+    return f"{text}.{_signature(text, key)}"
+
+
+def _signature(text: str, key: bytes) -> str:
+    return hmac.digest(key, text.encode(errors="replace"), "sha256").hex()[:16]
+
+
+def position_of(cursor: str, key: bytes) -> Position:
+    """Return the position that `cursor_of` wrote with this key. Raises `InputError`."""
+    if isinstance(cursor, str):
+        # Only the numbers of a cursor that is signed are read, so they are ids.
+        text, _, signature = cursor.rpartition(".")
+        expected = _signature(text, key).encode()
+        if hmac.compare_digest(expected, signature.encode(errors="replace")):
+            return tuple(map(int, text.split(".")))
+    raise InputError(
+        f"after: {cursor!r} is no cursor of this query since it was registered or the engine was restored; begin without it",
+        column="after",
+    )
+
+
 _SHOWN = 3  # rows in a repr
 _SHOWN_IN_HTML = 10
 _PAIR = ("source", "target")
@@ -44,6 +76,8 @@ Answer = tuple[int | str | None, ...]
 
 class Answers:
     """The answers at one moment; those of a path query are pairs (source, target).
+
+    If `limit` cut them off, `cursor` is where the rest begins, for the option `after` of `Engine.answers`.
 
     - Tuples: iteration, `in` (the first time O(answers), then O(1)), `len`, `pairs`
     - Columns: `to_arrow`, `to_pandas`; polars, DuckDB, pandas and other libraries with the Arrow PyCapsule interface take
@@ -58,10 +92,16 @@ class Answers:
     (3, True, [('x', 'y'), ('x', 'z'), ('y', 'z')])
     """
 
-    def __init__(self, columns: Sequence[str], values: Sequence[pa.Array], *, count: int) -> None:
+    cursor: str | None
+    """The place behind the last row; None if there are no more answers."""
+
+    def __init__(
+        self, columns: Sequence[str], values: Sequence[pa.Array], *, count: int, cursor: str | None = None
+    ) -> None:
         self._columns = tuple(columns)
         self._values = tuple(values)
         self._count = count
+        self.cursor = cursor
 
     def __len__(self) -> int:
         return self._count

@@ -36,6 +36,46 @@ def ids_of_columns(values: np.ndarray) -> IdRows:
     return IdRows(values, (*range(values.shape[1]),))
 
 
+Position = tuple[int, ...]
+"""A place among rows in the order of their ids: the ids of a row, and how many rows equal to it precede the place."""
+
+
+def rows_after(rows: np.ndarray, position: Position | None, limit: int) -> tuple[np.ndarray, Position | None]:
+    """Return the first `limit` rows behind a position, sorted by their ids, and the next position; None behind all rows.
+
+    Ids stay the same while a row holds, so positions remain valid when rows come and go. O(rows + limit log limit) if few
+    rows begin with the same id.
+
+    >>> rows = np.array([[3, 1], [2, 2], [2, 2], [2, 1]])
+    >>> page, position = rows_after(rows, None, 2)
+    >>> page.tolist(), position
+    ([[2, 1], [2, 2]], (2, 2, 1))
+    >>> page, position = rows_after(rows, position, 2)
+    >>> page.tolist(), position
+    ([[2, 2], [3, 1]], None)
+    """
+    *last, copies = position or (0,)
+    if position is not None:
+        is_equal, is_later = np.ones(len(rows), bool), np.zeros(len(rows), bool)
+        for column, value in zip(rows.T, last, strict=True):
+            is_later |= is_equal & (column > value)
+            is_equal &= column == value
+        rows = np.concatenate([rows[is_equal][copies:], rows[is_later]])
+    if not rows.shape[1] or len(rows) <= limit:
+        page = rows
+    else:
+        first = rows[:, 0]
+        page = rows[first <= np.partition(first, limit)[limit]]
+    if rows.shape[1]:
+        page = page[np.lexsort(page.T[::-1])]
+    if len(rows) <= limit:
+        return page, None
+    page = page[:limit]
+    end = page[-1].tolist()
+    equal = int((page == end).all(axis=1).sum())
+    return page, (*end, equal + (copies if end == last else 0))
+
+
 class Delta:
     """Changes of one chunk of tuples, as one worker found them: of the answer of a query, or of a part of one.
 

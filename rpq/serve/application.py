@@ -243,12 +243,15 @@ class Application:
 
     @operation(
         "GET /queries/{name}/answers",
-        "Return the current answers of a query.",
+        "Return current answers of a query.",
+        description="Each response is exact at its position. If all answers are read in parts, with the `cursor` of each "
+        "response as `after` of the next, an answer that holds meanwhile is in exactly one of them.",
         parameters=models.AnswersParameters,
         gives={"application/json": models.Answers, "text/csv": TEXT, "application/vnd.apache.arrow.stream": {}},
         headers={
             "X-Rpq-Total": {"description": "The number of answers.", "schema": {"type": "integer", "minimum": 0}},
             "X-Rpq-Position": {"description": "The position of the answers.", "schema": {"type": "integer", "minimum": 0}},
+            "X-Rpq-Cursor": {"description": "The place of the next answers, if any.", "schema": {"type": "string"}},
         },
     )
     async def get_answers(self, request: Request, name: str, parameters: models.AnswersParameters) -> Response:
@@ -256,19 +259,25 @@ class Application:
 
         def read() -> AnswersRead:
             query = self.service.find_query(name)
-            answers = self.service.engine.answers(name)
+            engine, after = self.service.engine, parameters.after
+            source, target = (
+                None if end is None else vertex_of(end, is_integer=self.service.has_integers)
+                for end in (parameters.source, parameters.target)
+            )
+            answers = engine.answers(name, source=source, target=target, limit=parameters.limit, after=after)
+            is_whole = (source, target, after, answers.cursor) == (None, None, None, None)
             return AnswersRead(
                 columns=tuple(query.columns),
                 answers=answers,
-                limit=parameters.limit,
-                time=self.service.engine.time,
+                total=len(answers) if is_whole else engine.statistics(name).answers_live,
+                time=engine.time,
                 position=self.service.position,
             )
 
         found = await self.service.call(read)
         loop = asyncio.get_running_loop()
         body = await loop.run_in_executor(self._readers, format.write, found)
-        headers = {"X-Rpq-Total": str(len(found.answers)), "X-Rpq-Position": str(found.position)}
+        headers = {f"X-Rpq-{name.capitalize()}": value for name, value in found.about.items()}
         return Response(body, media_type=format.media_type, headers=headers)
 
     @operation(

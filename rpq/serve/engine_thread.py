@@ -615,15 +615,25 @@ class AsyncEngine:
         """
         return self._engine.time
 
-    async def answers(self, query: str | None = None) -> Answers:
-        """Return the current answers of the query with that name (or of the only one).
+    async def answers(
+        self,
+        query: str | None = None,
+        *,
+        source: Vertex | None = None,
+        target: Vertex | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> Answers:
+        """Return the current answers of the query with that name (or of the only one), or some of them.
 
         >>> import asyncio, rpq
         >>> engine = AsyncEngine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
         >>> len(asyncio.run(engine.answers()))
         0
         """
-        return await self._call(lambda: self._engine.answers(query))
+        return await self._call(
+            lambda: self._engine.answers(query, source=source, target=target, limit=limit, after=after)
+        )
 
     async def witness(self, *answer: Vertex | None, query: str | None = None) -> Path | Witness | None:
         """Return the edges behind an answer, which is given by the values of its columns; None if it is no answer.

@@ -106,6 +106,7 @@ class Query(Struct, frozen=True):
     semantics: Semantics
     paths: Paths
     report: Report
+    options: Annotated[dict[str, Any], Meta(description="Further fields of its request that are not the default.")]
     columns: list[str]
     answers: Count
 
@@ -130,13 +131,19 @@ class Understood(Explained, frozen=True):
 
 
 class AnswersParameters(RequestFields, frozen=True):
-    limit: Annotated[int, Meta(ge=0, le=1_000_000, description="The maximum number of answers.")] = 1000
+    limit: Annotated[int, Meta(ge=1, le=1_000_000, description="The maximum number of answers.")] = 1000
+    after: Annotated[str | None, Meta(description="The cursor of an earlier response, behind which to continue.")] = None
+    source: Annotated[str | None, Meta(description="The source of all answers, for path queries.")] = None
+    target: Annotated[str | None, Meta(description="The target of all answers, for path queries.")] = None
     format: Literal["json", "csv", "arrow"] = "json"
 
 
 class Answers(Struct, frozen=True):
+    """Answers of a query, of which it has `total`; `cursor` is the place of the next ones, null if there are none."""
+
     columns: list[str]
     rows: list[list[Value]]
+    cursor: str | None
     total: Count
     time: Time
     position: Count

@@ -7,7 +7,7 @@ import contextlib
 import re
 import struct
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from json import loads
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -613,9 +613,16 @@ def describe_window(query: Query) -> tuple[int | str | None, int | str | None]:
     return size_and_slide(window)
 
 
+_OPTIONS = (
+    "order", "max_gap", "max_span", "sources", "targets", "select", "distinct", "matching", "filter", "node_label",
+    "simple_budget", "on_budget",
+)  # fmt: skip
+
+
 def describe_query(query: Query, *, answers: int) -> models.Query:
     """Return the description of a query in responses."""
     window, slide = describe_window(query)
+    given = [(one.name, getattr(query, one.name), one.default) for one in fields(query) if one.name in _OPTIONS]
     return models.Query(
         name=query.name,
         expression=query.expression,
@@ -625,6 +632,11 @@ def describe_query(query: Query, *, answers: int) -> models.Query:
         semantics=query.semantics,
         paths=query.paths,
         report=getattr(query, "report", "change"),
+        options={
+            name: sorted(value, key=str) if isinstance(value, frozenset) else value
+            for name, value, default in given
+            if value != default
+        },
         columns=list(query.columns),
         answers=answers,
     )

@@ -28,22 +28,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswersRead:
-    """The answers of a query at a position; a response has the first `limit` of them."""
+    """Some of the `total` answers of a query at a position."""
 
     columns: tuple[str, ...]
     answers: Answers
-    limit: int
+    total: int
     time: Any
     position: int
 
     @property
     def table(self) -> pa.Table:
-        return self.answers.to_arrow().slice(0, self.limit)
+        return self.answers.to_arrow()
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What is said beside the rows where a format has only rows."""
+        cursor = self.answers.cursor
+        about = {"total": str(self.total), "position": str(self.position)}
+        return about if cursor is None else {**about, "cursor": cursor}
 
 
 @dataclass(frozen=True)
 class AnswerFormat:
-    """A content type of answers and the function that encodes them; O(limit)."""
+    """A content type of answers and the function that encodes them; O(answers)."""
 
     media_type: str
     write: Callable[[AnswersRead], bytes]
@@ -51,7 +58,7 @@ class AnswerFormat:
 
 def _as_json(answers: AnswersRead) -> bytes:
     if not answers.columns:  # an ASK that holds
-        rows = [b"[]"] * min(len(answers.answers), answers.limit)
+        rows = [b"[]"] * len(answers.answers)
     elif all(_is_plain(column.type) for column in answers.table.columns):
         rows = [buffer.to_pybytes().rstrip(b"\n").replace(b"\n", b",") for buffer in json_arrays(answers.table)]
     else:
@@ -60,7 +67,8 @@ def _as_json(answers: AnswersRead) -> bytes:
     content = models.Answers(
         columns=list(answers.columns),
         rows=[Raw(row) for row in rows],  # type: ignore[misc]
-        total=len(answers.answers),
+        cursor=answers.answers.cursor,
+        total=answers.total,
         time=json_value(answers.time),
         position=answers.position,
     )
@@ -85,8 +93,7 @@ def _as_text(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _as_arrow(answers: AnswersRead) -> bytes:
-    metadata = {"rpq.total": str(len(answers.answers)), "rpq.position": str(answers.position)}
-    table = answers.table.replace_schema_metadata(metadata)
+    table = answers.table.replace_schema_metadata({f"rpq.{name}": value for name, value in answers.about.items()})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

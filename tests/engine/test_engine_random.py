@@ -146,6 +146,11 @@ class Streams(RuleBasedStateMachine):
     def witnesses(self, data) -> None:
         self.twins.check_witnesses(data.draw(st.sampled_from(sorted(self.twins.queries))), 4)
 
+    @precondition(lambda self: self.twins.queries)
+    @rule(data=st.data(), limit=st.sampled_from((1, 2, 3, 7)))
+    def answers_in_parts(self, data, limit: int) -> None:
+        self.twins.check_parts(data.draw(st.sampled_from(sorted(self.twins.queries))), limit)
+
     @rule(rare=st.integers(0, 3))
     def collect(self, rare: int) -> None:
         # The engine collects of itself only after hundreds of tuples.

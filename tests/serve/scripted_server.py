@@ -25,16 +25,21 @@ PAGE = Path(__file__).parents[2] / "rpq" / "serve" / "page"
 
 
 class ScriptedServer:
-    """One query `q` with the columns source and target, whose answers a test adds and takes away; a context manager.
+    """One query `q`, whose answers a test adds and takes away; a context manager. `query` has fields of its description.
 
-    `kept_from` is the first position from which followers can go on; those who ask for an earlier one get a gap.  Unless
-    `counts` statistics do not tell how many answers there are, by which the page sees what its stream does not tell in time.
+    `time` is the time in statistics, by default the position. `kept_from` is the first position from which followers can go
+    on; those who ask for an earlier one get a gap.  Unless `counts` statistics do not tell how many answers there are, by
+    which the page sees what its stream does not tell in time.
     """
 
-    def __init__(self, *, token: str | None = None, expression: str = "a/b*") -> None:
+    def __init__(self, *, token: str | None = None, **query: Any) -> None:
         self.token = token
-        self.expression = expression
-        self.answers: dict[tuple[str, str], int] = {}
+        self.query = {
+            "name": "q", "expression": "a/b*", "language": "path", "window": 100, "slide": 10,
+            "columns": ["source", "target"], "options": {}, **query,
+        }  # fmt: skip
+        self.time: int | str | None = None
+        self.answers: dict[tuple[str, ...], int] = {}
         self.witnesses: dict[tuple[str, str], list[dict[str, Any]]] = {}
         self.position = 0
         self.kept_from = 0
@@ -83,14 +88,14 @@ class ScriptedServer:
         self._server.should_exit = True
         self._thread.join(10)
 
-    def change(self, *changes: tuple[str, str, str]) -> None:
+    def change(self, *changes: tuple[str, ...]) -> None:
         """One push that changes the answers: (op, source, target)."""
         self.position += 1
-        for op, source, target in changes:
+        for op, *values in changes:
             if op == "+":
-                self.answers[source, target] = self.position
+                self.answers[*values] = self.position
             else:
-                del self.answers[source, target]
+                del self.answers[*values]
         described = [{"query": "q", "op": op, "timestamp": self.position, "values": values} for op, *values in changes]
         data = json.dumps({"position": self.position, "time": self.position, "changes": described})
         event = f"id: {self.position}\nevent: changes\ndata: {data}\n\n".encode()
@@ -111,14 +116,12 @@ class ScriptedServer:
         return JSONResponse({"error": {"type": "TokenMissing", "message": "this server requires its token"}}, 401)
 
     async def _queries(self, request: Request) -> Response:
-        query = {"name": "q", "expression": self.expression, "language": "path", "window": 100, "slide": 10}
-        described = {**query, "columns": ["source", "target"], "answers": len(self.answers)}
-        return self._refusal(request) or JSONResponse({"queries": [described]})
+        return self._refusal(request) or JSONResponse({"queries": [{**self.query, "answers": len(self.answers)}]})
 
     async def _answers(self, request: Request) -> Response:
         rows = list(self.answers)[: int(request.query_params["limit"])]
-        of_all = {"total": len(self.answers), "time": 1, "position": self.position}
-        answers = {"columns": ["source", "target"], "rows": rows, **of_all}
+        of_all = {"cursor": None, "total": len(self.answers), "time": 1, "position": self.position}
+        answers = {"columns": self.query["columns"], "rows": rows, **of_all}
         return self._refusal(request) or JSONResponse(answers)
 
     async def _witness(self, request: Request) -> Response:
@@ -131,9 +134,9 @@ class ScriptedServer:
     async def _statistics(self, request: Request) -> Response:
         of_query = {"name": "q", "answers": len(self.answers) if self.counts else None, "rows": 0}
         content = {
-            "time": self.position, "position": self.position, "tuples": self.position, "late": 0, "seconds": 1.0,
-            "tuples_per_second": 0.0, "latency_ms": {"p50": 0.1, "p99": 0.4, "max": 1}, "memory_bytes": 50_000_000,
-            "queries": [of_query],
+            "time": self.time or self.position, "position": self.position, "tuples": self.position, "late": 0,
+            "seconds": 1.0, "tuples_per_second": 0.0, "latency_ms": {"p50": 0.1, "p99": 0.4, "max": 1},
+            "memory_bytes": 50_000_000, "queries": [of_query],
         }  # fmt: skip
         return self._refusal(request) or JSONResponse(content)
 

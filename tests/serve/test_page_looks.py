@@ -60,6 +60,52 @@ def test_nothing_scrolls_sideways(windows: Windows, server: ScriptedServer, widt
     assert page.locator("#writer").evaluate("dialog => dialog.scrollWidth <= dialog.clientWidth")
 
 
+@pytest.mark.ci
+@pytest.mark.parametrize("width", [390, 1280])
+def test_everything_has_its_place(windows: Windows, width: int):
+    options = {"order": "increasing", "max_gap": "6h", "sources": ["ann", "bob", "cho", "dan"], "filter": "?x != ?z"}
+    with ScriptedServer(columns=["x", "y", "z"], window="7d", slide="1h", options=options) as server:
+        server.time = "2023-11-14T22:13:20"
+        server.change(("+", "ann", "bob", LONG), ("+", LONG, LONG, LONG))
+        page = windows.open(server.address, width=width, height=844)
+        kind = page.locator(".query-kind")
+        for phrase in ("each edge later", "gaps up to 6h", "ann, bob, cho and 1 more", "where ?x != ?z"):
+            expect(kind).to_contain_text(phrase)
+        # The answers that hold are rows before anything changes, and changes stand above them.
+        expect(page.locator("#held-rows td:last-child")).to_have_text([LONG, LONG])
+        server.change(("+", LONG, LONG, "new"))
+        expect(page.locator("#changes-rows td:last-child")).to_have_text(["new"])
+        assert page.locator("#changes-scroll").evaluate("element => element.scrollWidth <= element.clientWidth")
+        assert box_of(page, "#changes-rows")["y"] < box_of(page, "#held-rows")["y"]
+        page.locator("#held-rows td").last.click()
+        expect(page.locator("#answer dd").first).to_have_text(LONG)
+
+        # No time of the stream moves what stands beside it.
+        controls = ["#theme", "#connection", "#query-list"]
+        expect(page.locator("#stream-time")).to_have_text("2023-11-14 22:13:20")
+        places = [box_of(page, control) for control in controls]
+        server.time = "2023-11-14T22:13:20.123456789"
+        expect(page.locator("#stream-time")).to_have_text("2023-11-14 22:13:20.123456789")
+        assert [box_of(page, control) for control in controls] == places
+
+        curve, label = box_of(page, ".plot svg"), box_of(page, ".axis.most")
+        assert label["height"] > 0 and label["y"] + label["height"] <= curve["y"]
+        assert box_of(page, ".axis.span")["y"] >= curve["y"] + curve["height"]
+
+        # A new query has the window of the one that is followed, and can be registered without scrolling.
+        page.get_by_role("button", name="New query").first.click()
+        expect(page.locator("#window")).to_have_value("7d")
+        expect(page.locator("#slide")).to_have_value("1h")
+        page.locator("#order").select_option("increasing")
+        expect(page.locator("#register")).to_be_in_viewport(ratio=1)
+
+
+def box_of(page: Page, selector: str) -> dict[str, float]:
+    box = page.locator(selector).first.bounding_box()
+    assert box is not None, selector
+    return {**box}
+
+
 @pytest.mark.long
 def test_without_answers_it_says_what_to_do(windows: Windows, server: ScriptedServer):
     server.answers.clear()

@@ -162,14 +162,16 @@ def test_queries_come_and_go():
         text = "SELECT (COUNT(*) AS ?n) { ?x <b> ?y }"
         sparql = served.register(text, window="unbounded", name="s")
         served.post(*TUPLES)
-        made = served.register("a/b*", window=100, slide=10, name="a path", semantics="explicit")
+        made = served.register("a/b*", window=100, slide=10, name="a path", semantics="explicit", sources=["y", "w", "x"])
         assert made.status_code == 201
         expected = {
             "name": "a path", "expression": "a/b*", "language": "path", "window": 100, "slide": 10,
             "semantics": "explicit", "paths": "walk", "report": "change", "columns": ["source", "target"], "answers": 3,
+            "options": {"sources": ["w", "x", "y"]},
         }  # fmt: skip
         assert made.json() == expected
         assert pattern.json()["window"] == "count:10" and pattern.json()["columns"] == ["z"]
+        assert pattern.json()["options"] == {"select": ["z"], "distinct": True}
         assert sparql.status_code == 201 and sparql.json()["language"] == "sparql"
         assert [one["name"] for one in served.client.get("/queries").json()["queries"]] == ["p", "s", "a path"]
         assert served.of("a path").json() == expected
@@ -481,6 +483,12 @@ def test_answers_as_json_csv_and_arrow(served):
     assert served.answers("a/b*") == expected
     some = served.of("a/b*", "answers", limit=2)
     assert len(some.json()["rows"]) == 2 and some.json()["total"] == 3 and some.headers["x-rpq-total"] == "3"
+    assert some.headers["x-rpq-cursor"] == some.json()["cursor"]
+    rest = served.of("a/b*", "answers", after=some.json()["cursor"]).json()
+    assert rest["cursor"] is None and rest["total"] == 3
+    assert {tuple(row) for row in some.json()["rows"] + rest["rows"]} == expected
+    to_c = served.of("a/b*", "answers", source="<script>", target="c").json()
+    assert to_c["rows"] == [["<script>", "c"]] and to_c["total"] == 3
     csv = served.of("a/b*", "answers", format="csv")
     assert csv.headers["content-type"] == "text/csv; charset=utf-8"
     read = pa.csv.read_csv(pa.BufferReader(csv.content), parse_options=pa.csv.ParseOptions(newlines_in_values=True))
@@ -491,14 +499,16 @@ def test_answers_as_json_csv_and_arrow(served):
     assert {tuple(row.values()) for row in table.to_pylist()} == expected
     assert table.schema.metadata[b"rpq.total"] == b"3"
     for parameters, message in [
-        ({"limit": -1}, "limit: expected a whole number from 0 to 1,000,000, not"),
-        ({"limit": "all"}, "limit: expected a whole number from 0 to 1,000,000, not"),
+        ({"limit": 0}, "limit: expected a whole number from 1 to 1,000,000, not"),
+        ({"limit": "all"}, "limit: expected a whole number from 1 to 1,000,000, not"),
         ({"format": "xml"}, "format: expected 'arrow' or 'csv' or 'json', not"),
-        ({"other": 1}, "'other' is not a parameter: expected limit, format"),
+        ({"other": 1}, "'other' is not a parameter: expected limit, after, source, target, format"),
     ]:
         refused = served.of("a/b*", "answers", **parameters)
         assert refused.status_code == 422 and message in error_of(refused)["message"], refused.text
         assert error_of(refused)["type"] == "BadParameter" and error_of(refused)["field"] == next(iter(parameters))
+    refused = served.of("a/b*", "answers", after="7")
+    assert refused.status_code == 422 and error_of(refused)["field"] == "after"
 
 
 def test_a_witness_has_the_edges_in_their_order_with_their_times(served):

@@ -15,11 +15,18 @@ from rpq.language.kinds import Kind, path_query_json, read_path_query
 from rpq.language.protocol import Division, Figures, Overrun, PresentGraph, Resources, RunningQuery
 from rpq.language.query import PatternQuery, Query, Vertex
 from rpq.operators.paths.direction import way_of
-from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta, id_of_length, rows_of_pairs, rows_with_lengths
+from rpq.operators.paths.index.delta_index import (
+    NO_LIMIT,
+    DeltaIndex,
+    PathDelta,
+    id_of_length,
+    rows_of_pairs,
+    rows_with_lengths,
+)
 from rpq.operators.paths.path import Path, path_of, paths_of
 from rpq.operators.paths.path_trees import PathTrees, shared_key
 from rpq.rows.changes import SetAside
-from rpq.rows.delta import Delta, IdRows
+from rpq.rows.delta import Delta, IdRows, Position, rows_after
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.edge_store import LONG_AGO, STATIC
 from rpq.stream.edges.edge_times import EdgeTimes
@@ -230,6 +237,27 @@ class PathQuery(RunningQuery):
             found = [(index.answers(), _with_lengths(index)) for index in self.indexes]
             return [rows_with_lengths(pairs, index.lengths_of(pairs), is_reversed=is_reversed) for pairs, index in found]
         return [rows_of_pairs(pairs, is_reversed=is_reversed) for pairs in self._trees.answers(self._reader)]
+
+    def page(
+        self, after: Position | None, limit: int, *, source: int | None = None, target: int | None = None
+    ) -> tuple[IdRows, Position | None]:
+        """Return a page of answers as `RunningQuery.page` does, in the order of (end, root). O(vertices + limit + roots)."""
+        root, end = (target, source) if self._way.is_reversed else (source, target)
+        found = [np.zeros(0, np.int64)]
+        if -1 not in (root, end):
+            first, stop = (0, NO_LIMIT) if end is None else (end, end + 1)
+            if after is not None and after[0] >= first:  # some answers with its end may follow
+                first = after[0] + 1
+                found += self._trees.answers(self._reader, root=root, first=after[0], end=min(first, stop))
+            found += self._trees.answers(self._reader, root=root, first=first, end=stop, limit=min(limit, NO_LIMIT - 1) + 1)
+        rows = rows_of_pairs(np.concatenate(found)).reorder((1, 0)).values
+        rows, position = rows_after(rows, after, limit)
+        columns = (0, 1) if self._way.is_reversed else (1, 0)
+        if not self.question.has_length:
+            return IdRows(rows, columns), position
+        pairs = rows[:, 1].astype(np.int64) << 32 | rows[:, 0]
+        lengths = np.sum([_with_lengths(index).lengths_of(pairs) for index in self.indexes], axis=0)
+        return IdRows(np.column_stack([rows, -1 - lengths]).astype(np.int32), (*columns, 2)), position
 
     def rows(self) -> np.ndarray:
         return self._trees.rows(self._reader)

@@ -23,7 +23,7 @@ from rpq.language.query import Query, Vertex
 from rpq.operators.paths.closure.closure_index import index_over
 from rpq.operators.paths.direction import Way
 from rpq.operators.paths.index import layout
-from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
+from rpq.operators.paths.index.delta_index import NO_LIMIT, DeltaIndex, PathDelta
 from rpq.operators.paths.index.numbered_index import NumberedIndex
 from rpq.operators.paths.program import CompiledExpression
 from rpq.operators.paths.roots import NamedRoots
@@ -84,11 +84,13 @@ class _IndexSize:
     """The sizes of the indexes, valid until they change."""
 
     states: tuple[bytes, ...]
-    pairs: list[np.ndarray]
-    """The answers of each index, sorted."""
     cells: np.ndarray
     """By root."""
+    answers: np.ndarray
+    """By root."""
     edges: int
+    pairs: list[np.ndarray] = field(default_factory=list)
+    """The answers of each index, sorted, once new queries have read them."""
 
 
 class TreesWorker:
@@ -407,7 +409,7 @@ class PathTrees:
             return index.answers()
         found = [_NO_PAIRS]
         if has_tree.any():
-            pairs = self._index_size().pairs[self.indexes.index(index)]
+            pairs = self._sorted_pairs()[self.indexes.index(index)]
             found += [_of_root(pairs, root) for root in roots[has_tree].tolist()]
         if len(lacking):
             found.append(index.grow(lacking).pairs.copy())
@@ -458,15 +460,15 @@ class PathTrees:
         nothing = np.zeros(0, np.int64)
         return PathDelta(pairs=pairs, ends=ends, paths=nothing, path_ends=nothing, is_reversed=self.is_reversed, **events)
 
-    def answers(self, reader: Reader) -> list[np.ndarray]:
-        """Return the pairs that answer a query now, of each index."""
-        if not self.is_shared:
-            return [index.answers() for index in self.indexes]
-        pairs = self._index_size().pairs
-        if reader.roots is None:
-            return pairs
-        roots = self._named_roots.ids(reader.roots).tolist()
-        return [np.concatenate([_NO_PAIRS, *(_of_root(some, root) for root in roots)]) for some in pairs]
+    def answers(
+        self, reader: Reader, *, root: int | None = None, first: int = 0, end: int = NO_LIMIT, limit: int = NO_LIMIT
+    ) -> list[np.ndarray]:
+        """Return the pairs that answer a query now, of each index; the options are those of `DeltaIndex.answers`."""
+        roots = None if root is None else np.array([root])
+        if self.is_shared and reader.roots is not None:
+            own_roots = self._named_roots.ids(reader.roots)
+            roots = own_roots if roots is None else roots[np.isin(roots, own_roots)]
+        return [index.answers(roots=roots, first=first, end=end, limit=limit) for index in self.indexes]
 
     def joins(self, reader: Reader, root: int, end: int) -> bool:
         """Return whether a vertex is one of the roots of a query, and another one of the ends."""
@@ -515,9 +517,8 @@ class PathTrees:
             live = [index.live() for index in self.indexes]
             return sum(one[0] for one in live), sum(one[1] for one in live), live[0][2]
         size = self._index_size()
-        answers = sum(map(len, self.answers(reader)))
-        cells = size.cells.sum() if reader.roots is None else size.cells[self._named_roots.ids(reader.roots)].sum()
-        return int(cells), answers, size.edges
+        roots = slice(None) if reader.roots is None else self._named_roots.ids(reader.roots)
+        return int(size.cells[roots].sum()), int(size.answers[roots].sum()), size.edges
 
     def nbytes(self, reader: Reader) -> int:
         """Return the part of a query in the bytes that all readers hold together, without buffers for rows."""
@@ -525,18 +526,20 @@ class PathTrees:
         share, rest = divmod(total, len(self.readers))
         return share + (rest if reader is next(iter(self.readers.values())) else 0)
 
+    def _sorted_pairs(self) -> list[np.ndarray]:
+        """Return the answers of each index, sorted, which is done once for all queries that are added between two tuples."""
+        size = self._index_size()
+        if not size.pairs:
+            size.pairs.extend(np.sort(index.answers()) for index in self.indexes)
+        return size.pairs
+
     def _index_size(self) -> _IndexSize:
         states = tuple(index.state.tobytes() for index in self.indexes)
         if self._current_size is None or self._current_size.states != states:
-            cells = np.zeros(self.vertex_room, np.int64)
+            cells, answers = np.zeros((2, self.vertex_room), np.int64)
             for index in self.indexes:
-                index.count_cells(cells)
-            self._current_size = _IndexSize(
-                states=states,
-                pairs=[np.sort(index.answers()) for index in self.indexes],
-                cells=cells,
-                edges=self.indexes[0].live()[2],
-            )
+                index.count_by_root(cells, answers)
+            self._current_size = _IndexSize(states=states, cells=cells, answers=answers, edges=self.indexes[0].live()[2])
         return self._current_size
 
     def _check(self) -> None:

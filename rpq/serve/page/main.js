@@ -9,6 +9,7 @@ import { GraphView } from "./graph/view.js";
 import { DrawnAnswers, LiveAnswers, MOST_ANSWERS } from "./answers/live_answers.js";
 import { Playback } from "./playback.js";
 import { QueryList } from "./queries/list.js";
+import { usualWindow } from "./queries/options.js";
 import { QueryWriter } from "./queries/writer.js";
 import { startTheme } from "./theme.js";
 import { WitnessPanel } from "./answers/witness_panel.js";
@@ -45,7 +46,7 @@ const table = new ChangesTable({ onChoose: (values) => chooseValues(values), uni
 const panel = new WitnessPanel({ onFind: find, unit });
 const curves = new Curves(byId("curves"));
 const list = new QueryList({ onChoose: follow, onCount: countAnswers, onError: tell, unit });
-const writer = new QueryWriter({ onRegistered: registered, isTime });
+const writer = new QueryWriter({ onRegistered: registered, usual: () => usualWindow(list.current, isTime(), unit()) });
 const playback = new Playback({ onError: tell, isTime });
 
 // --- the query that is followed -----------------------------------------------------------------------------
@@ -84,6 +85,7 @@ async function readAnswers() {
     if (mine !== turn || reading !== waiting) return;
     reading = null;
     answers.load(response);
+    if (!isRead) table.setHeld(response.rows, response.total);
     isRead = true;
     for (const change of waiting) apply(change);
   } catch (error) {

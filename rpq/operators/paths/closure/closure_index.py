@@ -104,8 +104,8 @@ class ClosureIndex(DeltaIndex):
             (kernels.settle,),
             (kernels.dissolve,),
             (kernels.count_live,),
-            (kernels.live_pairs,),
-            (kernels.count_cells, np.zeros(1, np.int64)),
+            (kernels.live_pairs, 0, 0, 0, np.zeros(1, np.uint64), np.zeros(1, np.int64)),
+            (kernels.count_by_root, np.zeros(1, np.int64), np.zeros(1, np.int64)),
             (kernels.find_path, 0, 0),
         )
         return reason_to_compile(kernels.keep_in_edges, self.view) is not None or any(
@@ -204,19 +204,18 @@ class ClosureIndex(DeltaIndex):
         cells, answers = kernels.count_live(self.view, self._bits)
         return int(cells), int(answers), self._live_edges()
 
-    def walks(self) -> np.ndarray:
-        """Return the pairs that are answers, source << 32 | target. O(size of the index)."""
+    def _walks(self, first: int, end: int, limit: int, mask: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, int]:
         if not self._has_settled_bits():
-            return super().walks()
-        pairs: np.ndarray = kernels.live_pairs(self.view, self._bits)
-        return pairs
+            return super()._walks(first, end, limit, mask, numbers)
+        pairs, following = kernels.live_pairs(self.view, self._bits, first, end, limit, mask, numbers)
+        return pairs, int(following)
 
-    def count_cells(self, cells: np.ndarray) -> None:
-        """Add the product nodes that each root reaches now to its place in `cells` (int64 a vertex)."""
+    def count_by_root(self, cells: np.ndarray, answers: np.ndarray) -> None:
+        """Add the product nodes that each root reaches and its answers to its places in two arrays (int64 a vertex)."""
         if not self._has_settled_bits():
-            super().count_cells(cells)
+            super().count_by_root(cells, answers)
             return
-        kernels.count_cells(self.view, self._bits, cells)
+        kernels.count_by_root(self.view, self._bits, cells, answers)
 
     def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
         """Return the steps of a path that answers (source, target), first to last, or None."""

@@ -193,6 +193,16 @@ def count_live(index, closure):
     words, cells, answers = fields[WORDS], np.int64(0), np.int64(0)
     for component in range(fields[COMPONENTS]):
         first, end = np.int64(closure.member_first[component]), np.int64(closure.member_first[component + 1])
+        if index.program.sizes[ACCEPTING] == 1:  # then all answers of a component have the same roots
+            roots, ends = np.int64(0), np.int64(0)
+            for word in range(words):
+                roots += population(closure.rows[component * words + word])
+            for i in range(first, end):
+                node = closure.member[i]
+                ends += index.program.accepting[node & STATE_BITS] and index.table.is_target[node >> 16]
+            cells += roots * (end - first)
+            answers += roots * ends
+            continue
         for word in range(words):
             bits = closure.rows[component * words + word]
             if bits == ZERO:
@@ -219,36 +229,66 @@ def _answers(index, closure, component, node, word, bits):
 
 
 @njit(cache=True, nogil=True)
-def live_pairs(index, closure):
-    """Return the current answers, source << 32 | target."""
-    fields = closure.fields
-    words = fields[WORDS]
-    pairs = np.empty(count_live(index, closure)[1], np.int64)
-    found = 0
-    for component in range(fields[COMPONENTS]):
-        for i in range(np.int64(closure.member_first[component]), np.int64(closure.member_first[component + 1])):
-            node = closure.member[i]
-            for word in range(words):
-                bits = closure.rows[component * words + word]
-                if bits != ZERO:
-                    bits = _answers(index, closure, component, node, word, bits)
-                while bits != ZERO:
-                    slot = word * 64 + trailing_zeros(bits)
-                    bits &= bits - ONE
-                    pairs[found] = np.int64(index.table.slot_vertex[slot]) << 32 | node >> 16
-                    found += 1
-    return pairs
+def live_pairs(index, closure, first, end, limit, mask, numbers):
+    """Return answers and the next vertex, as `live_pairs` of `rpq.operators.paths.index.answers` does."""
+    count, following = _scan(index, closure, first, end, limit, mask, numbers, np.empty(0, np.int64))
+    pairs = np.empty(count, np.int64)
+    if count:
+        _scan(index, closure, first, following, count, mask, numbers, pairs)
+    return pairs, following
 
 
 @njit(cache=True, nogil=True)
-def count_cells(index, closure, cells):
-    """Add the product nodes that each root reaches to its place in `cells` (int64 a vertex)."""
+def _scan(index, closure, first, end, limit, mask, numbers, pairs):
+    """Write pairs as `live_pairs` does, or count them without room for any. Return their number and the next vertex."""
+    program, table, words = index.program, index.table, closure.fields[WORDS]
+    found = np.int64(0)
+    for vertex in range(first, end):
+        if found >= limit:
+            return found, vertex
+        for j in range(program.sizes[ACCEPTING]):
+            state = np.int64(program.accepting_states[j])
+            component = np.int64(table.row_of[vertex * program.sizes[STATES] + state])
+            if component < 0:
+                continue
+            chosen = len(numbers) > 0
+            for i in range(len(numbers) if chosen else words):
+                word = numbers[i] if chosen else np.int64(i)
+                bits = closure.rows[component * words + word]
+                if chosen:
+                    bits &= mask[word]
+                if bits != ZERO:
+                    bits = _answers(index, closure, component, vertex << 16 | state, word, bits)
+                if len(pairs) == 0:
+                    found += population(bits)
+                    continue
+                while bits != ZERO:
+                    slot = word * 64 + trailing_zeros(bits)
+                    bits &= bits - ONE
+                    pairs[found] = np.int64(table.slot_vertex[slot]) << 32 | vertex
+                    found += 1
+    return found, np.int64(end)
+
+
+@njit(cache=True, nogil=True)
+def count_by_root(index, closure, cells, answers):
+    """Add the product nodes that each root reaches to its place in `cells`, and its answers to that in `answers` (int64)."""
     fields = closure.fields
     words = fields[WORDS]
     for component in range(fields[COMPONENTS]):
-        size = np.int64(closure.member_first[component + 1]) - np.int64(closure.member_first[component])
+        first, end = np.int64(closure.member_first[component]), np.int64(closure.member_first[component + 1])
         for word in range(words):
             bits = closure.rows[component * words + word]
-            while bits != ZERO:
-                cells[index.table.slot_vertex[word * 64 + trailing_zeros(bits)]] += size
-                bits &= bits - ONE
+            for i in range(first, end):
+                if bits == ZERO:
+                    break
+                _count(index, cells, bits, word)
+                _count(index, answers, _answers(index, closure, component, closure.member[i], word, bits), word)
+
+
+@njit(cache=True, nogil=True)
+def _count(index, counts, bits, word):
+    """Add one to the count of each root whose bit is set in a word."""
+    while bits != ZERO:
+        counts[index.table.slot_vertex[word * 64 + trailing_zeros(bits)]] += 1
+        bits &= bits - ONE

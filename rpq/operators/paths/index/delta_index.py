@@ -19,7 +19,7 @@ from rpq.compiled.stopwatch import compiling_seconds
 from rpq.compiled.views import bound, view
 from rpq.errors import QueryError
 from rpq.language.protocol import ROW_COPIES, Guard, Overrun
-from rpq.operators.paths.index import kernels, layout
+from rpq.operators.paths.index import answers, kernels, layout
 from rpq.operators.paths.index.check import check_index
 from rpq.operators.paths.index.judging import DoubtFigures, Judge, NoDoubt
 from rpq.operators.paths.index.layout import (
@@ -47,6 +47,9 @@ def cell_type(span: int) -> np.dtype | None:
 
 
 _OF_OUTPUT = np.array([layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS, layout.NEXT_PATH])
+
+NO_LIMIT = np.iinfo(np.int64).max
+_EVERY_ROOT, _EVERY_NUMBER = np.zeros(0, np.uint64), np.zeros(0, np.int64)
 
 _ENDS = (1, 0) if sys.byteorder == "little" else (0, 1)  # where root and end lie in a pair
 _END = (1 << 32) - 1
@@ -238,9 +241,9 @@ class DeltaIndex:
 
     def live(self) -> tuple[int, int, int]:
         """Return the numbers of live cells, answers and edges. O(size of the index)."""
-        cells, walks = kernels.count_live(self.view)
-        answers = len(self.answers()) if self.state[layout.CONFLICTED] else int(walks)
-        return int(cells), answers, self._live_edges()
+        cells, walks = answers.count_live(self.view)
+        count = len(self.answers()) if self.state[layout.CONFLICTED] else int(walks)
+        return int(cells), count, self._live_edges()
 
     def _live_edges(self) -> int:
         return int((self._in_window(self.index.graph) > self.state[layout.NOW]).sum())
@@ -254,15 +257,40 @@ class DeltaIndex:
 
     def walks(self) -> np.ndarray:
         """Return the pairs that the table answers, source << 32 | target. O(size of the index)."""
-        return kernels.live_pairs(self.view)
+        return self._walks(0, len(self.index.table.slot_of), NO_LIMIT, _EVERY_ROOT, _EVERY_NUMBER)[0]
 
-    def count_cells(self, cells: np.ndarray) -> None:
-        """Add the product nodes that each root reaches now to its place in `cells` (int64 a vertex)."""
-        kernels.count_cells(self.view, cells)
+    def _walks(self, first: int, end: int, limit: int, mask: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, int]:
+        """Return pairs of the table in the order of their ends, and the end to go on from, as `answers.live_pairs` does."""
+        pairs, following = answers.live_pairs(self.view, first, end, limit, mask, numbers)
+        return pairs, int(following)
 
-    def answers(self) -> np.ndarray:
-        """Return the current answers, source << 32 | target. O(size of the index)."""
-        return self.judge.answers_among(self.walks())
+    def count_by_root(self, cells: np.ndarray, answers_of: np.ndarray) -> None:
+        """Add the product nodes that each root reaches and its answers to its places in two arrays (int64 a vertex)."""
+        answers.count_by_root(self.view, cells, answers_of)
+
+    def answers(
+        self, *, roots: np.ndarray | None = None, first: int = 0, end: int = NO_LIMIT, limit: int = NO_LIMIT
+    ) -> np.ndarray:
+        """Return the current answers, root << 32 | end, in the order of their ends.
+
+        They are those of some `roots`, with ends from `first` up to `end`, and stop after the end with which there are
+        `limit` of them. O(vertices + answers returned), and for the last end all of its answers; with roots, also
+        O(vertices × blocks of the roots).
+        """
+        mask, numbers = _EVERY_ROOT, _EVERY_NUMBER
+        if roots is not None:
+            mask = self._mask_of(roots)
+            numbers = np.flatnonzero(mask)
+            if not len(numbers):
+                return np.zeros(0, np.int64)
+        end = min(end, len(self.index.table.slot_of))
+        found: list[np.ndarray] = []
+        count = 0
+        while first < end and count < limit:
+            walks, first = self._walks(first, end, limit - count, mask, numbers)
+            found.append(self.judge.answers_among(walks))
+            count += len(found[-1])
+        return found[0] if len(found) == 1 else np.concatenate([np.zeros(0, np.int64), *found])
 
     def figures(self) -> DoubtFigures:
         """Return the counts of the judge, and the number of pairs in doubt. O(pairs in doubt)."""
@@ -396,12 +424,18 @@ class DeltaIndex:
     def drop(self, roots: np.ndarray) -> None:
         """Remove roots and their trees without reporting rows. O(size of the index)."""
         self.index.table.is_root[roots] = 0
-        slots = self.index.table.slot_of[roots]
+        mask = self._mask_of(roots)
+        self.judge.forget_roots(roots)
+        kernels.drop_trees(self.view, mask)
+
+    def _mask_of(self, roots: np.ndarray) -> np.ndarray:
+        """Return the slots of some roots as bits, a word for each block number."""
+        slot_of = self.index.table.slot_of
+        slots = slot_of[roots[roots < len(slot_of)]]
         mask = np.zeros_like(self.index.table.conflicted_roots)
         for slot in slots[slots >= 0].tolist():
             mask[slot >> 6] |= np.uint64(1 << (slot & 63))
-        self.judge.forget_roots(roots)
-        kernels.drop_trees(self.view, mask)
+        return mask
 
     def load_static(self, chunk: Chunk) -> None:
         """Add edges that never expire. The next `load`, which is the first one, inserts them."""

@@ -67,24 +67,6 @@ def sweep(index):
 
 
 @njit(cache=True, nogil=True)
-def count_live(index):
-    """Return the numbers of live cells and of answers."""
-    return rows.count_live(index)
-
-
-@njit(cache=True, nogil=True)
-def live_pairs(index):
-    """Return the current answers."""
-    return rows.live_pairs(index)
-
-
-@njit(cache=True, nogil=True)
-def count_cells(index, cells):
-    """Count the live cells of each root."""
-    rows.count_cells(index, cells)
-
-
-@njit(cache=True, nogil=True)
 def walk_back(index, source, target):
     """Return the steps of a witness, last first: (their number or -1, steps)."""
     return witness.walk_back(index, source, target, np.empty(64, np.int64))

@@ -5,11 +5,16 @@ import { byId, count, element, streamTime } from "../words.js";
 
 const MOST_CHANGES = 500;
 const SHOWN = 200;
+const OPERATIONS = { "+": ["plus", "+", "begins"], "-": ["minus", "−", "ceases"], "=": ["held", "", "held"] };
 const EVERY = 250; // Milliseconds between two drawings: nobody reads faster.
 
-/** Rows newest first; `onChoose(values)` when one is chosen. While it is paused it does not change, and shows how many changes wait. */
+/**
+ * Rows newest first, above the answers that held before; `onChoose(values)` when one is chosen. While it is paused it does not
+ * change, and shows how many changes wait.
+ */
 export class ChangesTable {
   #changes = [];
+  #held = [];
   #shown = [];
   #rows = [];
   #paused = false;
@@ -21,10 +26,13 @@ export class ChangesTable {
     this.onChoose = onChoose;
     this.unit = unit;
     this.body = byId("changes-rows");
+    this.heldBody = byId("held-rows");
     this.pause = byId("pause-changes");
     this.pause.addEventListener("click", () => this.#setPaused(!this.#paused));
-    this.body.addEventListener("click", (event) => this.#chooseRow(event.target.closest("tr")));
-    this.body.addEventListener("keydown", (event) => this.#key(event));
+    for (const body of [this.body, this.heldBody]) {
+      body.addEventListener("click", (event) => this.#chooseRow(event.target.closest("tr")));
+      body.addEventListener("keydown", (event) => this.#key(event));
+    }
     this.clear([]);
   }
 
@@ -33,11 +41,30 @@ export class ChangesTable {
     this.columns = columns;
     this.#changes = [];
     this.#rows = [];
+    this.#held = [];
     this.body.replaceChildren();
+    this.heldBody.replaceChildren();
+    byId("changes-table").style.setProperty("--columns", columns.length);
+    byId("changes-table").classList.toggle("of-many", columns.length > 2);
     const titles = ["", "time", ...columns].map((name) => element("th", { scope: "col", title: name ? nameText(name) : null }, name ? nameElement(name) : ""));
     titles[0].append(element("span", { class: "unseen" }, "begins or ceases"));
     byId("changes-columns").replaceChildren(...titles);
     this.#setPaused(false);
+    this.#draw();
+  }
+
+  /** Show answers, of `total`, that held before the first change. */
+  setHeld(answers, total) {
+    const shown = answers.slice(0, SHOWN);
+    if (!shown.length) return;
+    const number = shown.length < total ? `${count(shown.length)} of ${count(total)}` : count(total);
+    const text = `${number} ${total === 1 ? "answer" : "answers"} held when the page read them; changes since then appear above.`;
+    this.heldBody.replaceChildren(element("tr", {}, element("th", { scope: "rowgroup", colspan: 2 + this.columns.length }, text)));
+    this.#held = shown.map((values, at) => {
+      const line = this.#newLine(this.heldBody, at);
+      this.#write(line, { op: "=", values });
+      return line;
+    });
     this.#draw();
   }
 
@@ -73,18 +100,17 @@ export class ChangesTable {
   #draw() {
     byId("changes-waiting").textContent = this.#paused ? (this.#waiting ? `${count(this.#waiting)} wait` : "paused") : "";
     if (!this.#paused) this.#shown = this.#changes.slice(-SHOWN).reverse();
-    byId("no-changes").hidden = this.#shown.length > 0;
-    this.#shown.forEach((change, at) => this.#write(this.#rows[at] ?? this.#newRow(at), change));
+    byId("no-changes").hidden = this.#shown.length + this.#held.length > 0;
+    this.#shown.forEach((change, at) => this.#write((this.#rows[at] ??= this.#newLine(this.body, at)), change));
     while (this.#rows.length > this.#shown.length) this.#rows.pop().row.remove();
+    for (const line of this.#held) this.#write(line, line.change);
   }
 
-  #newRow(at) {
+  #newLine(body, at) {
     const cells = Array.from({ length: 2 + this.columns.length }, () => element("td"));
     const row = element("tr", { tabindex: at === 0 ? "0" : "-1" }, ...cells);
-    this.body.append(row);
-    const line = { row, cells, change: null, marked: null };
-    this.#rows.push(line);
-    return line;
+    body.append(row);
+    return { row, cells, change: null, marked: null };
   }
 
   #write(line, change) {
@@ -95,33 +121,38 @@ export class ChangesTable {
     }
     if (line.change === change) return;
     line.change = change;
-    const begins = change.op === "+";
-    line.row.className = begins ? "plus" : "minus";
-    line.cells[0].textContent = begins ? "+" : "−";
-    line.cells[0].setAttribute("aria-label", begins ? "begins" : "ceases");
-    line.cells[1].textContent = shownText(streamTime(change.timestamp, this.unit()));
+    const [name, sign, meaning] = OPERATIONS[change.op];
+    line.row.className = name;
+    line.cells[0].textContent = sign;
+    line.cells[0].setAttribute("aria-label", meaning);
+    line.cells[1].textContent = change.op === "=" ? "" : shownText(streamTime(change.timestamp, this.unit()));
     this.columns.forEach((_, at) => {
       line.cells[2 + at].replaceChildren(nameElement(change.values[at]));
       line.cells[2 + at].title = nameText(change.values[at]);
     });
   }
 
+  get #lines() {
+    return [...this.#rows, ...this.#held];
+  }
+
   #chooseRow(row) {
-    const line = this.#rows.find((one) => one.row === row);
+    const line = this.#lines.find((one) => one.row === row);
     if (line) this.onChoose(line.change.values);
   }
 
   #key(event) {
-    const at = this.#rows.findIndex(({ row }) => row === event.target);
-    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: this.#rows.length - 1 }[event.key];
+    const lines = this.#lines;
+    const at = lines.findIndex(({ row }) => row === event.target);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: lines.length - 1 }[event.key];
     if (event.key === "Enter" || event.key === " ") this.#chooseRow(event.target);
     else if (to === undefined) return;
-    else if (this.#rows[to]) {
+    else if (lines[to]) {
       // Who walks through rows wants them to stand still.
       if (!this.#paused) this.#setPaused(true);
-      this.#rows[at]?.row.setAttribute("tabindex", "-1");
-      this.#rows[to].row.setAttribute("tabindex", "0");
-      this.#rows[to].row.focus();
+      lines[at]?.row.setAttribute("tabindex", "-1");
+      lines[to].row.setAttribute("tabindex", "0");
+      lines[to].row.focus();
     }
     event.preventDefault();
   }

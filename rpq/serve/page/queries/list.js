@@ -2,8 +2,9 @@
 
 import { ofQuery, request } from "../connection.js";
 import { drawExplained } from "./explained.js";
+import { optionTexts } from "./options.js";
 import { nameElement, nameText, shownMessage } from "../names.js";
-import { byId, count, duration, element } from "../words.js";
+import { byId, count, element } from "../words.js";
 
 const KINDS = { path: "path", pattern: "pattern", sparql: "SPARQL", gql: "MATCH (GQL)", cypher: "MATCH (Cypher)" };
 
@@ -97,7 +98,7 @@ export class QueryList {
       element("span", { class: "query-name" }, nameElement(query.name)),
       answers,
       ...(query.expression === query.name ? [] : [element("code", {}, nameElement(query.expression))]),
-      element("span", { class: "query-kind muted" }, [KINDS[query.language] ?? query.language, windowText(query, this.unit())].filter(Boolean).join(" · ")),
+      element("span", { class: "query-kind muted" }, [KINDS[query.language] ?? query.language, ...optionTexts(query, this.unit())].join(" · ")),
     );
     choose.addEventListener("click", () => this.choose(query.name));
     const explain = element("button", { type: "button", class: "quiet" }, "Explain");
@@ -145,10 +146,4 @@ export class QueryList {
     }
     await this.refresh().catch(this.onError);
   }
-}
-
-function windowText({ window, slide }, unit) {
-  if (window === null || window === undefined || typeof window === "object") return "";
-  const isTime = typeof window === "number"; // else the slide of a count is one of inserts
-  return `${duration(window, unit)}${slide ? `, slide ${isTime ? duration(slide, unit) : duration(slide)}` : ""}`;
 }

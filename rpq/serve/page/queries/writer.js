@@ -9,15 +9,16 @@ import { byId, element } from "../words.js";
 const PAUSE = 250;
 const KINDS = { path: "path", pattern: "pattern", sparql: "SPARQL", gql: "MATCH (GQL)", cypher: "MATCH (Cypher)" };
 
-/** The dialog; `open()` opens it, and `onRegistered(query)` is called when the server has registered a query. */
+/** The dialog; `open()` opens it with the window and slide of `usual()`, and `onRegistered(query)` is called with a new query. */
 export class QueryWriter {
   #timer = 0;
   #turn = 0;
   #abort = null;
+  #proposed = ["", ""]; // Window and slide, as long as nobody edits them.
 
-  constructor({ onRegistered, isTime }) {
+  constructor({ onRegistered, usual }) {
     this.onRegistered = onRegistered;
-    this.isTime = isTime;
+    this.usual = usual;
     this.dialog = byId("writer");
     this.text = byId("expression");
     this.underlined = byId("underlined");
@@ -48,8 +49,11 @@ export class QueryWriter {
 
   open() {
     if (this.dialog.open) return;
-    const [window, slide] = this.isTime() ? ["10d", "1d"] : ["100", "10"];
-    if (!byId("window").value) [byId("window").value, byId("slide").value] = [window, slide];
+    const fields = [byId("window"), byId("slide")];
+    if (fields.every(({ value }, at) => !value || value === this.#proposed[at])) {
+      this.#proposed = this.usual();
+      fields.forEach((field, at) => (field.value = this.#proposed[at]));
+    }
     if (!this.text.value) this.#show(null);
     this.dialog.showModal();
     this.text.focus();
