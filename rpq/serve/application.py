@@ -28,6 +28,7 @@ from rpq.errors import RpqError
 from rpq.language.kinds import kernels_of
 from rpq.language.query import Query
 from rpq.language.sparql.query import SparqlQuery
+from rpq.readers.rdf.rdf_syntax import SYNTAX_OF_TYPE
 from rpq.rows.table_formats import MessageTemplate
 from rpq.rows.typed_columns import kinds_of
 from rpq.serve import models
@@ -37,6 +38,7 @@ from rpq.serve.models import json_text, json_value
 from rpq.serve.operations import TEXT, Admission, GuardedApplication, Operation, Operations
 from rpq.serve.query_checks import QueryChecks
 from rpq.serve.requests import (
+    ARROW,
     TUPLE_SCHEMAS,
     TUPLE_TYPES,
     Problem,
@@ -64,7 +66,7 @@ MOST_MESSAGE = 1000
 """The maximum length of the text that a follower requests for each row."""
 
 SMALL_BODY = 1 << 12
-"""The size in bytes up to which bodies are parsed at once; larger ones are parsed in another thread."""
+"""The size in bytes up to which JSON and CSV are parsed at once; other bodies are parsed in another thread."""
 
 if TYPE_CHECKING:
     from rpq.rows.changes import Changes
@@ -162,15 +164,17 @@ class Application:
             read = partial(read, documents=self.service.documents, timestamp=parameters.timestamp)
             read = partial(read, rules=self.service.rules, names=self.service.names)
             read = partial(read, renamed=parameters.columns, label=parameters.label)
-            if len(body) <= SMALL_BODY:
-                columns, warnings = read(body, type_)
+            read = partial(read, most_bytes=self.service.limits.waiting_bytes)
+            if len(body) <= SMALL_BODY and type_ not in (*ARROW, *SYNTAX_OF_TYPE):  # which can expand
+                columns, warnings, size = read(body, type_)
             else:
                 loop = asyncio.get_running_loop()
-                columns, warnings = await loop.run_in_executor(self._readers, lambda: read(body, type_))
+                columns, warnings, size = await loop.run_in_executor(self._readers, lambda: read(body, type_))
             if columns is None:
                 time_now, position = await self.service.call(lambda: (self.service.engine.time, self.service.position))
                 return json_response(models.Applied(tuples=0, late=0, time=json_value(time_now), position=position))
-            applied = await self.service.push(columns, arrived=arrived)
+            with self.bodies.hold(size):
+                applied = await self.service.push(columns, arrived=arrived)
         return json_response(
             models.Applied(
                 tuples=applied.tuples,

@@ -85,7 +85,11 @@ def serve_with(
     paths, streams = named_inputs(inputs)
     options["static"], options["static_graphs"] = named_inputs(options["static"], "--static")
     option_limits = ServeLimits(**{one.name: options.pop(one.name) for one in fields_of(ServeLimits) if one.name in options})
-    limits = replace(option_limits, connections=raise_file_limit(option_limits.connections))
+    limits = replace(
+        option_limits,
+        connections=raise_file_limit(option_limits.connections),
+        waiting_bytes=max(option_limits.waiting_bytes, 16 * option_limits.body_bytes),
+    )
     settings = RunSettings(inputs=paths, streams=streams, checkpoint=checkpoint, **options)
     if settings.edges == "id":
         check_ids(settings)
