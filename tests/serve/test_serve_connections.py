@@ -152,7 +152,7 @@ CHUNKS = b"8\r\nx,y,a,1\n\r\n0\r\n\r\n"
         b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * (1 << 17),
     ],
     ids=[
-        "two lengths", "two lengths, chunks first", "lengths that differ", "another coding", "folded coding", "chunks in 1.0",
+        "two lengths", "two lengths, chunks first", "lengths that differ", "other coding", "folded coding", "chunks in 1.0",
         "LF in chunks", "folded", "LF in the head", "LF alone", "blank in a name", "many headers", "long header",
     ],
 )  # fmt: skip
