@@ -143,6 +143,7 @@ class Application:
     @operation(
         "POST /tuples",
         "Apply tuples in the order of the body.",
+        role="write",
         description="When the response arrives, the tuples have been applied and, if the server has a checkpoint, are on "
         "disk. If a body is invalid, none of its tuples is applied. A body has at most {limits.body_bytes:,} bytes.",
         parameters=models.PostedStream,
@@ -202,6 +203,7 @@ class Application:
     @operation(
         "POST /queries",
         "Register a query.",
+        role="register",
         description="At most {limits.queries:,} queries can be registered.",
         takes=models.QueryRequest,
         gives=models.Query,
@@ -235,7 +237,7 @@ class Application:
     async def get_query(self, request: Request, name: str) -> Response:
         return json_response(await self.service.call(lambda: self._describe(name)))
 
-    @operation("DELETE /queries/{name}", "Drop a query.", status=204, refusals=(507,))
+    @operation("DELETE /queries/{name}", "Drop a query.", status=204, role="register", refusals=(507,))
     async def drop_query(self, request: Request, name: str) -> Response:
         self._check_service()
         await self.service.call(lambda: self.service.drop(name), writes=True)
@@ -320,6 +322,7 @@ class Application:
     @operation(
         "POST /check",
         "Check a query without registering it.",
+        role="register",
         takes=models.QueryRequest,
         gives=models.Understood,
     )
@@ -427,6 +430,7 @@ class Application:
     @operation(
         "POST /playback",
         "Play or pause the input, or change its speed.",
+        role="write",
         takes=models.ChangedPlayback,
         gives=models.Playback,
         refusals=(404,),
