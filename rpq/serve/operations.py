@@ -96,7 +96,7 @@ class Operation:
 
         Raises `Problem`, also if the token of the request does not have the role.
         """
-        if not self.is_open and self.role not in request.scope.get(ROLES_KEY, ROLES):
+        if not self.is_open and self.role not in request.scope.get(ROLES_KEY, ()):
             raise Problem(403, "RoleMissing", f"this token may not do that; it takes one with the role {self.role}")
         found: list[Any] = [request]
         if "name" in request.path_params:
