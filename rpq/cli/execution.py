@@ -55,7 +55,7 @@ from rpq.kafka.client import KafkaError, KafkaUsageError
 from rpq.kafka.topic_names import is_topic, one_topic
 from rpq.language.readings import properties_of, readings_of
 from rpq.readers.deletions import Deletions
-from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, CheckpointLock, PositionFormat
+from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, PositionFormat
 from rpq.run.loop import OutputError, Run, Sink
 from rpq.stream.sources import without_login
 from rpq.stream.window import WindowTextError, size_and_slide, window_of
@@ -289,7 +289,7 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         ),
     )
     with ExitStack() as stack:
-        _lock_checkpoint(settings, stack)
+        _lock_checkpoint(checkpoint, stack)
         try:
             run.restore()
         except AnotherRunError as error:
@@ -427,17 +427,17 @@ def _checkpoint(
     )
 
 
-def _lock_checkpoint(settings: RunSettings, surroundings: ExitStack) -> None:
+def _lock_checkpoint(checkpoint: Checkpoint | None, surroundings: ExitStack) -> None:
     """Lock the checkpoint until the surroundings are closed.  Raises an exception of click if another run uses it."""
-    if settings.checkpoint is None:
+    if checkpoint is None:
         return
     try:
-        lock = CheckpointLock(settings.checkpoint)
+        checkpoint.lock()
     except CheckpointError as error:
         raise click.ClickException(str(error)) from error
     except OSError:  # a folder that accepts no new file, in which the checkpoint itself is overwritten
         return
-    surroundings.callback(lock.release)
+    surroundings.callback(checkpoint.release)
 
 
 def _compile(settings: RunSettings, queries: Sequence[Query], *, integers: bool) -> float:

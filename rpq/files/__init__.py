@@ -1,4 +1,4 @@
-"""Files that are written: `destinations`, which are replaced as a whole or written in place, and their `compression`.
+"""Files that are written: `destinations`, which are replaced as a whole or written in place, `locks`, and `compression`.
 
 The package may import `rpq.errors` and nothing else of this project.
 """

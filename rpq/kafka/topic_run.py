@@ -30,7 +30,7 @@ from rpq.readers.text.changes import SOURCE_TIME
 from rpq.readers.text.edge_rules import EdgeRules
 from rpq.rows.table_formats import MESSAGE, MessageTemplate
 from rpq.rows.typed_columns import WITNESS_COLUMNS
-from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, CheckpointLock, Position, PositionFormat
+from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, Position, PositionFormat
 from rpq.run.loop import OutputError, Rejection, Run, Sink
 from rpq.run.table_names import is_table, one_database, table_in
 from rpq.run.table_output import PostgresTables, TableOutputs, answer_tables
@@ -99,10 +99,9 @@ class TopicRun(Run):
 
     def execute(self) -> str:
         """Execute the run as `Run.execute` does.  Raises `KafkaError`, also for a checkpoint that cannot be resumed."""
-        lock: CheckpointLock | None = None
         try:
             if self.checkpoint is not None:
-                lock = CheckpointLock(self.checkpoint.path)
+                self.checkpoint.lock()
             self.restore()
             return super().execute()
         except AnotherRunError as error:
@@ -113,8 +112,8 @@ class TopicRun(Run):
             if self.sink.is_transactional:
                 self.sink.close()
             self.source.close()
-            if lock is not None:
-                lock.release()
+            if self.checkpoint is not None:
+                self.checkpoint.release()
 
     def _recover(self) -> None:
         """Recover as `Run` does, then replay the journal.  Write a first checkpoint if the sink has no transactions."""

@@ -201,6 +201,21 @@ LONGEST_LINE = 1 << 26
 """In bytes; the limit prevents a line without an end from filling the memory."""
 
 
+class InputSizeError(InputError):
+    """An input from elsewhere is larger, with each of its values written out in full, than may be read at once."""
+
+
+def check_size(size: int, *, most_bytes: int, name: str) -> None:
+    """Raise `InputSizeError` if the values of the input `name`, written out in full, have over `most_bytes`.
+
+    >>> check_size(7, most_bytes=6, name="the body")
+    Traceback (most recent call last):
+    rpq.readers.source.InputSizeError: the body: its values, each written out in full, have over 6 bytes; send in parts
+    """
+    if size > most_bytes:
+        raise InputSizeError(f"{name}: its values, each written out in full, have over {most_bytes:,} bytes; send in parts")
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """Whole lines: `data` begins with line number `line`, counted from 1; only the last block may lack a final line end."""

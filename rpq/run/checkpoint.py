@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rpq.errors import RpqError
+from rpq.files.locks import check_in_place, try_lock
 from rpq.stream.json_values import Damage, JsonValue
 
 if TYPE_CHECKING:
@@ -40,25 +41,22 @@ class CheckpointLock:
     """A lock on `FILE.lock`, if system and disk have locks.  Raises `CheckpointError` if another process holds it."""
 
     def __init__(self, checkpoint: str) -> None:
-        self._file = None
-        try:
-            import fcntl
-        except ImportError:  # with Kafka, the broker fences the older run
-            return
-        self._file = os.open(f"{os.path.realpath(checkpoint)}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        self.path = f"{os.path.realpath(checkpoint)}.lock"
+        self._descriptor: int | None = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        if not try_lock(self._descriptor):
             self.release()
-            raise CheckpointError(f"{checkpoint}: another run uses this checkpoint; end that one first") from None
-        except OSError:  # a file system without locks
-            self.release()
+            raise CheckpointError(f"{checkpoint}: another run uses this checkpoint; end that one first")
+
+    def check(self) -> None:
+        """Raise `ReplacedFileError` if the file was removed, so that another run may use the checkpoint."""
+        if self._descriptor is not None:
+            check_in_place(self._descriptor, self.path)
 
     def release(self) -> None:
         """Release the lock."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +111,17 @@ class Checkpoint:
         self._differences = differences
         self._restore = restore
         self._written_at: float | None = None
+        self._lock: CheckpointLock | None = None
+
+    def lock(self) -> None:
+        """Lock the checkpoint until `release`.  Raises `CheckpointError` if another run uses it, and `OSError`."""
+        self._lock = CheckpointLock(self.path)
+
+    def release(self) -> None:
+        """Release the lock."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     @property
     def age(self) -> float | None:
@@ -148,7 +157,12 @@ class Checkpoint:
         return engine, position
 
     def write(self, engine: Engine, position: Position) -> None:
-        """Write the checkpoint.  It is on disk when this returns; until then the file has its previous content."""
+        """Write the checkpoint.  It is on disk when this returns; until then the file has its previous content.
+
+        Raises `ReplacedFileError` if another run may use the checkpoint now.
+        """
+        if self._lock is not None:
+            self._lock.check()
         content = {"version": VERSION, "identity": self._identity, **self._form.encode(position)}
         engine.save(self.path, extra={self._form.key: json.dumps(content)})
         self._written_at = time.monotonic()

@@ -35,6 +35,7 @@ from typing import Any, Literal
 
 from rpq.errors import RpqError
 from rpq.files.destinations import open_replacement, synchronise_folder
+from rpq.files.locks import check_in_place, try_lock
 
 _VERSION = struct.Struct("<I")
 _HEAD = struct.Struct("<4sQQ")
@@ -64,7 +65,7 @@ class LogError(RpqError):
     """A file of records that cannot be extended; `offset` is the first byte that differs from what was written."""
 
     def __init__(
-        self, message: str, *, reason: Literal["missing", "foreign", "version", "damaged"], offset: int = 0
+        self, message: str, *, reason: Literal["missing", "foreign", "version", "damaged", "locked"], offset: int = 0
     ) -> None:
         super().__init__(message)
         self.reason = reason
@@ -99,6 +100,7 @@ class RecordLog:
     """A writer of records. When `synchronise` returns, they are on disk, in one group.
 
     If `synchronise` fails, the file is unchanged and the records are still pending: call `synchronise` again, or `discard`.
+    The file is locked, so that no other process writes to it; raises `LogError` if another one does.
     """
 
     def __init__(self, path: str, end: LogEnd) -> None:
@@ -108,6 +110,9 @@ class RecordLog:
         self._waiting_bytes = 0
         self._has_rest = True
         self._descriptor = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+        if not try_lock(self._descriptor):
+            self.close()
+            raise LogError(f"{path}: another run or server uses this file; end that one first", reason="locked")
 
     @classmethod
     def create(cls, path: str, kind: LogKind, head: dict[str, Any], records: Iterable[bytes] = ()) -> RecordLog:
@@ -138,11 +143,12 @@ class RecordLog:
         self._records, self._waiting_bytes = [], 0
 
     def synchronise(self) -> None:
-        """Put the pending records on disk.  Raises `OSError`."""
+        """Put the pending records on disk.  Raises `OSError`: `ReplacedFileError` if the file is no longer at its path."""
         if not self._records:
             return
         group, end = _group(self.end, self._records, has_lengths=True)
         self._write(group)
+        check_in_place(self._descriptor, self.path)
         self.end = end
         self._has_rest = False
         self.discard()

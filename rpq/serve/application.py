@@ -28,6 +28,7 @@ from rpq.errors import RpqError
 from rpq.language.kinds import kernels_of
 from rpq.language.query import Query
 from rpq.language.sparql.query import SparqlQuery
+from rpq.readers.rdf.rdf_syntax import SYNTAX_OF_TYPE
 from rpq.rows.table_formats import MessageTemplate
 from rpq.rows.typed_columns import kinds_of
 from rpq.serve import models
@@ -37,6 +38,7 @@ from rpq.serve.models import json_text, json_value
 from rpq.serve.operations import TEXT, Admission, GuardedApplication, Operation, Operations
 from rpq.serve.query_checks import QueryChecks
 from rpq.serve.requests import (
+    ARROW,
     TUPLE_SCHEMAS,
     TUPLE_TYPES,
     Problem,
@@ -64,7 +66,7 @@ MOST_MESSAGE = 1000
 """The maximum length of the text that a follower requests for each row."""
 
 SMALL_BODY = 1 << 12
-"""The size in bytes up to which bodies are parsed at once; larger ones are parsed in another thread."""
+"""The size in bytes up to which JSON and CSV are parsed at once; other bodies are parsed in another thread."""
 
 if TYPE_CHECKING:
     from rpq.rows.changes import Changes
@@ -141,6 +143,7 @@ class Application:
     @operation(
         "POST /tuples",
         "Apply tuples in the order of the body.",
+        role="write",
         description="When the response arrives, the tuples have been applied and, if the server has a checkpoint, are on "
         "disk. If a body is invalid, none of its tuples is applied. A body has at most {limits.body_bytes:,} bytes.",
         parameters=models.PostedStream,
@@ -162,15 +165,17 @@ class Application:
             read = partial(read, documents=self.service.documents, timestamp=parameters.timestamp)
             read = partial(read, rules=self.service.rules, names=self.service.names)
             read = partial(read, renamed=parameters.columns, label=parameters.label)
-            if len(body) <= SMALL_BODY:
-                columns, warnings = read(body, type_)
+            read = partial(read, most_bytes=self.service.limits.waiting_bytes)
+            if len(body) <= SMALL_BODY and type_ not in (*ARROW, *SYNTAX_OF_TYPE):  # which can expand
+                columns, warnings, size = read(body, type_)
             else:
                 loop = asyncio.get_running_loop()
-                columns, warnings = await loop.run_in_executor(self._readers, lambda: read(body, type_))
+                columns, warnings, size = await loop.run_in_executor(self._readers, lambda: read(body, type_))
             if columns is None:
                 time_now, position = await self.service.call(lambda: (self.service.engine.time, self.service.position))
                 return json_response(models.Applied(tuples=0, late=0, time=json_value(time_now), position=position))
-            applied = await self.service.push(columns, arrived=arrived)
+            with self.bodies.hold(size):
+                applied = await self.service.push(columns, arrived=arrived)
         return json_response(
             models.Applied(
                 tuples=applied.tuples,
@@ -198,6 +203,7 @@ class Application:
     @operation(
         "POST /queries",
         "Register a query.",
+        role="register",
         description="At most {limits.queries:,} queries can be registered.",
         takes=models.QueryRequest,
         gives=models.Query,
@@ -231,7 +237,7 @@ class Application:
     async def get_query(self, request: Request, name: str) -> Response:
         return json_response(await self.service.call(lambda: self._describe(name)))
 
-    @operation("DELETE /queries/{name}", "Drop a query.", status=204, refusals=(507,))
+    @operation("DELETE /queries/{name}", "Drop a query.", status=204, role="register", refusals=(507,))
     async def drop_query(self, request: Request, name: str) -> Response:
         self._check_service()
         await self.service.call(lambda: self.service.drop(name), writes=True)
@@ -325,6 +331,7 @@ class Application:
     @operation(
         "POST /check",
         "Check a query without registering it.",
+        role="register",
         takes=models.QueryRequest,
         gives=models.Understood,
     )
@@ -432,6 +439,7 @@ class Application:
     @operation(
         "POST /playback",
         "Play or pause the input, or change its speed.",
+        role="write",
         takes=models.ChangedPlayback,
         gives=models.Playback,
         refusals=(404,),

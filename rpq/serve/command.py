@@ -69,7 +69,14 @@ def _limit(name: str, field: str, kind: click.ParamType, default: int | str, hel
     "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port to listen at; 0 chooses a free one."
 )
 @click.option(
-    "--token", envvar="RPQ_TOKEN", show_envvar=True, help="Token that every request except those for the page must contain."
+    "--token",
+    "tokens",
+    multiple=True,
+    envvar="RPQ_TOKEN",
+    show_envvar=True,
+    metavar="[ROLE,...=]TOKEN",
+    help="Token that every request except those for the page must contain. Its roles, read, write or register, are what it "
+    "allows; without roles, everything. RPQ_TOKEN can have several, with blanks between them.",
 )
 @click.option(
     "--open", "is_open", is_flag=True, help="Allow serving without a token at an address that other machines can reach."

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import logging
 import os
+import re
 import socket
 import ssl
 import sys
@@ -18,6 +19,7 @@ import time
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any
 
+import h11
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
@@ -64,11 +66,40 @@ TOO_MANY_CONNECTIONS = _refusal(
 TOO_SLOW = _refusal("408 Request Timeout", "RequestTooSlow", "the request did not arrive in time")
 
 
+MOST_HEAD_BYTES, MOST_HEADERS = 1 << 16, 100
+"""The most bytes and headers in the head of a request."""
+
+_BARE_OR_FOLDED_LINE = re.compile(rb"(?<!\r)\n|\n[ \t]")
+
+
+class StrictHttp(h11.Connection):
+    """The parser of requests; it refuses what a proxy in front of the server may read differently (RFC 9112, 2.2, 5.2, 6.1).
+
+    h11 accepts lines that end in LF alone, headers in several lines, and bodies with two lengths.
+    """
+
+    def next_event(self) -> Any:
+        """Return the next event.  Raises `h11.RemoteProtocolError`; then the connection is closed."""
+        if self.their_state is h11.IDLE:
+            head, _, _ = self.trailing_data[0].partition(b"\r\n\r\n")
+            if _BARE_OR_FOLDED_LINE.search(head):
+                raise h11.RemoteProtocolError("a line of the head ends in LF alone, or continues the one before")
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            names = {name for name, _ in event.headers}
+            if b"transfer-encoding" in names and (b"content-length" in names or event.http_version < b"1.1"):
+                raise h11.RemoteProtocolError("the request has two lengths, or is in chunks in HTTP/1.0")
+            if len(event.headers) > MOST_HEADERS:
+                raise h11.RemoteProtocolError(f"the request has over {MOST_HEADERS} headers")
+        return event
+
+
 class Connection(H11Protocol):
     """A connection that records since when it has been waiting for a request, or for its client to read."""
 
     def __init__(self, config: Config, state: ServerState, limits: ServeLimits) -> None:
         super().__init__(config=config, server_state=state, app_state={})
+        self.conn = StrictHttp(h11.SERVER, MOST_HEAD_BYTES)
         self._limits = limits
         self._since = time.monotonic()
         self._has_begun = True  # a new client is expected to send a request

@@ -420,7 +420,7 @@ class ServeLimits:
 
     `lag_rows` is the number of rows of changes that may wait for a follower before it is dropped, `history_rows` the number
     stored for returning followers, `waiting_bytes` the number of bytes of bodies that may wait for the engine, including
-    those being received.
+    those being received and those of the tuples in them, each value written out in full.
 
     At most `connections` are open. The head of a request, and each further part of a body, must arrive within
     `request_seconds`; a connection without a request, or whose client does not read, is closed after `idle_seconds`.

@@ -1,16 +1,20 @@
 """The operations of the server and who may call them.
 
 Decorators of the handlers fill one table with parameters, bodies and responses of each operation; the routes and the OpenAPI
-document are derived from it.  `GuardedApplication` checks host, origin and token of a request before it reaches a route.
+document are derived from it.  `GuardedApplication` checks host, origin and token of a request before it reaches a route; the
+roles of the token decide which operations it allows.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hmac
 import ipaddress
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -43,7 +47,7 @@ expressions, graph patterns and queries in SPARQL are registered, and their answ
 REFUSALS = {
     400: ("Bad", "The body is no JSON, or `Origin` is no origin."),
     401: ("Token", "The token is missing or wrong."),
-    403: ("Origin", "Pages of that origin may not send requests."),
+    403: ("Origin", "Pages of that origin may not send requests, or the token has another role."),
     404: ("Missing", "There is no query of that name, or nothing at that path."),
     408: ("Slow", "The body did not arrive in time."),
     409: ("Taken", "Another query has that name, or edges of the window were not stored."),
@@ -51,7 +55,7 @@ REFUSALS = {
     415: ("Type", "The content type or the coding is not supported."),
     421: ("Host", "The server does not answer to that host name."),
     422: ("Refused", "The request is invalid or cannot be fulfilled; `line`, `column` and `length` locate the error."),
-    429: ("Many", "The limit on queries or followers is reached."),
+    429: ("Many", "The limit on queries, followers or wrong tokens is reached."),
     503: ("Away", "The engine accepts no requests now; `Retry-After` says when to retry."),
     507: ("Limit", "The engine reached its limit on memory or rows."),
 }
@@ -69,7 +73,7 @@ _NAME: Json = {
 class Operation:
     """An operation: `gives` is the content of its `status`, `refusals` are its error statuses besides the usual ones.
 
-    An operation that `is_open` needs no token, and its parameters are not checked.
+    A token needs the `role`. An operation that `is_open` needs no token, and its parameters are not checked.
     """
 
     method: str
@@ -84,10 +88,16 @@ class Operation:
     status: int = 200
     headers: Json | None = None
     refusals: tuple[int, ...] = ()
+    role: str = "read"
     is_open: bool = False
 
     def arguments(self, request: Request) -> list[Any]:
-        """Return the arguments of the handler: request, name of a query, parameters if it has some.  Raises `Problem`."""
+        """Return the arguments of the handler: request, name of a query, parameters if it has some.
+
+        Raises `Problem`, also if the token of the request does not have the role.
+        """
+        if not self.is_open and self.role not in request.scope.get(ROLES_KEY, ()):
+            raise Problem(403, "RoleMissing", f"this token may not do that; it takes one with the role {self.role}")
         found: list[Any] = [request]
         if "name" in request.path_params:
             try:
@@ -114,7 +124,7 @@ class Operation:
             good["content"] = _document(self.gives)
         if self.headers is not None:
             good["headers"] = self.headers
-        usual = [400, 403, 421, *([] if self.is_open else [401, 422, 503])]
+        usual = [400, 403, 421, *([] if self.is_open else [401, 422, 429, 503])]
         usual += [404] * ("{name}" in self.path) + [408, 413, 415] * (self.takes is not None)
         refused = {
             str(status): {"$ref": f"#/components/responses/{REFUSALS[status][0]}"}
@@ -130,8 +140,7 @@ class Operation:
             found["description"] = self.description.format(limits=limits)
         if self.takes is not None:
             found["requestBody"] = {"required": True, "content": _document(self.takes)}
-        if self.is_open:
-            found["security"] = []
+        found["security"] = [] if self.is_open else [{}, {"token": [self.role]}]
         return found
 
 
@@ -235,15 +244,56 @@ HEADERS = {
 }
 
 
+ROLES = frozenset({"read", "write", "register"})
+"""The roles of tokens: reading answers and figures, posting tuples and controlling the input, changing the queries."""
+
+ROLES_KEY = "rpq.roles"
+"""The key of the roles of a request in its ASGI scope."""
+
+WRONG_TOKEN_SECONDS, MOST_WRONG_TOKENS = 1.0, 5
+"""The delay of the response to a wrong token, and the number of them that one address may wait for at a time."""
+
+
+def parse_tokens(texts: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Return tokens and their roles; a token without roles has all of them.  Raises `ValueError` for an empty token.
+
+    >>> {token: sorted(roles) for token, roles in parse_tokens(["read,write=s1", "s2="]).items()}
+    {'s1': ['read', 'write'], 's2=': ['read', 'register', 'write']}
+    """
+    found: dict[str, frozenset[str]] = {}
+    for text in texts:
+        before, _, after = text.partition("=")
+        roles = frozenset(before.split(","))
+        token, roles = (after, roles) if roles <= ROLES else (text, ROLES)
+        if not token.strip():
+            raise ValueError("is empty; expected a secret that nobody can guess")
+        found[token] = found.get(token, frozenset()) | roles
+    return found
+
+
+def _network(client: tuple[str, int] | None) -> str:
+    """Return the address of a client; in IPv6 the first 64 bits of it, the rest of which a client chooses."""
+    try:
+        address = ipaddress.ip_address("" if client is None else client[0])
+    except ValueError:
+        return ""
+    if isinstance(address, ipaddress.IPv4Address) or address.ipv4_mapped is not None:
+        return str(address)
+    return address.exploded[:19]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Admission:
-    """The rules of access: host names besides addresses and localhost, origins besides the server's own, and a token."""
+    """The rules of access: host names besides addresses and localhost, origins besides the server's own, and tokens.
+
+    `tokens` has the roles of each token; without tokens, everybody has all roles.
+    """
 
     hosts: Collection[str] = ()
     origins: Collection[str] = ()
-    token: str | None = None
+    tokens: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
-    def refusal(self, path: str, headers: Headers) -> Problem | None:
+    def refusal(self, headers: Headers) -> Problem | None:
         """Return the problem for which a request is refused; None if it is admitted."""
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._is_host(hosts[0]):
@@ -265,16 +315,16 @@ class Admission:
                 f"pages of {origin} may not send requests to this server; to admit them, start it with "
                 f"--allow-origin {origin}",
             )
-        if self.token is not None and path not in OPEN_PATHS and not path.startswith("/page/"):
-            scheme, _, token = headers.get("authorization", "").encode("latin-1").partition(b" ")
-            if scheme.lower() != b"bearer" or not self._is_token(token):
-                return Problem(
-                    401,
-                    "TokenMissing",
-                    "this server requires its token: Authorization: Bearer TOKEN",
-                    headers={"WWW-Authenticate": 'Bearer realm="rpq"'},
-                )
         return None
+
+    def roles_of(self, headers: Headers) -> frozenset[str]:
+        """Return the roles that the token of a request has, none if it is wrong or missing."""
+        if not self.tokens:
+            return ROLES
+        scheme, _, given = headers.get("authorization", "").encode("latin-1").partition(b" ")
+        if scheme.lower() != b"bearer":
+            return frozenset()
+        return frozenset().union(*(roles for token, roles in self.tokens.items() if _is_token(given, token)))
 
     def _is_host(self, host: str) -> bool:
         """Return whether a host is an address, which no other site can claim to be, or a known name."""
@@ -290,19 +340,19 @@ class Admission:
             return name == "localhost" or name in {one.lower() for one in self.hosts}
         return True
 
-    def _is_token(self, value: bytes) -> bool:
-        """Return whether the bytes of a header are the token, in UTF-8 (from programs) or in Latin-1 (from browsers)."""
-        assert self.token is not None
-        encodings = [self.token.encode(errors="surrogateescape")]
-        with contextlib.suppress(UnicodeEncodeError):
-            encodings.append(self.token.encode("latin-1"))
-        return any(hmac.compare_digest(value.strip(BLANKS), one.strip(BLANKS)) for one in encodings)
-
     def _is_origin(self, origin: str, host: str) -> bool:
         if origin in self.origins:
             return True
         parts = urlsplit(origin)
         return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+
+
+def _is_token(given: bytes, token: str) -> bool:
+    """Return whether the bytes of a header are a token, in UTF-8 (from programs) or in Latin-1 (from browsers)."""
+    encodings = [token.encode(errors="surrogateescape")]
+    with contextlib.suppress(UnicodeEncodeError):
+        encodings.append(token.encode("latin-1"))
+    return any(hmac.compare_digest(given.strip(BLANKS), one.strip(BLANKS)) for one in encodings)
 
 
 class GuardedApplication:
@@ -311,6 +361,34 @@ class GuardedApplication:
     def __init__(self, app: ASGIApp, admission: Admission) -> None:
         self._app = app
         self._admission = admission
+        self._wrong_tokens: Counter[str] = Counter()  # by address, those whose responses are delayed
+
+    async def _authorize(self, scope: Scope, headers: Headers) -> Problem | None:
+        """Add the roles of the token of a request to its scope; return the problem if it has none.
+
+        The delay limits how many tokens an address can guess per second; others, and right tokens, need not wait.
+        """
+        network = _network(scope.get("client"))
+        is_given = "authorization" in headers
+        if is_given and self._wrong_tokens[network] >= MOST_WRONG_TOKENS:
+            message = "too many wrong tokens come from this address"
+            return Problem(429, "TooManyTokens", message, headers={"Retry-After": str(math.ceil(WRONG_TOKEN_SECONDS))})
+        scope[ROLES_KEY] = self._admission.roles_of(headers)
+        if scope[ROLES_KEY]:
+            return None
+        if is_given:
+            self._wrong_tokens[network] += 1
+            try:
+                await asyncio.sleep(WRONG_TOKEN_SECONDS)
+            finally:
+                self._wrong_tokens[network] -= 1
+                self._wrong_tokens += Counter()  # without those that wait for none
+        return Problem(
+            401,
+            "TokenMissing",
+            "this server requires its token: Authorization: Bearer TOKEN",
+            headers={"WWW-Authenticate": 'Bearer realm="rpq"'},
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -341,7 +419,10 @@ class GuardedApplication:
             }
             await Response(status_code=204, headers=allowed)(scope, receive, send_guarded)
             return
-        problem = self._admission.refusal(scope["path"], headers)
+        path = scope["path"]
+        problem = self._admission.refusal(headers)
+        if problem is None and path not in OPEN_PATHS and not path.startswith("/page/"):
+            problem = await self._authorize(scope, headers)
         if problem is not None:
             await problem_response(problem)(scope, receive, send_guarded)
             return

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import re
 import struct
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from json import loads
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,6 +30,7 @@ from rpq.readers.column_names import ColumnNames
 from rpq.readers.edges import read_tuples
 from rpq.readers.inputs import order_rows
 from rpq.readers.rdf.rdf_syntax import SYNTAX_OF_TYPE
+from rpq.readers.source import InputSizeError, check_size
 from rpq.serve import models
 from rpq.serve.models import Error, ErrorContent, FieldsError, ServeLimits, json_text, json_value, read_model
 from rpq.stream.arrays.fields import FieldError
@@ -91,6 +92,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (TooManyQueries, 429),
     (RegistrationError, 409),
     (LimitError, 507),
+    (InputSizeError, 413),
     (QueryError, 422),
     (InputError, 422),
 )
@@ -216,7 +218,8 @@ class RequestBodies:
         if coding not in ("", "identity"):
             raise Problem(415, "CodingRefused", f"the content coding {coding} is not supported; send the body as it is")
         limits = self._limits
-        too_large = Problem(413, "BodyTooLarge", f"the body has more than {limits.body_bytes:,} bytes; send it in parts")
+        message = f"the body has more than {limits.body_bytes:,} bytes (--most-body); send it in parts"
+        too_large = Problem(413, "BodyTooLarge", message)
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length) > limits.body_bytes:
             raise too_large
@@ -232,9 +235,7 @@ class RequestBodies:
                         self.waiting_bytes += len(part)
                         if size > limits.body_bytes:
                             raise too_large
-                        if self.waiting_bytes > limits.waiting_bytes:
-                            message = "too many tuples wait for the engine; send these again later"
-                            raise Problem(503, "TooMuchWaits", message, None, {"Retry-After": "1"})
+                        self._check_waiting()
             except TimeoutError:
                 seconds = f"{BODY_SECONDS:.0f} seconds, or no part of it arrived in {limits.request_seconds:g}"
                 message = f"the body was not complete after {seconds}"
@@ -242,6 +243,21 @@ class RequestBodies:
             yield b"".join(parts)
         finally:
             self.waiting_bytes -= size
+
+    @contextlib.contextmanager
+    def hold(self, size: int) -> Iterator[None]:
+        """Count so many further bytes, of the tuples in a body, as waiting within the context."""
+        self.waiting_bytes += size
+        try:
+            self._check_waiting()
+            yield
+        finally:
+            self.waiting_bytes -= size
+
+    def _check_waiting(self) -> None:
+        if self.waiting_bytes > self._limits.waiting_bytes:
+            message = "too many tuples wait for the engine; send these again later"
+            raise Problem(503, "TooMuchWaits", message, None, {"Retry-After": "1"})
 
     async def json(self, request: Request) -> Any:
         type_ = content_type(request)
@@ -305,10 +321,11 @@ MOST_NAME = 1000
 
 
 class PostedTuples(NamedTuple):
-    """The tuples of a body, None if there are none, and warnings about ambiguous content."""
+    """The tuples of a body, None if there are none, warnings about ambiguous content, and the bytes of all values."""
 
     columns: pa.RecordBatch | None
     warnings: list[str]
+    size: int = 0
 
 
 def read_tuple_body(
@@ -324,6 +341,7 @@ def read_tuple_body(
     names: ColumnNames | None = None,
     renamed: str | None = None,
     label: str | None = None,
+    most_bytes: int = ServeLimits.waiting_bytes,
 ) -> PostedTuples:
     """Read the tuples of a body whose content type is one of `TUPLE_TYPES`, in their order.
 
@@ -332,8 +350,10 @@ def read_tuple_body(
     then none of the tuples may be applied.  JSON lines and CSV are read as files are.  RDF is read by `documents`, with the
     `timestamp`, if it is not None.  With `rules`, JSON lines and CSV are records, from which the rules derive edges; `names`
     has the format of their times and the kind of their vertices.  `renamed` and `label` are `--columns` and `--label` for
-    this body.  O(bytes).
+    this body.  Raises `InputSizeError` if the body and its tuples, each value written out in full, have over `most_bytes`.
+    O(bytes).
     """
+    most_bytes = max(0, most_bytes - len(body))  # the body is kept until its tuples are applied
     if stream is not None:
         check_stream(stream)
     for parameter, text in (("stream", stream), ("label", label)):
@@ -348,9 +368,9 @@ def read_tuple_body(
             raise InputError(f"{used_parameter} is for JSON and CSV; {reason}")
         names = _rename_columns(names or ColumnNames(), renamed, label, further)
     if type_ in SYNTAX_OF_TYPE:
-        columns, warnings = _read_rdf(body, SYNTAX_OF_TYPE[type_], documents, timestamp), list[str]()
+        columns, warnings = _read_rdf(body, SYNTAX_OF_TYPE[type_], documents, timestamp, most_bytes), list[str]()
     elif type_ in ARROW:
-        columns, warnings = _read_arrow(body, further)
+        columns, warnings = _read_arrow(body, further, most_bytes)
     else:
         only_json = type_ in (JSON, *JSON_LINES)
         names = replace(names or ColumnNames(fixed=True), properties=tuple(further))
@@ -363,12 +383,16 @@ def read_tuple_body(
             rules=rules,
         )
         columns = concatenate(batches)
-    if columns is None or stream is None:
+    if columns is None:
         return PostedTuples(columns, warnings)
-    if "stream" in columns.schema.names:
-        raise InputError("the tuples have a column 'stream', and ?stream= names one for all: give one of the two")
-    named = pa.DictionaryArray.from_arrays(pa.array(np.zeros(columns.num_rows, np.int32)), pa.array([stream]))
-    return PostedTuples(columns.append_column("stream", named.cast(LABEL_TYPE)), warnings)
+    if stream is not None:
+        if "stream" in columns.schema.names:
+            raise InputError("the tuples have a column 'stream', and ?stream= names one for all: give one of the two")
+        named = pa.DictionaryArray.from_arrays(pa.array(np.zeros(columns.num_rows, np.int32)), pa.array([stream]))
+        columns = columns.append_column("stream", named.cast(LABEL_TYPE))
+    size = columns.nbytes + sum(map(_written_bytes, columns.columns))
+    check_size(size, most_bytes=most_bytes, name=NAME)
+    return PostedTuples(columns, warnings, size)
 
 
 def _rename_columns(names: ColumnNames, renamed: str | None, label: str | None, further: Sequence[str]) -> ColumnNames:
@@ -393,13 +417,14 @@ def _json_lines(body: bytes) -> bytes:
 
 
 def _read_rdf(
-    body: bytes, syntax: str, documents: RdfDocuments | None, timestamp: int | None
+    body: bytes, syntax: str, documents: RdfDocuments | None, timestamp: int | None, most_bytes: int
 ) -> pa.RecordBatch | None:
     """Read a document of RDF, whose blank nodes are other nodes than those of other documents."""
     from rpq.readers.rdf.rdf_format import RdfDocuments, RdfReading
 
     documents = documents or RdfDocuments(RdfReading())
-    return documents.read(body, syntax=syntax, name=NAME, scope=f"p{uuid4().hex[:16]}", timestamp=timestamp)
+    scope = f"p{uuid4().hex[:16]}"
+    return documents.read(body, syntax=syntax, name=NAME, scope=scope, timestamp=timestamp, most_bytes=most_bytes)
 
 
 def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
@@ -415,32 +440,26 @@ def can_concatenate(first: pa.Schema, second: pa.Schema) -> bool:
     return first.equals(second, check_metadata=True) and "op" not in first.names
 
 
-MOST_UNPACKED = 1 << 28
-"""The number of bytes up to which the compressed buffers of a body may be unpacked, unless they are few times its size."""
-
-MOST_WRITTEN = 1 << 30
-"""The number of bytes up to which the repeated values of a column may be written out, unless they are few times the body."""
-
-MOST_TIMES = 16
-"""So many times the size of a body are few."""
-
 _DAMAGED = (pa.ArrowException, OSError, EOFError, MemoryError, struct.error, UnicodeDecodeError)
 
 
-def _read_arrow(body: bytes, further: Sequence[str]) -> PostedTuples:
-    """Read tuples from a stream in Arrow's IPC format."""
+def _read_arrow(body: bytes, further: Sequence[str], most_bytes: int) -> tuple[pa.RecordBatch | None, list[str]]:
+    """Read tuples from a stream in Arrow's IPC format; its size is known before its values are unpacked and written out."""
     try:
         unpacked = sum(map(_unpacked_bytes, pa.ipc.MessageReader.open_stream(pa.BufferReader(body))))
-        if unpacked > max(MOST_UNPACKED, MOST_TIMES * len(body)):
-            raise InputError(f"{NAME}: has {unpacked:,} bytes once it is unpacked; send it in parts")
+        check_size(unpacked, most_bytes=most_bytes, name=NAME)
+        size = 0
         with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
-            table = reader.read_all()
-        table.validate(full=True)  # offsets from outside may point anywhere
-        _ = table.schema.names  # which are UTF-8
+            _ = reader.schema.names  # which are UTF-8
+            batches: list[pa.RecordBatch] = []
+            for batch in reader:
+                batch.validate()  # lengths from outside may be of more than there is
+                size += batch.nbytes  # with its dictionaries, of which each batch may have longer ones
+                check_size(size, most_bytes=most_bytes, name=NAME)
+                batches.append(batch)
+            table = pa.Table.from_batches(batches, reader.schema)
     except _DAMAGED as error:
         raise InputError(f"{NAME}: is not a stream in Arrow's IPC format: {str(error) or 'it is damaged'}") from error
-    if table.num_rows > len(body) + unpacked:
-        raise InputError(f"{NAME}: has {table.num_rows:,} rows, more than bytes; send it in parts")
     tuple_columns, other_names = columns_by_name(table)
     try:
         ColumnNames(fixed=True).refuse_missing([*tuple_columns, *map(str, other_names)], present=list(tuple_columns))
@@ -450,14 +469,19 @@ def _read_arrow(body: bytes, further: Sequence[str]) -> PostedTuples:
         raise InputError(f"{NAME}: {place}{error.message}", column=error.column) from error
     warnings = [f"{NAME}: {warning}" for warning in unread]
     if not table.num_rows:
-        return PostedTuples(None, warnings)
+        return None, warnings
     there = [name for name in further if table.schema.names.count(name) == 1]
     for name, column in (tuple_columns | {name: table.column(name) for name in there}).items():
-        _refuse_repetitions(name, column, byte_limit=max(MOST_WRITTEN, MOST_TIMES * len(body)))
+        try:
+            size += sum(map(_written_bytes, column.chunks))
+        except (pa.ArrowException, ValueError, IndexError) as error:
+            reason = f"{NAME}: column {name!r} of type {column.type} cannot be read: {error}"
+            raise InputError(reason, column=name) from error
+        check_size(size, most_bytes=most_bytes, name=NAME)
     # Plain types from here on: the engine gets it together with what others post.
     columns = {name: plain_column(name, tuple_columns[name]) for name in _NAMES if name in tuple_columns}
     columns |= {name: _plain_property(name, table.column(name)) for name in there}
-    return PostedTuples(pa.RecordBatch.from_arrays([*columns.values()], [*columns]), warnings)
+    return pa.RecordBatch.from_arrays([*columns.values()], [*columns]), warnings
 
 
 def _unpacked_bytes(message: Any) -> int:
@@ -497,34 +521,44 @@ def _unpacked_bytes(message: Any) -> int:
     return sum(max(0, int(struct.unpack_from("<q", body, place)[0])) for place, length in places if length >= 8)
 
 
-def _refuse_repetitions(name: str, column: pa.ChunkedArray, *, byte_limit: int) -> None:
-    """Raise `InputError` for a column whose layout repeats values so often that they would take over `byte_limit` bytes."""
-    if pa.types.is_primitive(column.type) or column.type in (pa.string(), pa.large_string()):
-        return
-    size = sum(pc.sum(_sizes_of_values(chunk)).as_py() or 0 for chunk in column.chunks)
-    if size > byte_limit:
-        raise InputError(f"{NAME}: column {name!r} has {size:,} bytes once its values are written out", column=name)
+def _written_bytes(array: pa.Array) -> int:
+    """Return how many bytes are added when the values that the layout of an array repeats, or leaves out, are written out.
 
-
-def _sizes_of_values(array: pa.Array) -> pa.Array:
-    """Return about how many bytes each value of an array has; null for a null.  O(rows)."""
+    Raises `ValueError` and `IndexError` for a broken layout, or one that is nested too oddly.  O(rows in memory).
+    """
     kind = array.type
-    if not len(array):
-        return pa.array([], pa.int64())
     if isinstance(kind, pa.BaseExtensionType):
-        return _sizes_of_values(array.storage)
-    if pa.types.is_dictionary(kind):
-        return _sizes_of_values(array.dictionary).take(array.indices)
+        return _written_bytes(array.storage)
+    if pa.types.is_null(kind):
+        return _NUMBER_BYTES * len(array)
     if pa.types.is_run_end_encoded(kind):
-        ends = np.clip(array.run_ends.to_numpy().astype(np.int64) - array.offset, 0, len(array))
-        runs = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
-        return _sizes_of_values(array.values).take(pa.array(runs))
-    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
-        views = np.frombuffer(array.buffers()[1], np.int32).reshape(-1, 4)[array.offset : array.offset + len(array)]
-        return pa.array(views[:, 0], mask=array.is_null().to_numpy(zero_copy_only=False))
+        ends = np.clip(array.run_ends.to_numpy().astype(np.float64) - array.offset, 0, len(array))
+        return int(np.diff(ends, prepend=0) @ _value_bytes(array.values))
+    return int(_value_bytes(array).sum()) if pa.types.is_dictionary(kind) or _is_view(kind) else 0
+
+
+_NUMBER_BYTES = 8
+
+
+def _value_bytes(array: pa.Array) -> np.ndarray:
+    """Return about how many bytes each value of an array has."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _value_bytes(array.storage)
+    if pa.types.is_dictionary(kind):
+        indices = array.indices.drop_null().to_numpy()
+        return _value_bytes(array.dictionary)[indices]
+    if _is_view(kind):
+        views = np.frombuffer(array.buffers()[1] or b"", np.uint32).reshape(-1, 4)
+        lengths = views[array.offset : array.offset + len(array), 0].astype(np.int64) + _NUMBER_BYTES
+        return np.where(array.is_null().to_numpy(zero_copy_only=False), _NUMBER_BYTES, lengths)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return pc.binary_length(array)
-    return pa.array(np.full(len(array), max(16, array.nbytes // len(array)), np.int64))
+        return pc.binary_length(array).fill_null(0).to_numpy().astype(np.int64) + _NUMBER_BYTES
+    return np.full(len(array), max(_NUMBER_BYTES, kind.bit_width // 8))
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind))
 
 
 def _plain_property(name: str, column: pa.ChunkedArray) -> pa.Array:

@@ -40,7 +40,7 @@ from rpq.serve.application import Application, KernelCompiler
 from rpq.serve.connections import Connections, Repetitions, raise_file_limit
 from rpq.serve.feeds import Feed, FileFeed, Playback, TopicFeed
 from rpq.serve.models import ServeLimits
-from rpq.serve.operations import Admission
+from rpq.serve.operations import Admission, parse_tokens
 from rpq.serve.requests import FIELDS, NameTaken, QueryDefaults, parse_query
 from rpq.serve.service import Service
 from rpq.serve.storage import EngineOptions
@@ -65,7 +65,7 @@ def serve_with(
     query_files: Sequence[str],
     host: str,
     port: int,
-    token: str | None,
+    tokens: Sequence[str],
     is_open: bool,
     tls_cert: str | None,
     tls_key: str | None,
@@ -85,12 +85,17 @@ def serve_with(
     paths, streams = named_inputs(inputs)
     options["static"], options["static_graphs"] = named_inputs(options["static"], "--static")
     option_limits = ServeLimits(**{one.name: options.pop(one.name) for one in fields_of(ServeLimits) if one.name in options})
-    limits = replace(option_limits, connections=raise_file_limit(option_limits.connections))
+    limits = replace(
+        option_limits,
+        connections=raise_file_limit(option_limits.connections),
+        waiting_bytes=max(option_limits.waiting_bytes, 16 * option_limits.body_bytes),
+    )
     settings = RunSettings(inputs=paths, streams=streams, checkpoint=checkpoint, **options)
     if settings.edges == "id":
         check_ids(settings)
     documents = rdf_documents(settings) if settings.rdf_time is not None or settings.rdf_graph is not None else None
-    _refuse_strangers(host, port, token, is_open=is_open)
+    roles = _roles_of_tokens(tokens)
+    _refuse_strangers(host, port, has_token=bool(roles), is_open=is_open)
     tls = _tls(tls_cert, tls_key)
     defaults = _defaults(settings)
     query_fields = _query_fields(expressions, query_files, settings, defaults)
@@ -120,7 +125,7 @@ def serve_with(
         _register(service, query_fields, queries)
         playback, feeds = _feeds(service, settings, playback_speed)
         names = [*hosts, *([] if host in ("", "0.0.0.0", "::") else [host])]
-        admission = Admission(hosts=names, origins=tuple(origins), token=token)
+        admission = Admission(hosts=names, origins=tuple(origins), tokens=roles)
         kernels = KernelCompiler(threads=settings.threads, state=checkpoint is not None)
         application = Application(service, admission=admission, playback=playback, kernels=kernels)
         sys.setswitchinterval(SWITCH_SECONDS)
@@ -187,17 +192,22 @@ def _fields_of(entry: QueryEntry) -> dict[str, Any]:
     return {"expression": entry.expression, **{name: value for name, value in fields.items() if value is not None}}
 
 
-def _refuse_strangers(host: str, port: int, token: str | None, *, is_open: bool) -> None:
+def _roles_of_tokens(texts: Sequence[str]) -> dict[str, frozenset[str]]:
+    try:
+        return parse_tokens(texts)
+    except ValueError as error:
+        raise click.UsageError(f"--token: {error}") from error
+
+
+def _refuse_strangers(host: str, port: int, *, has_token: bool, is_open: bool) -> None:
     """Refuse to serve other machines without a token, unless `is_open`."""
-    if token is not None and not token.strip():
-        raise click.UsageError("--token: is empty; expected a secret that nobody can guess")
-    if token is not None and is_open:
+    if has_token and is_open:
         raise click.UsageError("--open: admits everybody, and there is a token (--token, RPQ_TOKEN); leave out one")
     try:
         is_reached = not is_of_this_machine(host)
     except (OSError, UnicodeError) as error:
         raise _not_served_at(host, port, error) from error
-    if is_reached and token is None and not is_open:
+    if is_reached and not has_token and not is_open:
         raise click.UsageError(
             f"--host {host}: other machines reach it, and there is no token: give one (--token, or better RPQ_TOKEN), or "
             "pass --open to admit everybody who reaches it"

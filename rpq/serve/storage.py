@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, RpqError
+from rpq.files.locks import ReplacedFileError, check_in_place
 from rpq.readers.rdf.times import KINDS, Kind
 from rpq.run.checkpoint import CheckpointLock
 from rpq.run.record_log import LogContent, LogEnd, LogError, LogKind, RecordLog, begins_with, read_log
@@ -117,8 +118,11 @@ class TupleJournal:
 
     @classmethod
     def append(cls, path: str, content: JournalContent) -> TupleJournal:
-        """Continue a journal after its content.  Raises `OSError`."""
-        return cls(RecordLog(path, content.end), content.name)
+        """Continue a journal after its content.  Raises `OSError`, and `JournalError` if another server uses it."""
+        try:
+            return cls(RecordLog(path, content.end), content.name)
+        except LogError as error:
+            raise JournalError(str(error)) from error
 
     @property
     def path(self) -> str:
@@ -151,7 +155,10 @@ class TupleJournal:
         self._log.add(b"Q", json.dumps({**change, "position": position}).encode())
 
     def synchronise(self) -> None:
-        """Put written records on disk.  If this raises `OSError`, they are not on disk and still wait."""
+        """Put written records on disk.  If this raises `OSError`, they are not on disk and still wait.
+
+        Raises `ReplacedFileError` if the file is no longer at its path.
+        """
         self._log.synchronise()
 
     def discard(self) -> None:
@@ -430,13 +437,26 @@ class Storage:
         self.last_save = time.monotonic()
         self.save_seconds = 0.0
         self._lock = CheckpointLock(path)
+        self._checkpoint: int | None = None
 
     def close(self) -> None:
-        """Close the journal, and release the lock on the checkpoint."""
+        """Close the files, and release the lock on the checkpoint."""
         if self._journal is not None:
             self._journal.close()
             self._journal = None
+        self._close_checkpoint()
         self._lock.release()
+
+    def _open_checkpoint(self) -> None:
+        """Open the checkpoint, so that another file in its place is noticed."""
+        self._close_checkpoint()
+        with suppress(OSError):
+            self._checkpoint = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+
+    def _close_checkpoint(self) -> None:
+        if self._checkpoint is not None:
+            os.close(self._checkpoint)
+            self._checkpoint = None
 
     @property
     def journal(self) -> TupleJournal:
@@ -470,6 +490,7 @@ class Storage:
             self._refuse_orphan()
             loaded = LoadedEngine(engine=self._options.make(), state=ServedState(run=uuid.uuid4().hex[:8], position=0))
             return replace(loaded, state=self.save(loaded.engine, loaded.state))
+        self._open_checkpoint()
         engine = self._options.restore(self.path)
         state = read_served_state(engine, self.path)
         content = self._journal_of(state)
@@ -640,9 +661,16 @@ class Storage:
         self.journal.write_query_change(position, change)
 
     def synchronise(self) -> None:
-        """Write the recorded changes to disk.  If this raises `OSError`, none of them is on disk, and they are discarded."""
+        """Write the recorded changes to disk.  If this raises `OSError`, none of them is on disk, and they are discarded.
+
+        Raises `JournalError` if journal or checkpoint were removed or replaced, so that what is written is lost.
+        """
         try:
+            if self.journal.waiting_bytes and self._checkpoint is not None:
+                check_in_place(self._checkpoint, self.path)
             self.journal.synchronise()
+        except ReplacedFileError as error:
+            raise JournalError(str(error)) from error
         except OSError as error:
             self._failed_bytes = self.journal.waiting_bytes
             self.journal.discard()
@@ -673,8 +701,15 @@ class Storage:
         return True
 
     def save(self, engine: Engine, state: ServedState) -> ServedState:
-        """Write the checkpoint and begin a new journal after it; return the saved state.  Raises `OSError`."""
+        """Write the checkpoint and begin a new journal after it; return the saved state.
+
+        Raises `OSError`, and `ServedStateError` if the lock was removed, so that another server may use the checkpoint.
+        """
         began = time.monotonic()
+        try:
+            self._lock.check()
+        except ReplacedFileError as error:
+            raise ServedStateError(str(error)) from error
         new = f"{self.journal_path}.new"
         if self._journal is not None and self._journal.path == new:  # it was not renamed the last time
             self._journal.rename(self.journal_path)
@@ -688,6 +723,7 @@ class Storage:
             following.close()
             os.unlink(new)
             raise
+        self._open_checkpoint()
         if self._journal is not None:
             self._journal.close()
         self._journal = following

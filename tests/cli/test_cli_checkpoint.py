@@ -23,7 +23,7 @@ import pytest
 
 from rpq.cli import main
 from rpq.run import loop
-from rpq.run.checkpoint import CheckpointLock
+from rpq.run.checkpoint import Checkpoint, CheckpointLock
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of this process")
 
@@ -233,6 +233,23 @@ def test_a_checkpoint_is_for_one_run_at_a_time(tmp_path, capfd):
     lock.release()
     assert call(args) == 0
     assert (tmp_path / "rows.csv").read_bytes() != before
+
+
+def test_a_run_without_its_lock_file_does_not_overwrite_the_checkpoint(tmp_path, capfd, monkeypatch):
+    make_stream(tmp_path / "edges.txt", 50, seed=3)
+    args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
+    assert call([*args, "--limit", "20"]) == 0
+    before = (tmp_path / "state").read_bytes()
+    restore = Checkpoint.read
+
+    def read(checkpoint: Checkpoint) -> object:
+        (tmp_path / "state.lock").unlink()
+        return restore(checkpoint)
+
+    monkeypatch.setattr(Checkpoint, "read", read)
+    assert call(args) == 1
+    assert "state.lock: was removed or replaced" in capfd.readouterr().err
+    assert (tmp_path / "state").read_bytes() == before
 
 
 def test_a_disk_without_locks_has_checkpoints(tmp_path, capfd, monkeypatch):

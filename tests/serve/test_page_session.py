@@ -22,7 +22,7 @@ from tests.services.page_browser import PATIENCE, Page, Windows, expect, expect_
 
 pytest.importorskip("starlette", reason="the extra [serve] is not installed")
 
-from rpq.serve.operations import Admission
+from rpq.serve.operations import Admission, parse_tokens
 from tests.services.served import Command, Served
 
 ROOT = Path(__file__).parents[2]
@@ -314,7 +314,8 @@ def test_a_wrong_window_or_name_is_told(windows: Windows, server: Served):
 
 @pytest.mark.long
 def test_the_token_of_the_address_opens_a_server_that_asks_for_it(windows: Windows):
-    with Served(admission=Admission(token="open sesame"), headers={"authorization": "Bearer open sesame"}) as server:
+    admission = Admission(tokens=parse_tokens(["open sesame"]))
+    with Served(admission=admission, headers={"authorization": "Bearer open sesame"}) as server:
         server.register("a", name="q", window=10)
         page = windows.open(f"{server.url}/#token=open%20sesame")
         expect(page.locator("#connection")).to_have_text("live")

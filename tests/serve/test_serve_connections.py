@@ -67,6 +67,12 @@ def impatient() -> Iterator[Served]:
         yield served
 
 
+@pytest.fixture(scope="module")
+def ordinary() -> Iterator[Served]:
+    with Served(PATH) as served:
+        yield served
+
+
 @pytest.mark.parametrize("part", [b"", b"GET /healthz HTTP/1.1\r\n", b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-"])
 def test_a_request_whose_head_does_not_come_is_ended(impatient, part):
     assert rest_of(connected(impatient, part)).startswith(b"HTTP/1.1 408 ")
@@ -120,6 +126,48 @@ def test_a_client_that_does_not_read_its_response_is_ended(impatient):
         assert waited_for(lambda: impatient.connections() == 2)  # this one, and the one that has posted
         assert waited_for(lambda: impatient.connections() == 0)
         assert server.service.failure is None
+
+
+# --- requests that a proxy may read differently ----------------------------------------------------------------------
+
+POST = b"POST /tuples HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/csv\r\n"
+CHUNKS = b"8\r\nx,y,a,1\n\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        POST + b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n" + CHUNKS,
+        POST + b"transfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n" + CHUNKS,
+        POST + b"content-length: 8\r\ncontent-length: 5\r\n\r\nx,y,a,1\n",
+        POST + b"transfer-encoding: gzip, chunked\r\n\r\n" + CHUNKS,
+        POST + b"transfer-encoding:\r\n chunked\r\n\r\n" + CHUNKS,
+        POST.replace(b"1.1", b"1.0") + b"transfer-encoding: chunked\r\n\r\n" + CHUNKS,
+        POST + b"transfer-encoding: chunked\r\n\r\n" + CHUNKS.replace(b"8\r", b"8"),
+        b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: a\r\n\tb\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nhost: localhost\nx: a\r\n\r\n",
+        b"GET /healthz HTTP/1.1\nhost: localhost\n\n",
+        b"GET /healthz HTTP/1.1\r\nhost : localhost\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n" + b"x: y\r\n" * 1000 + b"\r\n",
+        b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * (1 << 17),
+    ],
+    ids=[
+        "two lengths", "two lengths, chunks first", "lengths that differ", "other coding", "folded coding", "chunks in 1.0",
+        "LF in chunks", "folded", "LF in the head", "LF alone", "blank in a name", "many headers", "long header",
+    ],
+)  # fmt: skip
+def test_a_request_that_a_proxy_may_read_differently_ends_the_connection(ordinary, request_bytes):
+    found = rest_of(connected(ordinary, request_bytes, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"))
+    assert found.startswith(b"HTTP/1.1 400 ") and found.count(b"HTTP/1.1") == 1
+    assert not ordinary.answers("a+")
+
+
+def test_a_request_in_pieces_is_read_like_a_whole_one(ordinary):
+    with connected(ordinary) as connection:
+        for _ in range(2):
+            for letter in b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n":
+                connection.sendall(bytes([letter]))
+            assert alive(connection)
 
 
 # --- number ----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import httpx
 import pyarrow as pa
@@ -17,10 +17,11 @@ import pytest
 
 from rpq import RowLimitError
 from rpq.readers import open_reader
+from rpq.serve import operations
 from rpq.serve.engine_thread import Call
 from rpq.serve.feeds import FileFeed, Playback
 from rpq.serve.models import ServeLimits
-from rpq.serve.operations import Admission
+from rpq.serve.operations import Admission, parse_tokens
 from rpq.serve.requests import NotApplied
 from rpq.serve.service import LEAST_HOLD, ExcessiveTuples, Push
 from rpq.serve.storage import Storage
@@ -80,8 +81,19 @@ def test_pages_of_other_origins_may_not_ask():
         assert foreign.status_code == 403
 
 
-def test_the_token_is_asked_for():
-    with Served(PATH, admission=Admission(token="s3cret"), headers={"authorization": "Bearer s3cret"}) as served:
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(operations, "WRONG_TOKEN_SECONDS", 0.01)
+
+
+def admitted(*tokens: str) -> dict[str, object]:
+    """Return arguments of a server with tokens, and of its client, which has the last one."""
+    value = tokens[-1].rpartition("=")[2].encode(errors="surrogateescape")
+    return {"admission": Admission(tokens=parse_tokens(tokens)), "headers": {"authorization": b"Bearer " + value}}
+
+
+def test_the_token_is_asked_for(impatient):
+    with Served(PATH, **admitted("s3cret")) as served:
         assert served.post(("x", "y", "a", 1)).status_code == 200 and served.answers("a+") == {("x", "y")}
         with served.follow() as events:
             events.next("start")
@@ -104,15 +116,58 @@ def test_the_token_is_asked_for():
 
 
 @pytest.mark.parametrize("token", ["s3cret", "à", "clé-\N{SNOWMAN}", "Schlüssel", "a b", "caf\udce9"])
-def test_tokens_are_bytes(token):
+def test_tokens_are_bytes(token, impatient):
     written = token.encode(errors="surrogateescape")
-    with Served(PATH, admission=Admission(token=token), headers={"authorization": b"Bearer " + written}) as served:
+    with Served(PATH, **admitted(token)) as served:
         assert served.client.get("/queries").status_code == 200
         others = [written + b"x", written[:-1].strip() or b"x", b"\xff\xfe", written * 1000]
         if all(ord(letter) < 256 for letter in token):  # as fetch() of a browser sends it
             assert served.client.get("/queries", headers={"authorization": b"Bearer " + token.encode("latin-1")}).is_success
         for other in others:
             assert served.client.get("/queries", headers={"authorization": b"Bearer " + other}).status_code == 401
+
+
+REQUESTS = {
+    "read": [
+        ("GET", "/queries"), ("GET", "/queries/a%2B/answers"), ("GET", "/queries/a%2B/explain"), ("GET", "/statistics"),
+        ("GET", "/metrics"), ("GET", "/playback"), ("POST", "/flush"), ("GET", "/changes?message=of+no+query"),
+    ],
+    "write": [("POST", "/tuples"), ("POST", "/playback")],
+    "register": [("POST", "/queries"), ("POST", "/check"), ("DELETE", "/queries/q")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("roles", ["read", "write", "register", "read,write", "read,write,register", ""])
+def test_a_token_allows_what_its_roles_are_for(roles):
+    token = f"{roles}=one" if roles else "one"
+    with Served(PATH, **admitted("write=other", token)) as served:
+        for role, requests in REQUESTS.items():
+            for method, path in requests:
+                status = served.client.request(method, path).status_code
+                assert (status != 403) == (role in roles or not roles), (method, path)
+                assert status != 401
+        assert served.client.get("/healthz").status_code == 200
+
+
+def test_a_token_without_known_roles_is_what_it_is():
+    with Served(PATH, admission=Admission(tokens=parse_tokens(["reader=one="]))) as served:
+        assert served.client.get("/queries", headers={"authorization": "Bearer reader=one="}).status_code == 200
+
+
+def test_wrong_tokens_are_slowed_down_and_no_one_elses(monkeypatch):
+    monkeypatch.setattr(operations, "WRONG_TOKEN_SECONDS", 2.0)
+    with Served(PATH, **admitted("right")) as served, ThreadPoolExecutor(20) as pool:
+        def guess(number: int) -> int:
+            headers = {"authorization": f"Bearer {number}", "x-forwarded-for": "10.1.2.3"}  # as from a proxy
+            return httpx.get(f"{served.url}/queries", headers=headers, timeout=60).status_code
+
+        began = time.monotonic()
+        guesses = [pool.submit(guess, number) for number in range(20)]
+        assert served.client.get("/queries").status_code == 200 and time.monotonic() - began < 2
+        found = [one.result() for one in guesses]
+        assert found.count(401) >= operations.MOST_WRONG_TOKENS and set(found) == {401, 429}
+        assert time.monotonic() - began > 2
+        assert served.client.get("/queries", headers={"x-forwarded-for": "10.1.2.3"}).status_code == 200
 
 
 @pytest.mark.parametrize("origin", [b"http://[", b"http://]", b"http://[::1", b"http://[v9]", b"https://[x]:1", b"//[\xff"])
@@ -133,7 +188,7 @@ def test_no_header_is_the_fault_of_the_server():
         b"100-continue", b"bytes", b"x" * 5000,
     ]  # fmt: skip
     draw = random.Random(7)
-    with Served(PATH, admission=Admission(token="t")) as served:
+    with Served(PATH, admission=Admission(tokens=parse_tokens(["t"]))) as served:
         url = httpx.URL(served.url)
         for number in range(300):
             name = names[number % len(names)]
@@ -196,7 +251,7 @@ def test_more_queries_than_may_be_are_refused():
 
 
 def test_more_tuples_than_may_wait_are_refused():
-    with Served(PATH, limits=ServeLimits(waiting_bytes=2000)) as served:
+    with Served(PATH, limits=ServeLimits(waiting_bytes=3500)) as served:  # two bodies, but not with the tuples in the first
         hold = threading.Event()
         import asyncio
 
@@ -205,7 +260,7 @@ def test_more_tuples_than_may_wait_are_refused():
         first = threading.Thread(target=served.post, args=body)
         first.start()
         end = time.monotonic() + 30
-        while not served.application.bodies.waiting_bytes and time.monotonic() < end:
+        while served.application.bodies.waiting_bytes < 2000 and time.monotonic() < end:
             time.sleep(0.01)
         refused = httpx.post(f"{served.url}/tuples", content=lines(*body), headers=NDJSON)
         assert refused.status_code == 503 and refused.headers["retry-after"] == "1"

@@ -17,7 +17,9 @@ import pyarrow.csv
 import pytest
 
 import rpq
+from rpq.readers.source import InputSizeError
 from rpq.serve import requests
+from rpq.serve.models import ServeLimits
 from tests.services.served import NDJSON, Served, arrow, lines
 
 PATH = {"expression": "a/b*", "window": 100, "slide": 10, "semantics": "explicit"}
@@ -621,42 +623,71 @@ def arrow_body(table: pa.Table, **options) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def test_a_body_in_arrow_does_not_stand_for_many_times_its_size(monkeypatch):
-    monkeypatch.setattr(requests, "MOST_UNPACKED", 1 << 20)
-    monkeypatch.setattr(requests, "MOST_WRITTEN", 1 << 20)
+def arrow_columns(count: int, *sources: pa.Array) -> pa.Table:
+    plain = {"target": ["y"] * count, "label": ["a"] * count, "timestamp": [1] * count}
+    return pa.table({"source": pa.chunked_array(sources) if sources else ["x"] * count, **plain})
 
-    def read_rows(table: pa.Table, **options) -> int:
-        found = requests.read_tuple_body(arrow_body(table, **options), requests.ARROW[0], stream=None, time_unit=None)
-        return found.columns.num_rows
 
-    def columns(count: int, *sources: pa.Array) -> pa.Table:
-        plain = {"target": ["y"] * count, "label": ["a"] * count, "timestamp": [1] * count}
-        return pa.table({"source": pa.chunked_array(sources) if sources else ["x"] * count, **plain})
-
+def arrow_bodies_that_expand() -> dict[str, bytes]:
+    """Return bodies of less than 200 kB whose values have over a megabyte."""
     few, long = np.zeros(1000, np.int8), pa.array([20_000 * "x"])
-    for compression in (None, "zstd", "lz4"):
-        assert read_rows(columns(1000), compression=compression) == 1000
-    assert read_rows(columns(1000, pa.DictionaryArray.from_arrays(few, ["x"]))) == 1000
-    assert read_rows(columns(1000, pa.RunEndEncodedArray.from_arrays([900, 1000], ["x", "z"]))) == 1000
-    assert read_rows(columns(1000, pa.array(["x", None] * 500, pa.string_view()))) == 1000
-    views = np.zeros((1000, 4), np.int32)  # length, prefix, buffer, offset
-    views[:, 0], views[:, 1] = 20_000, int.from_bytes(b"xxxx", "little")
-    repeated_views = []
-    with contextlib.suppress(ValueError):  # older releases of pyarrow cannot make such an array
-        buffers = [None, pa.py_buffer(views), pa.py_buffer(20_000 * b"x")]
-        repeated_views.append(pa.Array.from_buffers(pa.string_view(), 1000, buffers))
+    runs = pa.RunEndEncodedArray.from_arrays([1000], long)
     end = pa.array([2**31 - 1], pa.int32())
-    endless = {name: pa.RunEndEncodedArray.from_arrays(end, ["x"]) for name in ("source", "target", "label")}
-    endless["timestamp"] = pa.RunEndEncodedArray.from_arrays(end, [1])
-    for table, message, options in (
-        (columns(1000, pa.array(1000 * [20_000 * "x"])), "once it is unpacked", {"compression": "zstd"}),
-        (columns(1000, pa.DictionaryArray.from_arrays(few, long)), "once its values are written out", {}),
-        (columns(1000, pa.RunEndEncodedArray.from_arrays([1000], long)), "once its values are written out", {}),
-        *((columns(1000, one), "once its values are written out", {}) for one in repeated_views),
-        (pa.table(endless), "rows, more than bytes", {}),
+    endless = {name: pa.RunEndEncodedArray.from_arrays(end, [""]) for name in ("source", "target", "label")}
+    found = {
+        "packed": arrow_body(arrow_columns(1000, pa.array(1000 * [20_000 * "x"])), compression="zstd"),
+        "dictionary": arrow_body(arrow_columns(1000, pa.DictionaryArray.from_arrays(few, long))),
+        "runs": arrow_body(arrow_columns(1000, runs)),
+        "endless runs": arrow_body(pa.table({**endless, "timestamp": pa.RunEndEncodedArray.from_arrays(end, [1])})),
+        "no values": arrow_body(pa.table({name: pa.nulls(1 << 30) for name in ("source", "target", "label", "timestamp")})),
+    }
+    with contextlib.suppress(ValueError):  # older releases of pyarrow cannot make such an array
+        views = np.zeros((1000, 4), np.int32)  # length, prefix, buffer, offset
+        views[:, 0], views[:, 1] = 20_000, int.from_bytes(b"xxxx", "little")
+        buffers = [None, pa.py_buffer(views), pa.py_buffer(20_000 * b"x")]
+        found["views"] = arrow_body(arrow_columns(1000, pa.Array.from_buffers(pa.string_view(), 1000, buffers)))
+    sink = pa.BufferOutputStream()
+    schema = pa.schema({"source": pa.dictionary(pa.int32(), pa.string())})
+    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)) as writer:
+        for count in range(1, 100):
+            words = [f"{number}{500 * 'x'}" for number in range(count)]
+            sources = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), words)
+            writer.write_batch(pa.record_batch([sources], schema=schema))
+    return {**found, "dictionaries that grow": sink.getvalue().to_pybytes()}
+
+
+@pytest.mark.parametrize(
+    "kind", ["packed", "dictionary", "runs", "endless runs", "no values", "views", "dictionaries that grow"]
+)
+def test_a_body_in_arrow_is_refused_before_it_expands(kind):
+    body = arrow_bodies_that_expand().get(kind)
+    if body is None:
+        pytest.skip("this pyarrow cannot make it")
+    with pytest.raises(InputSizeError, match="have over .* bytes; send in parts"):
+        requests.read_tuple_body(body, requests.ARROW[0], stream=None, time_unit=None, most_bytes=1_000_000)
+
+
+def test_a_body_in_arrow_may_be_packed_or_repeat_values():
+    few = np.zeros(1000, np.int8)
+    for body in (
+        *(arrow_body(arrow_columns(1000), compression=compression) for compression in (None, "zstd", "lz4")),
+        arrow_body(arrow_columns(1000, pa.DictionaryArray.from_arrays(few, ["x"]))),
+        arrow_body(arrow_columns(1000, pa.RunEndEncodedArray.from_arrays([900, 1000], ["x", "z"]))),
+        arrow_body(arrow_columns(1000, pa.array(["x", None] * 500, pa.string_view()))),
     ):
-        with pytest.raises(rpq.InputError, match=message):
-            read_rows(table, **options)
+        found = requests.read_tuple_body(body, requests.ARROW[0], stream=None, time_unit=None, most_bytes=300_000)
+        assert found.columns.num_rows == 1000 and found.size < 200_000
+
+
+@pytest.mark.parametrize(("head", "parameter"), [("source,target,label", "stream"), ("source,target", "label")])
+def test_what_the_address_gives_to_all_tuples_counts_for_each(head, parameter):
+    row = b"x,y,a,1\n" if parameter == "stream" else b"x,y,1\n"
+    with Served(PATH, limits=ServeLimits(waiting_bytes=800_000)) as served:
+        sent = {"content": f"{head},timestamp\n".encode() + row * 1000, "headers": {"content-type": "text/csv"}}
+        refused = served.client.post("/tuples", **sent, params={parameter: 900 * "n"})
+        assert refused.status_code == 413 and "over 79" in error_of(refused)["message"]
+        assert served.application.bodies.waiting_bytes == 0
+        assert served.client.post("/tuples", **sent, params={parameter: "n"}).status_code == 200
 
 
 @pytest.mark.parametrize("parameter", ["label", "stream"])

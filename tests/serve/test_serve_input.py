@@ -187,7 +187,7 @@ def test_queries_of_a_file_with_the_options_behind_them(tmp_path):
 @pytest.mark.ci
 def test_the_token_comes_from_the_environment_and_is_nowhere_else(tmp_path):
     headers = {"authorization": "Bearer t0ken"}
-    with Command("a+", "--window", "10", log=tmp_path / "log", headers=headers, RPQ_TOKEN="t0ken") as served:
+    with Command("a+", "--window", "10", log=tmp_path / "log", headers=headers, RPQ_TOKEN="read=other t0ken") as served:
         assert served.client.get("/queries").status_code == 200
         assert served.client.get("/queries", headers={"authorization": ""}).status_code == 401
         assert b"t0ken" not in Path(f"/proc/{served.process.pid}/cmdline").read_bytes()

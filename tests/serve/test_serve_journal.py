@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import stat
 import threading
@@ -370,6 +371,44 @@ def test_two_servers_do_not_have_one_state(tmp_path):
 
 
 # --- a server of this process ----------------------------------------------------------------------------------------
+
+
+def test_two_servers_do_not_have_one_state_without_the_lock_file_either(tmp_path):
+    with Served(PATH, checkpoint=tmp_path / "state") as served:
+        served.post(*tuples(1))
+        (tmp_path / "state.lock").unlink()
+        with pytest.raises(JournalError, match="another run or server uses this file"):
+            Served(PATH, checkpoint=tmp_path / "state")
+        assert served.post(*tuples(1, first=1)).status_code == 200
+    with Served(PATH, checkpoint=tmp_path / "state") as served:
+        assert len(served.answers("a+")) == 2
+
+
+@pytest.mark.parametrize("name", ["state", "state.journal"])
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_nothing_is_acknowledged_once_a_file_is_removed_or_replaced(tmp_path, name, how):
+    with Served(PATH, checkpoint=tmp_path / "state") as served:
+        assert served.post(*tuples(1)).status_code == 200
+        file = tmp_path / name
+        if how == "replaced":
+            shutil.copy(file, tmp_path / "copy")
+            os.replace(tmp_path / "copy", file)
+        else:
+            file.unlink()
+        for _ in range(2):
+            refused = served.post(*tuples(1, first=1))
+            assert refused.status_code == 503 and f"{name}: was removed or replaced" in refused.json()["error"]["message"]
+        assert served.client.get("/readyz").status_code == 503
+    assert served.service.failure is not None
+
+
+def test_no_checkpoint_is_written_over_that_of_another_server(tmp_path):
+    served = Served(PATH, checkpoint=tmp_path / "state")
+    served.post(*tuples(1))
+    (tmp_path / "state.lock").unlink()
+    before = (tmp_path / "state").read_bytes()
+    served.stop()
+    assert (tmp_path / "state").read_bytes() == before and "state.lock: was removed" in served.service.failure
 
 
 def test_a_server_goes_on_with_its_tuples_its_queries_and_its_positions(tmp_path):

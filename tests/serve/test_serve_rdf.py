@@ -8,6 +8,7 @@ import pytest
 
 import rpq
 from rpq.readers import RdfReading
+from rpq.serve.models import ServeLimits
 from tests.services.served import Served
 
 pytest.importorskip("pyoxigraph")
@@ -45,6 +46,20 @@ def test_a_post_in_each_syntax_with_the_time_of_its_graph_or_its_own():
         for time, (type_, body) in enumerate(PLAIN.items(), 7):
             assert post(served, body, type_, timestamp=time).json()["time"] == time
         assert served.answers(NAME) == {("x:a", "x:b")}
+
+
+@pytest.mark.parametrize(
+    ("body", "type_"),
+    [
+        (f"@prefix x: <x:{1000 * 'x'}> . {1000 * 'x:a x:b x:c . '}", "text/turtle"),
+        (f'{{"@id": "x:{40_000 * "a"}", "x:p": [{",".join(map(str, range(200)))}]}}', "application/ld+json"),
+    ],
+    ids=["prefixes", "one subject"],
+)
+def test_a_document_counts_with_each_term_in_full(body, type_):
+    with Served(PATH, limits=ServeLimits(waiting_bytes=1_000_000)) as served:
+        refused = post(served, body, type_, timestamp=1)
+        assert refused.status_code == 413 and "send in parts" in refused.json()["error"]["message"]
 
 
 def test_blank_nodes_of_two_posts_are_two_nodes():

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from rpq.errors import InputError
-from rpq.readers.source import LONGEST_LINE
+from rpq.readers.source import LONGEST_LINE, check_size
 from rpq.stream.gc_pause import gc_paused
 
 _ENTITY = re.compile(rb'<!ENTITY\s+([^\s%"&<>;]+)\s+"([^"<]*)"\s*>')
@@ -31,10 +31,6 @@ _TOO_LARGE = (
     f"written out in full, its statements have over {MOST_TERM_GROWTH} times as many bytes; expected shorter prefixes and "
     "subjects"
 )
-
-
-_LONG_NAME_BYTES = 200
-_LONG_NAME = re.compile(rb'"[^"\s]{%d}' % _LONG_NAME_BYTES)
 
 
 class GrowthError(Exception):
@@ -102,15 +98,19 @@ _SMALL_JSON = 6_000
 """The bytes of a document that cannot exceed `FREE_TERM_BYTES`: at most 3/8 of their square."""
 
 
-def check_json_growth(data: bytes) -> None:
+def check_json_growth(data: bytes, *, most_bytes: int | None = None) -> None:
     """Raise `GrowthError` if the statements of a document of JSON-LD may have too many bytes. O(bytes).
 
     The parser keeps the statements of a node or of a graph in memory until it has read all of it. Their bytes are estimated
     from the longest IRI that contexts can make of a name, and the longest names and ids in the objects around each value.
+    Raises `InputSizeError` if they may have over `most_bytes`, and over `FREE_TERM_BYTES`.
 
     >>> check_json_growth(b'{"@id": "x:a", "x:p": [1, 2]}')
     """
-    if len(data) <= _SMALL_JSON or _is_surely_small(data):
+    limit = MOST_TERM_GROWTH * len(data) + FREE_TERM_BYTES
+    if most_bytes is not None:
+        limit = min(limit, max(most_bytes, FREE_TERM_BYTES))
+    if len(data) <= _SMALL_JSON or _is_surely_small(data, limit):
         return
     try:
         with gc_paused():
@@ -126,15 +126,16 @@ def check_json_growth(data: bytes) -> None:
         raise GrowthError(message, line=error.lineno) from None
     if size > MOST_TERM_GROWTH * len(data) + FREE_TERM_BYTES:
         raise GrowthError(_TOO_LARGE)
+    check_size(size, most_bytes=limit, name="a document of JSON-LD")
 
 
-def _is_surely_small(data: bytes) -> bool:
-    """Return whether a document has at most one context and no long name, and too few values for what these make of them.
+def _is_surely_small(data: bytes, limit: int) -> bool:
+    """Return whether a document has at most one context, and no name so long that its values could have over `limit` bytes.
 
     That is so of most documents, and is known without reading all of the document as JSON.
     """
     contexts = data.count(b'"@context"')
-    if contexts > 1 or b"\\u" in data or _LONG_NAME.search(data) is not None:
+    if contexts > 1 or b"\\u" in data:
         return False
     expansion = 0
     if contexts:
@@ -145,8 +146,9 @@ def _is_surely_small(data: bytes) -> bool:
             expansion = _expansion(context, 0, 0)
         except (ValueError, RecursionError):
             return False
-    values = data.count(b",") + data.count(b":") + 1
-    return 3 * (expansion + _LONG_NAME_BYTES) * values <= MOST_TERM_GROWTH * len(data) + FREE_TERM_BYTES
+    values = data.count(b",") + data.count(b"{") + data.count(b"[") + 1  # each but the first of a list is behind a comma
+    longest = limit // (3 * values) - expansion
+    return longest > 0 and re.search(rb'"[^"\s]{%d}' % longest, data) is None
 
 
 def _written_size(value: Any, id_names: Collection[str], depth: int, expansion: int, longest: int) -> int:

@@ -52,7 +52,7 @@ from rpq.readers.rdf.times import (
     UntimedStatement,
     unit_of,
 )
-from rpq.readers.source import STANDARD_INPUT, ByteSource
+from rpq.readers.source import STANDARD_INPUT, ByteSource, check_size
 from rpq.stream.arrays.fields import STREAM
 
 DELETE = "urn:rpq:delete"
@@ -301,17 +301,25 @@ class RdfDocuments:
         self._lock = Lock()
 
     def read(
-        self, data: bytes, *, syntax: str, name: str, scope: str, timestamp: int | None = None
+        self,
+        data: bytes,
+        *,
+        syntax: str,
+        name: str,
+        scope: str,
+        timestamp: int | None = None,
+        most_bytes: int | None = None,
     ) -> pa.RecordBatch | None:
         """Return the tuples of a document, or None if it has none. With a `timestamp`, it is the time of all of them.
 
-        Raises `InputError` with the line of a bad statement; then no statement of the document is read. O(bytes).
+        Raises `InputError` with the line of a bad statement; then no statement of the document is read.  Raises
+        `InputSizeError` as soon as its tuples have over `most_bytes`. O(bytes).
         """
         if syntax == "rdf":
             refuse_growing_entities(data, name=name)
         if syntax == "jsonld":
             try:
-                check_json_growth(data)
+                check_json_growth(data, most_bytes=most_bytes)
             except GrowthError as error:
                 place = name if error.line is None else f"{name}:{error.line}"
                 raise InputError(f"{place}: {error}", file=name, line=error.line) from None
@@ -332,7 +340,13 @@ class RdfDocuments:
             batch_rows=BATCH_ROWS,
             time_unit=terms.unit,
         )
-        batches = [_with_deletes(batch) for batch in document]
+        batches: list[pa.RecordBatch] = []
+        size = 0
+        for batch in document:
+            batches.append(_with_deletes(batch))
+            size += batch.nbytes
+            if most_bytes is not None:
+                check_size(size, most_bytes=most_bytes, name=name)
         with self._lock:  # several threads may read documents
             if terms.kind is not None and self.kind not in (None, terms.kind):
                 raise InputError(f"{name}: its times are {terms.kind}, but those of earlier documents {self.kind}")
