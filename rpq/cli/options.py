@@ -206,6 +206,7 @@ rdf_options = combine_options(
         type=click.Choice(["stream", "event"]),
         help="Meaning of the graph of an RDF triple: its stream or event.",
     ),
+    click.option("--rdf-base", metavar="IRI", help="Base of relative IRIs in RDF input without a base of its own."),
 )
 
 

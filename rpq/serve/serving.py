@@ -89,7 +89,8 @@ def serve_with(
     settings = RunSettings(inputs=paths, streams=streams, checkpoint=checkpoint, **options)
     if settings.edges == "id":
         check_ids(settings)
-    documents = rdf_documents(settings) if settings.rdf_time is not None or settings.rdf_graph is not None else None
+    of_rdf = (settings.rdf_time, settings.rdf_graph, settings.rdf_base)
+    documents = rdf_documents(settings) if any(of_rdf) else None
     _refuse_strangers(host, port, token, is_open=is_open)
     tls = _tls(tls_cert, tls_key)
     defaults = _defaults(settings)
