@@ -40,7 +40,7 @@ _OF_QUERIES = (
 
 _OPTIONAL = (
     *("rdf_syntax", "rdf_time", "rdf_graph", "rdf_base", "events", "keep", "max_ahead", "time_format", "vertices"),
-    *("changes", "times", "message", "report_empty"),
+    *("trim", "changes", "times", "message", "report_empty"),
 )
 """Options added after the first release: they are written only where they are given."""
 

@@ -289,7 +289,7 @@ def _read_static_edges(
         if syntax is not None and "json" not in syntax.name:  # JSON may be lines of edges
             raise InputError(f"{path}: is {syntax.title}, as its name says; expected --static-format rdf", file=path)
     is_named = format in ("edges", "jsonl")
-    columns = ColumnNames(timed=False, fixed=True, properties=tuple(properties)) if is_named else None
+    columns = ColumnNames(timed=False, fixed=True, properties=tuple(properties), trim=settings.trim) if is_named else None
     rdf = _rdf_reading(scope=f"s{number}.", base=settings.rdf_base) if format == "rdf" else None
     for batch in open_reader(format, [path], columns=columns, rdf=rdf):
         names = batch.columns.schema.names
@@ -490,6 +490,7 @@ def _open(settings: RunSettings, inputs: Sequence[Any], properties: Sequence[str
             properties=properties,
             time_format=settings.time_format,
             text_vertices=settings.vertices == "text",
+            trim=settings.trim,
         )
     except InputError as error:
         raise click.UsageError(f"{'--columns' if settings.columns else '--label'}: {error}") from error
@@ -768,6 +769,7 @@ def topic_input_of(settings: RunSettings, properties: Sequence[str]) -> TopicInp
             properties=properties,
             time_format=settings.time_format,
             text_vertices=settings.vertices == "text",
+            trim=settings.trim,
         )
         if settings.changes is not None:
             names = replace(names, renamed=(), constant_label=None)

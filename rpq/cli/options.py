@@ -238,6 +238,7 @@ values = combine_options(
         type=click.Choice(["text"]),
         help="Read all vertices as text, also those that are numbers in JSON or Parquet, so that both may occur.",
     ),
+    click.option("--trim", is_flag=True, help="Drop blanks around the fields of CSV and TSV, as in 'ann, bob, follows, 1'."),
 )
 
 

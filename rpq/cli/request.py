@@ -294,6 +294,7 @@ class RunSettings(QueryOptions):
     changes: str | None = None
     time_format: str | None = None
     vertices: Literal["text"] | None = None
+    trim: bool = False
     where: str | None = None
     output: str | None = None
     times: Literal["iso"] | None = None

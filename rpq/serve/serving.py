@@ -309,7 +309,12 @@ def _service(
             damaged_journal=damaged_journal,
             documents=documents,
             rules=rules,
-            names=ColumnNames(fixed=True, time_format=settings.time_format, text_vertices=settings.vertices == "text"),
+            names=ColumnNames(
+                fixed=True,
+                time_format=settings.time_format,
+                text_vertices=settings.vertices == "text",
+                trim=settings.trim,
+            ),
         )
     except (RpqError, OSError) as error:  # of the checkpoint, the journal, or --static
         raise click.ClickException(str(error)) from error

@@ -177,7 +177,7 @@ class Detection:
         predicate = None
         if self.where is not None:
             layout, predicate = self._with_condition(self.where, layout, names)
-        layout = self._with_properties(layout, names)
+        layout = replace(self._with_properties(layout, names), trim=self.columns.trim)
         parser: BlockParser
         if self.sample is None and self.time_unit is not None and self.columns.time_format is None:
             parser = PipeParser(layout, unit=self.time_unit)
@@ -258,7 +258,7 @@ class Detection:
             refuse_unread_deletes(read_object(line), {*reader.names, *self._condition_names}, rules.file)
             parser = RecordParser(json_records(reader), reader)
         else:
-            layout = _record_layout(line, reader, self._condition_names)
+            layout = replace(_record_layout(line, reader, self._condition_names), trim=self.columns.trim)
             parser = RecordParser(LineParser(layout), reader)
         predicate = None
         if self.where is not None:
