@@ -158,6 +158,17 @@ class Endpoint(click.ParamType):  # type: ignore[type-arg]
         return f"{host}:{port}"
 
 
+class Assignments(click.Option):
+    """An option for `NAME=VALUE,…`. It can be repeated, which has the same meaning as one value with all assignments."""
+
+    def __init__(self, *args: Any, callback: Callable[..., Any] | None = None, **options: Any) -> None:
+        def join(ctx: click.Context, param: click.Parameter, values: Sequence[str] | None) -> Any:
+            text = ",".join(values) if values else None
+            return text if callback is None else callback(ctx, param, text)
+
+        super().__init__(*args, callback=join, **{**options, "multiple": True})
+
+
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
 
@@ -208,6 +219,11 @@ rdf_options = combine_options(
     ),
     click.option("--rdf-base", metavar="IRI", help="Base of relative IRIs in RDF input without a base of its own."),
 )
+
+
+def columns(help: str) -> Option:
+    """Return the option `--columns`."""
+    return click.option("--columns", cls=Assignments, metavar="COLUMN=NAME,...", help=help)
 
 
 edges_from = click.option(

@@ -494,6 +494,7 @@ def test_answers_as_json_csv_and_arrow(served):
         ({"limit": -1}, "limit: expected a whole number from 0 to 1,000,000, not"),
         ({"limit": "all"}, "limit: expected a whole number from 0 to 1,000,000, not"),
         ({"format": "xml"}, "format: expected 'arrow' or 'csv' or 'json', not"),
+        ({"limit": [1, 2]}, "?limit= occurs several times"),
         ({"other": 1}, "'other' is not a parameter: expected limit, format"),
     ]:
         refused = served.of("a/b*", "answers", **parameters)
