@@ -130,6 +130,10 @@ def _unsupported_text_hint(line: bytes, names: Sequence[str]) -> str:
         return "; this line contains zero bytes, as in UTF-16: convert the file to UTF-8"
     if line.lstrip(b" \t").startswith((b"[", b"{")):
         return "; this line is a part of a JSON document: write one object per line"
+    if b"\r" in line:
+        return "; its lines end with carriage returns alone: convert them to line feeds, as with tr '\\r' '\\n'"
+    if line.lower().startswith(b"sep="):
+        return "; this line tells Excel the separator: leave it out"
     for mark, name in ((b";", "semicolons"), (b"|", "bars")):
         if line.count(mark) >= max(2, len(names)):
             return f"; this line contains {name}: use commas or tabs instead"

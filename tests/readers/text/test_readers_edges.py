@@ -246,3 +246,15 @@ def test_blanks_around_fields_are_counted_and_dropped_on_demand(tmp_path):
     json = open_reader("edges", str(write(tmp_path, '{"source": "a ", "target": "b", "label": "l", "timestamp": 1}\n', "j")))
     assert len(rows_of(with_blanks)) == len(rows_of(json)) == 1
     assert with_blanks.warnings == json.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("source,target,label,timestamp\ra,b,x,1\rb,c,x,2\r", "carriage returns alone: convert them"),
+        ("sep=,\nsource,target,label,timestamp\na,b,x,1\n", ":1: .*tells Excel the separator: leave it out"),
+    ],
+)
+def test_a_first_line_of_other_programs_is_named(edges, text, message):
+    with pytest.raises(InputError, match=message):
+        edges(text)
