@@ -168,7 +168,7 @@ class ChangeReader:
         if not bad:
             return replace(edges, records=of_change[edges.records], errors=errors)
         if self._has_ids:
-            replaced[np.array([row - 1 for row in bad if row])] = False  # a bad row replaces no edge
+            replaced[[row - 1 for row in bad if row]] = False  # a bad row replaces no edge
             edges = self._edges.read({**rows, **facts}, len(of_change), timestamps=in_unit, changes=changes)
         for row in sorted(bad):
             errors.setdefault(int(of_change[row]), bad[row])

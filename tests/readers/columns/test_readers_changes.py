@@ -207,6 +207,7 @@ def test_several_edges_of_a_row_follow_it():
         (envelope("t", None, None, 1), "column 'op': is t, a TRUNCATE"),
         (envelope("x", None, row(1, "a", "b"), 1), "column 'op': is not an operation of Debezium"),
         (envelope("c", None, row(1, None, "b"), 1), "column 'payer': is missing or null"),
+        (envelope("c", None, row(1, "a", None), 1), "column 'payee': is missing or null.*--edges-from"),
         (envelope("c", None, row(1, "__debezium_unavailable_value", "b"), 1), "column 'payer': .* did not send it"),
         ({**row(1, "a", "b"), "__deleted": "true"}, "column 'op': is missing.*--changes debezium-rows"),
         (envelope("c", None, {"from": "a", "payee": "b"}, 1), "column 'payer': is not a column of the row, which has from"),
@@ -215,6 +216,11 @@ def test_several_edges_of_a_row_follow_it():
 def test_changes_that_are_not_known_are_refused(change, message):
     with pytest.raises(InputError, match="t:1: " + message):
         edges([change])
+
+
+def test_a_first_change_that_is_bad_is_refused_also_with_ids():
+    with pytest.raises(InputError, match="t:1: column 'payee': is missing or null"):
+        edges([envelope("c", None, row(1, "a", None), 1)], f"{NAMES},edge=id", ids=True)
 
 
 def test_without_the_option_an_envelope_is_refused():
