@@ -247,9 +247,7 @@ _session_options = shared.combine_options(
 )
 
 _column_options = shared.combine_options(
-    click.option(
-        "--columns", metavar="COLUMN=NAME,...", help="Names of the columns source, target, label, timestamp, op in the data."
-    ),
+    shared.columns("Names of the columns source, target, label, timestamp, op in the data."),
     click.option("--label", metavar="LABEL", help="The label of all edges, if the data has no column for it."),
     shared.edges_from,
 )
@@ -278,6 +276,7 @@ def _parse_sizes(context: click.Context, parameter: click.Parameter, text: str |
 
 _sizes_option = click.option(
     "--sizes",
+    cls=shared.Assignments,
     metavar="LABEL=N,...",
     callback=_parse_sizes,
     help="Numbers of edges by label, counted or estimated, by which patterns are divided.  [default: for a replay the "
@@ -609,6 +608,7 @@ def explain_command(**options: Any) -> None:
 )
 @click.option(
     "--sizes",
+    cls=shared.Assignments,
     metavar="LABEL=N,...",
     callback=_parse_sizes,
     help="Numbers of edges by label, by which patterns are divided from now on.  [default: as before]",

@@ -39,8 +39,8 @@ _OF_QUERIES = (
 """Options that are only defaults for the queries of a file: the identity has the resulting queries instead."""
 
 _OPTIONAL = (
-    *("rdf_syntax", "rdf_time", "rdf_graph", "events", "keep", "max_ahead", "time_format", "vertices", "changes"),
-    *("times", "message", "report_empty"),
+    *("rdf_syntax", "rdf_time", "rdf_graph", "rdf_base", "events", "keep", "max_ahead", "time_format", "vertices"),
+    *("trim", "changes", "times", "message", "report_empty"),
 )
 """Options added after the first release: they are written only where they are given."""
 

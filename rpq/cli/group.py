@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 from rpq import __version__
+from rpq.cli.options import Assignments
 from rpq.errors import ThreadsWarning
 
 ENTRY_POINTS = "rpq.commands"
@@ -128,7 +129,8 @@ class SeveralValuesCommand(click.Command):
         return {
             name
             for param in self.params
-            if isinstance(param, click.Option) and not param.is_flag and not param.count and param.multiple is multi_value
+            if isinstance(param, click.Option) and not param.is_flag and not param.count
+            if (param.multiple and not isinstance(param, Assignments)) is multi_value
             for name in (*param.opts, *param.secondary_opts)
         }
 

@@ -261,7 +261,7 @@ def load_static(
         properties = (*properties, EDGE)
     graphs = settings.static_graphs or (None,) * len(settings.static)
     for number, path, graph in sorted(zip(count_from(1), settings.static, graphs), key=lambda one: one[2] is None):
-        for edges in _read_static_edges(path, settings.static_format, number, properties=properties):
+        for edges in _read_static_edges(settings, path, number, properties=properties):
             if settings.drop_self_loops:
                 edges = edges.filter(pc.not_equal(edges.column("source"), edges.column("target")))
             labels.check_labels(edges.column("label"))
@@ -278,9 +278,10 @@ def load_static(
 
 
 def _read_static_edges(
-    path: str, format: str, number: int, *, properties: Sequence[str] = ()
+    settings: RunSettings, path: str, number: int, *, properties: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
     """Yield the edges of a file, which may lack properties, in batches; times are ignored, and a delete is an error."""
+    format = settings.static_format
     if format == "edges":
         from rpq.readers.rdf.rdf_syntax import syntax_by_ending
 
@@ -288,8 +289,8 @@ def _read_static_edges(
         if syntax is not None and "json" not in syntax.name:  # JSON may be lines of edges
             raise InputError(f"{path}: is {syntax.title}, as its name says; expected --static-format rdf", file=path)
     is_named = format in ("edges", "jsonl")
-    columns = ColumnNames(timed=False, fixed=True, properties=tuple(properties)) if is_named else None
-    rdf = _rdf_reading(scope=f"s{number}.") if format == "rdf" else None
+    columns = ColumnNames(timed=False, fixed=True, properties=tuple(properties), trim=settings.trim) if is_named else None
+    rdf = _rdf_reading(scope=f"s{number}.", base=settings.rdf_base) if format == "rdf" else None
     for batch in open_reader(format, [path], columns=columns, rdf=rdf):
         names = batch.columns.schema.names
         if "delete" in names and pc.any(batch.columns.column("delete")).as_py():
@@ -489,6 +490,7 @@ def _open(settings: RunSettings, inputs: Sequence[Any], properties: Sequence[str
             properties=properties,
             time_format=settings.time_format,
             text_vertices=settings.vertices == "text",
+            trim=settings.trim,
         )
     except InputError as error:
         raise click.UsageError(f"{'--columns' if settings.columns else '--label'}: {error}") from error
@@ -501,8 +503,9 @@ def _open(settings: RunSettings, inputs: Sequence[Any], properties: Sequence[str
                 "--events: in RDF each graph is an event, and --rdf-graph stream makes it a stream; leave out one of the two"
             )
         graph = "event"
-    rdf_options: dict[str, Any] = {"syntax": settings.rdf_syntax, "time": settings.rdf_time, "graph": graph}
-    of_rdf = {name: value for name, value in rdf_options.items() if value is not None}
+    of_rdf = {**_rdf_options(settings), **({} if graph is None else {"graph": graph})}
+    if not is_rdf and settings.static_format == "rdf":
+        of_rdf.pop("base", None)
     if of_rdf and not is_rdf:
         options = " and ".join(f"--rdf-{name}" for name in of_rdf)
         raise click.UsageError(f"{options}: the format is {settings.format}; expected --format rdf")
@@ -527,12 +530,16 @@ def rdf_documents(settings: RunSettings) -> RdfDocuments:
 
     if settings.rdf_graph == "event":
         raise click.UsageError("--rdf-graph event: a post or a message is not part of an event; expected stream, or files")
-    options = {"syntax": settings.rdf_syntax, "time": settings.rdf_time, "graph": settings.rdf_graph}
     try:
-        reading = _rdf_reading(**{name: value for name, value in options.items() if value is not None})
-        return RdfDocuments(reading, time_unit=settings.time_unit)
+        return RdfDocuments(_rdf_reading(**_rdf_options(settings)), time_unit=settings.time_unit)
     except InputError as error:
         raise click.UsageError(str(error)) from error
+
+
+def _rdf_options(settings: RunSettings) -> dict[str, Any]:
+    """Return the options `--rdf-…` that were given."""
+    names = ("syntax", "time", "graph", "base")
+    return {name: value for name in names if (value := getattr(settings, f"rdf_{name}")) is not None}
 
 
 def _rdf_reading(**options: Any) -> RdfReading:
@@ -762,6 +769,7 @@ def topic_input_of(settings: RunSettings, properties: Sequence[str]) -> TopicInp
             properties=properties,
             time_format=settings.time_format,
             text_vertices=settings.vertices == "text",
+            trim=settings.trim,
         )
         if settings.changes is not None:
             names = replace(names, renamed=(), constant_label=None)

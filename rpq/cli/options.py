@@ -158,6 +158,17 @@ class Endpoint(click.ParamType):  # type: ignore[type-arg]
         return f"{host}:{port}"
 
 
+class Assignments(click.Option):
+    """An option for `NAME=VALUE,…`. It can be repeated, which has the same meaning as one value with all assignments."""
+
+    def __init__(self, *args: Any, callback: Callable[..., Any] | None = None, **options: Any) -> None:
+        def join(ctx: click.Context, param: click.Parameter, values: Sequence[str] | None) -> Any:
+            text = ",".join(values) if values else None
+            return text if callback is None else callback(ctx, param, text)
+
+        super().__init__(*args, callback=join, **{**options, "multiple": True})
+
+
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
 
@@ -206,7 +217,13 @@ rdf_options = combine_options(
         type=click.Choice(["stream", "event"]),
         help="Meaning of the graph of an RDF triple: its stream or event.",
     ),
+    click.option("--rdf-base", metavar="IRI", help="Base of relative IRIs in RDF input without a base of its own."),
 )
+
+
+def columns(help: str) -> Option:
+    """Return the option `--columns`."""
+    return click.option("--columns", cls=Assignments, metavar="COLUMN=NAME,...", help=help)
 
 
 edges_from = click.option(
@@ -237,6 +254,7 @@ values = combine_options(
         type=click.Choice(["text"]),
         help="Read all vertices as text, also those that are numbers in JSON or Parquet, so that both may occur.",
     ),
+    click.option("--trim", is_flag=True, help="Drop blanks around the fields of CSV and TSV, as in 'ann, bob, follows, 1'."),
 )
 
 

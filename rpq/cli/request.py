@@ -281,6 +281,7 @@ class RunSettings(QueryOptions):
     rdf_syntax: str | None = None
     rdf_time: str | None = None
     rdf_graph: Literal["stream", "event"] | None = None
+    rdf_base: str | None = None
     events: Literal["window", "alone"] | None = None
     edges: Literal["triple", "parallel", "id"] = "triple"
     static: tuple[str, ...] = ()
@@ -293,6 +294,7 @@ class RunSettings(QueryOptions):
     changes: str | None = None
     time_format: str | None = None
     vertices: Literal["text"] | None = None
+    trim: bool = False
     where: str | None = None
     output: str | None = None
     times: Literal["iso"] | None = None

@@ -146,11 +146,9 @@ class RunCommand(SeveralValuesCommand):
 @click.option(
     "--static-format", default="edges", show_default=True, help="Format of the static edges; timestamps are ignored."
 )
-@click.option(
-    "--columns",
-    metavar="COLUMN=NAME,...",
-    help="Input columns for source, target, label, timestamp, op or delete, stream and event, if they have other names, "
-    "also nested ones: source=process.parent.id,target=hashes[0].value.",
+@shared.columns(
+    "Input columns for source, target, label, timestamp, op or delete, stream and event, if they have other names, "
+    "also nested ones: source=process.parent.id,target=hashes[0].value."
 )
 @click.option("--label", metavar="LABEL", help="Label of all edges, if the input has no column for it.")
 @shared.edges_from

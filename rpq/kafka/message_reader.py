@@ -43,7 +43,7 @@ from rpq.readers.text.line_layout import (
     is_ignored,
     split_line,
 )
-from rpq.readers.text.parsing import BlockParser, LineParser, Rows
+from rpq.readers.text.parsing import BlockParser, LineParser, PaddedValues, Rows
 from rpq.stream.arrays.fields import DEFAULT_UNIT, DELETE, EDGE, STREAM, FieldError, check_time, time_kind
 from rpq.stream.arrays.properties import LOOSE_METADATA
 
@@ -112,6 +112,7 @@ class MessageColumns:
             metadata=elsewhere,
             time_format=names.time_format,
             text_vertices=names.text_vertices,
+            trim=names.trim,
         )
         if time_unit is None and rules is not None and any(rule.names["timestamp"] == "@time" for rule in rules.rules):
             time_unit = "ms"
@@ -284,6 +285,7 @@ class MessageReader:
         self._parser: BlockParser | None = None
         self._predicate: Predicate | None = None
         self.warnings: list[str] = []
+        self._padded = PaddedValues()
         self._metadata = tuple(sorted(name for name in where.names if is_metadata(name))) if where is not None else ()
         for name in self._metadata:
             check_metadata_name(name)
@@ -343,7 +345,12 @@ class MessageReader:
         assert self._parser is not None
         if isinstance(self._parser, RecordParser):
             return list(self._parser.parse(Block(data, 1), stop=False, metadata=metadata))
-        return list(self._parser.parse(Block(data, 1), stop=False))
+        pieces = list(self._parser.parse(Block(data, 1), stop=False))
+        if isinstance(self._parser, LineParser) and not self._columns.values.trim and not self._padded.warning:
+            for piece in pieces:
+                self._padded.count(piece.columns)
+            self.warnings += [self._padded.warning] if self._padded.warning else []
+        return pieces
 
     def _metadata_of_lines(self, messages: Sequence[Any], numbers: np.ndarray, metadata: dict[str, list[Any]]) -> Metadata:
         """Return the metadata of the messages with these numbers, as far as the rules read it."""
@@ -644,6 +651,7 @@ def _csv_layout(value: bytes, columns: MessageColumns) -> Layout:
         if "timestamp" in fields:
             kind = names.time_format or time_kind(texts[fields.index("timestamp")].strip(" \t"))
             layout = replace(layout, times=kind or "integers")
+        layout = replace(layout, trim=names.trim)
         layout.read(value)
         return layout
     lacks_one = any(len(texts) == len(names.columns) - 2 for texts, _ in _cuts(value))  # without op and another one

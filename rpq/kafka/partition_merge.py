@@ -382,6 +382,7 @@ class PartitionMerge:
         bad: list[tuple[int, int, int, BadMessage]] = []
         for number, line in enumerate(lines):
             first = int(line.pieces[0].offsets[0]) if line.pieces else line.position
+            first += stop is not None  # a bad message may have deletes, which wait
             until = first if ends is None else min(first, ends.get(line.place, 0))
             while line.bad and line.bad[0][0] < until and (limit is None or (line.bad[0][1], number) <= limit):
                 if stop is not None and (line.bad[0][1], number, line.bad[0][0]) != stop:

@@ -197,6 +197,7 @@ def run_topics(
     changes: Literal["debezium", "debezium-rows"] | None = None,
     time_format: str | None = None,
     text_vertices: bool = False,
+    trim: bool = False,
     max_delay: float = 1.0,
     on_error: str = "stop",
     upsert: bool = False,
@@ -227,9 +228,9 @@ def run_topics(
     the schemas of messages in Avro or JSON Schema.  `on_error` is "stop", "skip", or a topic for bad messages.
 
     With `upsert`, rows that leave are tombstones; with `replace`, a new run empties tables that have rows.  `message` is a
-    text with columns in braces, which becomes a column `message`.  `time_format` and `text_vertices` are the options of the
-    command, and `edges`, `threads`, `memory_limit`, `max_rows`, `max_ahead` and `witness` those of an engine.  Raises
-    `InputError`, `KafkaError` and `OutputError` (which are `RpqError`s), and the errors of an engine.
+    text with columns in braces, which becomes a column `message`.  `time_format`, `text_vertices` and `trim` are
+    the options of the command, and `edges`, `threads`, `memory_limit`, `max_rows`, `max_ahead` and `witness` those of an
+    engine.  Raises `InputError`, `KafkaError` and `OutputError` (which are `RpqError`s), and the errors of an engine.
 
     >>> import rpq
     >>> from rpq.kafka import run_topics
@@ -270,6 +271,7 @@ def run_topics(
         properties=(*further, *((EDGE,) if edges == "id" else ())),
         time_format=time_format if time_format is None else check_time_format(time_format),
         text_vertices=text_vertices,
+        trim=trim,
     )
     if changes is not None:
         if rules is None:
@@ -314,6 +316,7 @@ def run_topics(
         **({} if registry is None else {"schema registry": registry.identity}),
         **({} if time_format is None else {"time_format": time_format}),
         **({"text_vertices": True} if text_vertices else {}),
+        **({"trim": True} if trim else {}),
         **({} if message is None else {"message": message}),
     }
     sink: Sink

@@ -65,7 +65,7 @@ class ColumnNames:
     time, and a column with timestamps is ignored.  With `has_events` an event column is required.  `properties` are
     further columns that queries read, among them `edge` if edges have ids.  With `fixed` the user cannot set other names,
     and messages advise renaming the columns.  Timestamps have the `time_format` (`rpq.stream.arrays.fields`), unless it is
-    None.  With `text_vertices` vertices are text, numbers too.
+    None.  With `text_vertices` vertices are text, numbers too.  With `trim`, blanks around fields of text are dropped.
 
     >>> names = ColumnNames(renamed=(("source", "user"),))
     >>> names["source"], names["target"], names.required_columns
@@ -80,6 +80,7 @@ class ColumnNames:
     properties: tuple[str, ...] = ()
     time_format: str | None = None
     text_vertices: bool = False
+    trim: bool = False
 
     @classmethod
     def parse(
@@ -91,6 +92,7 @@ class ColumnNames:
         properties: Sequence[str] = (),
         time_format: str | None = None,
         text_vertices: bool = False,
+        trim: bool = False,
     ) -> ColumnNames:
         """Parse `COLUMN=NAME,…`; a pair whose name contains a comma is in double quotes.  Raises `InputError`.
 
@@ -127,10 +129,12 @@ class ColumnNames:
             properties=tuple(properties),
             time_format=time_format,
             text_vertices=text_vertices,
+            trim=trim,
         )
 
     def __bool__(self) -> bool:
-        has_others = self.has_events or bool(self.properties) or self.time_format is not None or self.text_vertices
+        has_values = self.time_format is not None or self.text_vertices or self.trim
+        has_others = self.has_events or bool(self.properties) or has_values
         return bool(self.renamed) or self.constant_label is not None or not self.timed or has_others
 
     def __getitem__(self, column: str) -> str:

@@ -34,7 +34,7 @@ from rpq.readers.column_names import ColumnNames
 from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, SingleStreamInput, check_arguments, merge_by_heads
 from rpq.readers.open_source import OpenSource
-from rpq.readers.parquet import ParquetInput, SourceInput, is_typed
+from rpq.readers.parquet import ParquetInput, SourceInput, finest_unit, is_typed
 from rpq.readers.source import BYTE_ORDER_MARK, STANDARD_INPUT, Block
 from rpq.readers.text.changes import refuse_form
 from rpq.readers.text.detection import Detection, detect
@@ -87,6 +87,9 @@ def open_edges(
             file=zones["naive"],
             column="timestamp",
         )
+    typed = [one.input for one in opened if isinstance(one.input, ParquetInput) and one.input.has_typed_times]
+    for parquet in typed:
+        parquet.time_unit = finest_unit(one.time_unit for one in typed)
     named = zip(opened, streams or [None] * len(opened), strict=True)
     inputs = [one.input if stream is None else SingleStreamInput(one.input, stream) for one, stream in named]
     return InputsReader(inputs, combine=merge_by_heads, batch_rows=batch_rows)

@@ -32,7 +32,17 @@ from rpq.readers.key_paths import leaves_of, names_of_schema, top_of, with_neste
 from rpq.readers.open_source import OpenSource
 from rpq.readers.text.edge_rules import EdgeReader, EdgeRules
 from rpq.readers.text.line_layout import FURTHER, NO_ID, no_operation
-from rpq.stream.arrays.fields import DEFAULT_UNIT, DELETE, EDGE, EPOCH, STREAM, FieldError, times_of
+from rpq.stream.arrays.fields import (
+    DEFAULT_UNIT,
+    DELETE,
+    EDGE,
+    EPOCH,
+    STREAM,
+    FieldError,
+    check_time,
+    time_kind,
+    times_of,
+)
 from rpq.stream.arrays.plain_columns import TEXT, TEXTS, is_fit, plain_type, with_plain_columns
 from rpq.stream.arrays.values import EMPTY, boolean_of_text, booleans_of_text
 
@@ -91,7 +101,7 @@ class TypedInput:
     A row with a null, an empty name or an unknown op is a bad row: with `on_error="stop"` it raises `InputError` (with
     `row`, counted from 0 in its file) after the rows before it, with `"skip"` it is counted.  `where` is a condition on the
     columns of the files that rows must meet; it raises `WhereError` if it does not fit them.  `time_unit` is that of times
-    with a format (`ColumnNames.time_format`), which are text or numbers.
+    in text, and of those with a format (`ColumnNames.time_format`), which may be numbers.
     """
 
     def __init__(
@@ -118,6 +128,8 @@ class TypedInput:
         self._batch_rows = batch_rows
         self._bytes_read = 0.0
         self.time_unit: str | None = None
+        self._times = self._columns.time_format
+        """The kind of times in text, which the first time decides without a format."""
         self.warnings: list[str] = []
 
     def _raw_schema(self, path: str) -> pa.Schema:
@@ -154,16 +166,26 @@ class TypedInput:
         for raw, size in self._raw_batches(path, names_read, names):
             batch = with_plain_columns(raw)
             self._bytes_read += size
-            arrays = [self._as_text(column, batch.column(name)) for column, name in names.items()]
+            arrays = [self._as_read(column, batch.column(name)) for column, name in names.items()]
             tuples = pa.RecordBatch.from_arrays(arrays, list(names))
             further_columns = {FURTHER + name: batch.column(name) for name in further}
             yield from self._check(tuples, path, row, predicate, further_columns, properties)
             row += batch.num_rows
 
-    def _as_text(self, column: str, values: pa.Array) -> pa.Array:
-        """Return vertices as text if the option `text_vertices` is set.  Return other columns unchanged."""
+    def _as_read(self, column: str, values: pa.Array) -> pa.Array:
+        """Return vertices as text if the option `text_vertices` is set, and times in the unit of the input."""
+        if column == "timestamp":
+            return self._in_unit(values)
         is_number = column in ("source", "target") and pa.types.is_integer(values.type)
         return values.cast(pa.string()) if is_number and self._columns.text_vertices else values
+
+    def _in_unit(self, times: pa.Array) -> pa.Array:
+        """Return dates and times in the unit of the input, as several files may have several units."""
+        unit = _unit(times.type)
+        if unit is None or unit == self.time_unit or self.time_unit is None:
+            return times
+        zone = times.type.tz if pa.types.is_timestamp(times.type) else None
+        return times.cast(pa.timestamp(self.time_unit, zone))
 
     def _read_records(self, path: str, schema: pa.Schema, reader: EdgeReader, row: int) -> Iterator[pa.RecordBatch]:
         """Yield the edges of the records of a file; columns that it lacks are null."""
@@ -174,7 +196,8 @@ class TypedInput:
             self._bytes_read += size
             count = batch.num_rows
             records = {name: batch.column(name) if name in names else pa.nulls(count, pa.string()) for name in reader.names}
-            edges = reader.read(records, count)
+            times = {name: self._in_unit(records[name]) for name in {rule.names["timestamp"] for rule in reader.rules.rules}}
+            edges = reader.read(records, count, timestamps=times)
             end = min(edges.errors, default=count) if self._stop else count
             is_before = pa.array(edges.records < end)
             good = _edges({name: column for name, column in edges.columns.items() if not name.startswith(FURTHER)})
@@ -247,8 +270,9 @@ class TypedInput:
         bad, columns = np.zeros(batch.num_rows, np.bool_), {}
         wrong: dict[str, np.ndarray] = {}
         for name in batch.schema.names:
-            if name == "timestamp" and self._columns.time_format is not None:
-                columns[name], wrong[name] = _parse_times(batch.column(name), self._columns.time_format, self._text_unit)
+            if name == "timestamp" and (self._columns.time_format is not None or _is_text(batch.column(name).type)):
+                self._times = self._times or _kind_of_times(batch.column(name))
+                columns[name], wrong[name] = _parse_times(batch.column(name), self._times or "naive", self._text_unit)
                 continue
             columns[name], wrong[name] = _convert(batch.column(name), name)
         edges = further[FURTHER + self._columns[EDGE]] if self._columns.has_ids else None
@@ -274,7 +298,7 @@ class TypedInput:
             else:
                 self.rejected += int(np.count_nonzero(bad))
                 for place in np.flatnonzero(bad)[: REJECTION_MESSAGES - len(self.rejections)].tolist():
-                    self.rejections.append(str(_row_error(batch, path, row, place, self._columns, wrong)))
+                    self.rejections.append(str(self._row_error(batch, path, row, place, wrong)))
         if predicate is not None:
             deletes = columns.get("op", columns.get(DELETE))
             read_columns = further if deletes is None else {**further, DELETE: deletes}
@@ -290,7 +314,42 @@ class TypedInput:
         if good.num_rows:
             yield good
         if self._stop and end < len(bad):
-            raise _row_error(batch, path, row, end, self._columns, wrong)
+            raise self._row_error(batch, path, row, end, wrong)
+
+    def _row_error(
+        self, batch: pa.RecordBatch, path: str, row: int, place: int, wrong: Mapping[str, np.ndarray]
+    ) -> InputError:
+        """Return the error for the row at `place` of the batch, where some column is `wrong`."""
+        for name in (name for name, mask in wrong.items() if mask[place]):
+            own = self._columns[name]
+            problem = NO_ID if name == EDGE else self._problem(name, batch.column(name)[place].as_py())
+            if problem is not None:
+                message = f"{path}: row {row + place} (counted from 0): column '{own}': {problem}"
+                return InputError(message, file=path, column=own, row=row + place)
+        raise AssertionError("a row was found bad without a reason")
+
+    def _problem(self, name: str, value: Any) -> str | None:
+        """Return what is wrong with a value of a column."""
+        if name == "op" and value not in ("+", "-"):
+            return no_operation(repr(value), value)
+        if name == DELETE and isinstance(value, str) and boolean_of_text(value) is None:
+            return f"{value!r} is not true or false; expected true, false, 1 or 0"
+        if name in ("stream", "event"):
+            return None
+        if value is None:
+            return "is null; expected a value"
+        if value == "":
+            return EMPTY
+        if name == "timestamp" and isinstance(value, str):
+            try:
+                check_time(value, name, kind=self._times or "naive", unit=self._text_unit)
+            except FieldError as error:
+                return error.message
+        if name == "timestamp" and self._times is not None:
+            return f"{value!r} is not a time of --time-format {self._times}"
+        if isinstance(value, int) and value > 2**63 - 1:
+            return f"{value} does not fit 64 bits; expected at most 2⁶³ − 1"
+        return None
 
 
 class ParquetInput(TypedInput):
@@ -307,9 +366,13 @@ class ParquetInput(TypedInput):
         schemas = {file: self._schema(file) for file in self._files}
         kinds = {file: self._kinds(file, schema) for file, schema in schemas.items()}
         self.vertex_type, unit = kinds[self._files[0]]
+        self.has_typed_times = all(of_file in _UNITS for _, of_file in kinds.values())
+        """True if all timestamps are dates and times, which can be read in any finer unit: that in `time_unit`."""
+        if self.has_typed_times:
+            unit = finest_unit(of_file for _, of_file in kinds.values())
         self.time_unit = self._text_unit if unit == OF_TEXT else unit or _prepared_unit(path)
-        for file, kind in kinds.items():
-            if kind != kinds[self._files[0]]:
+        for file, (vertex_type, of_file) in kinds.items():
+            if vertex_type != self.vertex_type or (of_file != unit and not self.has_typed_times):
                 raise InputError(
                     f"{file}: its columns differ in type from those of {self._files[0]}; files of a folder must agree",
                     file=file,
@@ -361,6 +424,8 @@ class SourceInput(TypedInput):
         self._source = source
         self._first_schema: pa.Schema | None = None
         self._tables: Iterator[pa.RecordBatch] = iter(())
+        if self._columns.time_format is None:
+            self._text_unit = source.time_unit or self._text_unit
         self.time_unit = source.time_unit if self._columns.time_format is None else self._text_unit
 
     @property
@@ -463,6 +528,11 @@ STATISTICS = "_statistics.json"
 _UNITS = ("s", "ms", "us", "ns")
 
 
+def finest_unit(units: Iterable[str | None]) -> str:
+    """Return the smallest of some units of time."""
+    return max((unit for unit in units if unit is not None), key=_UNITS.index)
+
+
 def _prepared_unit(path: str) -> str | None:
     """Return the unit that a prepared folder records for its timestamps, or None.  Raises `InputError` if it is damaged."""
     place = os.path.join(path, STATISTICS)
@@ -549,15 +619,15 @@ def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[s
         if not allowed:
             time_format = columns.time_format
             expected = {
-                "timestamp": "integers or timestamps" if time_format is None else f"text for --time-format {time_format}",
+                "timestamp": f"text for --time-format {time_format}" if time_format else "integers, timestamps or text",
                 "label": "text",
                 "stream": "text",
                 "event": "text or integers",
                 "op": "text: + or -",
                 DELETE: "true or false",
             }.get(column, "integers or text")
-            type_ = types[column]
-            raise InputError(f"{path}: column '{name}' has the type {type_}; expected {expected}", file=path, column=name)
+            message = f"{path}: column '{name}' has the type {types[column]}; expected {expected}{_text_hint(type_)}"
+            raise InputError(message, file=path, column=name)
     types = {column: plain_type(type_) for column, type_ in types.items()}
     if columns.text_vertices:
         return "text", _unit_of_times(types["timestamp"], columns) if columns.timed else None
@@ -606,9 +676,9 @@ def check_records(path: str, schema: pa.Schema, rules: EdgeRules, columns: Colum
                 found = f"found {', '.join(nested)}{did_you_mean(name, nested)}"
                 raise InputError(f"{place} {reason}; {found}", file=path, column=name)
             type_ = plain_type(schema.field(name).type)
-            is_wrong = key == "timestamp" and not _may_be_time(type_, columns) and not _is_text(type_)
-            if pa.types.is_nested(type_) or is_wrong or _is_bytes(type_):
-                raise InputError(f"{place} has the type {type_}", file=path, column=name)
+            is_wrong = key == "timestamp" and not _may_be_time(type_, columns)
+            if pa.types.is_nested(type_) or is_wrong or _text_hint(type_):
+                raise InputError(f"{place} has the type {type_}{_text_hint(type_)}", file=path, column=name)
             if key == "timestamp":
                 units[_unit_of_times(type_, columns)] = f"'{name}' of {rule}"
     for name in columns.properties:
@@ -620,8 +690,11 @@ def check_records(path: str, schema: pa.Schema, rules: EdgeRules, columns: Colum
     return next(iter(units))
 
 
-def _is_bytes(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_fixed_size_binary(type_))
+def _text_hint(type_: pa.DataType) -> str:
+    """Return advice for a column of bytes, such as UUIDs; an empty text for any other."""
+    stored = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
+    is_binary = pa.types.is_binary(stored) or pa.types.is_large_binary(stored) or pa.types.is_fixed_size_binary(stored)
+    return "; convert bytes to text, as with CAST(… AS VARCHAR)" if is_binary else ""
 
 
 OF_TEXT = "of text"
@@ -631,9 +704,16 @@ OF_TEXT = "of text"
 def _may_be_time(type_: pa.DataType, columns: ColumnNames) -> bool:
     """Return whether a column of this type may contain timestamps: with a time format, text or (for seconds) numbers."""
     if columns.time_format is None:
-        return bool(pa.types.is_integer(type_) or pa.types.is_timestamp(type_) or pa.types.is_date(type_))
+        is_time = pa.types.is_timestamp(type_) or pa.types.is_date(type_)
+        return bool(pa.types.is_integer(type_) or is_time) or _is_text(type_)
     is_number = pa.types.is_integer(type_) or pa.types.is_floating(type_)
     return _is_text(type_) or (columns.time_format == EPOCH and bool(is_number))
+
+
+def _kind_of_times(column: pa.Array) -> str | None:
+    """Return the kind of the first time in a column of text, or None if there is none."""
+    values = column.dictionary if pa.types.is_dictionary(column.type) else column
+    return next((kind for text in values.drop_null() if (kind := time_kind(text.as_py().strip(" \t"))) is not None), None)
 
 
 def _unit_of_times(type_: pa.DataType, columns: ColumnNames) -> str | None:
@@ -643,7 +723,7 @@ def _unit_of_times(type_: pa.DataType, columns: ColumnNames) -> str | None:
 def _parse_times(column: pa.Array, format: str, unit: str) -> tuple[pa.Array, np.ndarray]:
     """Return times in a format as integers, and the mask of values that are not times."""
     column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    texts = UntypedColumn(column).texts()
+    texts = pc.utf8_trim(UntypedColumn(column).texts(), " \t")
     wrong = _mask(texts.is_null())
     found = times_of(texts.drop_null(), kind=format, unit=unit)
     if found is None:
@@ -722,34 +802,3 @@ def _edges(columns: dict[str, pa.Array]) -> pa.RecordBatch:
     named = {DELETE if name == "op" else name: column for name, column in columns.items()}
     order = [name for name in (*_TUPLE, DELETE, "stream", "event") if name in named]
     return pa.RecordBatch.from_arrays([named[name] for name in order], order)
-
-
-def _row_error(
-    batch: pa.RecordBatch, path: str, row: int, place: int, columns: ColumnNames, wrong: Mapping[str, np.ndarray]
-) -> InputError:
-    """Return the error for the row at `place` of the batch, where some column is `wrong`."""
-    for name in (name for name, mask in wrong.items() if mask[place]):
-        if name == EDGE:
-            message = f"{path}: row {row + place} (counted from 0): column '{columns[EDGE]}': {NO_ID}"
-            return InputError(message, file=path, column=columns[EDGE], row=row + place)
-        value = batch.column(name)[place].as_py()
-        if name == "op" and value not in ("+", "-"):
-            problem = no_operation(repr(value), value)
-        elif name == DELETE and isinstance(value, str) and boolean_of_text(value) is None:
-            problem = f"{value!r} is not true or false; expected true, false, 1 or 0"
-        elif name in ("stream", "event"):
-            continue
-        elif value is None:
-            problem = "is null; expected a value"
-        elif value == "":
-            problem = EMPTY
-        elif name == "timestamp" and columns.time_format is not None:
-            problem = f"{value!r} is not a time of --time-format {columns.time_format}"
-        elif isinstance(value, int) and value > 2**63 - 1:
-            problem = f"{value} does not fit 64 bits; expected at most 2⁶³ − 1"
-        else:
-            continue
-        own = columns[name]
-        message = f"{path}: row {row + place} (counted from 0): column '{own}': {problem}"
-        return InputError(message, file=path, column=own, row=row + place)
-    raise AssertionError("a row was found bad without a reason")

@@ -101,9 +101,7 @@ def _limit(name: str, field: str, kind: click.ParamType, default: int | str, hel
 )
 @shared.format_option(shared.FORMATS)
 @shared.rdf_options
-@click.option(
-    "--columns", metavar="COLUMN=NAME,...", help="Input columns of a tuple, if they have other names (as for rpq run)."
-)
+@shared.columns("Input columns of a tuple, if they have other names (as for rpq run).")
 @click.option("--label", metavar="LABEL", help="Label of all edges of the input, if it has no column for it.")
 @shared.edges_from
 @shared.changes

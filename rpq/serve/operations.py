@@ -107,6 +107,9 @@ class Operation:
         if self.is_open:
             return found
         params, properties = request.query_params, models.properties_of(self.parameters)
+        for name in params:
+            if len(params.getlist(name)) > 1 and properties.get(name, {}).get("type") != "array":
+                raise Problem(422, "BadParameter", f"?{name}= occurs several times; expected it once", {"field": name})
         texts = {
             name: params.getlist(name) if properties.get(name, {}).get("type") == "array" else params[name]
             for name in params

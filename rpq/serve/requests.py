@@ -397,7 +397,7 @@ def read_tuple_body(
 
 def _rename_columns(names: ColumnNames, renamed: str | None, label: str | None, further: Sequence[str]) -> ColumnNames:
     parsed = ColumnNames.parse(renamed, label=label, properties=further)
-    return replace(parsed, time_format=names.time_format, text_vertices=names.text_vertices)
+    return replace(parsed, time_format=names.time_format, text_vertices=names.text_vertices, trim=names.trim)
 
 
 def _json_lines(body: bytes) -> bytes:

@@ -93,7 +93,8 @@ def serve_with(
     settings = RunSettings(inputs=paths, streams=streams, checkpoint=checkpoint, **options)
     if settings.edges == "id":
         check_ids(settings)
-    documents = rdf_documents(settings) if settings.rdf_time is not None or settings.rdf_graph is not None else None
+    of_rdf = (settings.rdf_time, settings.rdf_graph, settings.rdf_base)
+    documents = rdf_documents(settings) if any(of_rdf) else None
     roles = _roles_of_tokens(tokens)
     _refuse_strangers(host, port, has_token=bool(roles), is_open=is_open)
     tls = _tls(tls_cert, tls_key)
@@ -318,7 +319,12 @@ def _service(
             damaged_journal=damaged_journal,
             documents=documents,
             rules=rules,
-            names=ColumnNames(fixed=True, time_format=settings.time_format, text_vertices=settings.vertices == "text"),
+            names=ColumnNames(
+                fixed=True,
+                time_format=settings.time_format,
+                text_vertices=settings.vertices == "text",
+                trim=settings.trim,
+            ),
         )
     except (RpqError, OSError) as error:  # of the checkpoint, the journal, or --static
         raise click.ClickException(str(error)) from error

@@ -455,3 +455,14 @@ def test_edges_without_time_whose_name_is_of_rdf_are_not_read_as_lines(rpq, tmp_
     status, _, err = rpq(*run, tmp_path / name)
     assert status == 1 and f"{name}: is " in err and "as its name says; expected --static-format rdf" in err
     assert rpq(*run, tmp_path / "edges.json")[0] == 0
+
+
+def test_a_base_of_relative_iris_in_inputs_and_static_files(rpq, tmp_path):
+    document, static = tmp_path / "a.jsonld", tmp_path / "s.jsonld"
+    document.write_text('{"@id": "a", "http://e.org/p": {"@id": "b"}}')
+    static.write_text('{"@id": "b", "http://e.org/p": {"@id": "c"}}')
+    options = ["--format", "rdf", "--input", document, "--static", static, "--static-format", "rdf", *WINDOW]
+    status, out, err = rpq("run", f"<{E}p>+", "--source", f"{E}a", *options, "--output", "-", "--rdf-base", E)
+    assert (status, out.splitlines()[1:]) == (0, [f"{E}a,{E}b,1,+", f"{E}a,{E}c,1,+"]), err
+    status, _, err = rpq("run", f"<{E}p>+", *options)
+    assert (status, "is relative, without a base" in err) == (1, True)

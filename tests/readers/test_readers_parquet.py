@@ -163,7 +163,8 @@ def test_a_bad_row_is_placed_and_everything_before_it_is_delivered(stored, chang
         ({"source": [1.5, 2.5, 3.5]}, "column 'source' has the type double; expected integers or text"),
         ({"source": [1, 2, 3]}, "vertices must be all integers or all text"),
         ({"label": [1, 2, 3]}, "column 'label' has the type int64; expected text"),
-        ({"timestamp": ["1", "2", "3"]}, "column 'timestamp' has the type string; expected integers or timestamps"),
+        ({"timestamp": [1.5, 2.5, 3.5]}, "column 'timestamp' has the type double; expected integers, timestamps or text"),
+        ({"source": pa.array([16 * b"a"] * 3, pa.binary(16))}, "expected integers or text; convert bytes to text"),
         ({"op": [True, False, True]}, "column 'op' has the type bool; expected text"),
     ],
 )
@@ -176,6 +177,29 @@ def test_a_missing_column_is_named_with_those_that_are_there(stored):
     path = stored(source=["a"], target=["b"], label=["x"])
     with pytest.raises(InputError, match="'timestamp' is missing; .* found source, target, label"):
         open_edges([path])
+
+
+def test_times_in_text_are_read_as_in_csv(stored):
+    path = stored(**columns(timestamp=["2024-05-01T12:00:00Z", " 2024-05-01T14:00:01+02:00", "24/12/2024"]))
+    reader = open_edges([path], time_unit="s", on_error="skip")
+    assert ([row["timestamp"] for row in rows(reader)], reader.time_unit) == ([1714564800, 1714564801], "s")
+    with pytest.raises(InputError, match=r"row 2 .*'24/12/2024' is not a time; .*--time-format '%d/%m/%Y'"):
+        rows(open_edges([path]))
+    mixed = stored("mixed.parquet", **columns(timestamp=["2024-05-01", None, "2024-05-01T12:00Z"]))
+    reader = open_edges([mixed], on_error="skip")
+    assert len(rows(reader)) == 1 and "has a zone, but the times before have none" in reader.rejections[1]
+
+
+@pytest.mark.parametrize("in_folder", [False, True])
+def test_files_with_timestamps_of_several_units_are_read_in_the_finest(stored, in_folder):
+    units = {"a": pa.timestamp("us", "UTC"), "b": pa.timestamp("ns", "UTC"), "c": pa.date32()}
+    paths = [
+        stored(f"in/{name}.parquet", **columns(timestamp=pa.array([1, 2, 3], type_))) for name, type_ in units.items()
+    ]
+    reader = open_edges([str(Path(paths[0]).parent)] if in_folder else paths)
+    found = {row["timestamp"] for row in rows(reader)}
+    days = {86_400 * 10**9 * day for day in (1, 2, 3)}
+    assert (found, reader.time_unit) == ({1000, 2000, 3000, 1, 2, 3} | days, "ns")
 
 
 def test_inputs_must_agree_on_vertices_and_units(stored, tmp_path):

@@ -265,3 +265,60 @@ def test_an_error_has_the_line_and_leaves_the_next_document_alone():
     assert documents.kind == "aware"
     with pytest.raises(InputError, match="it:1: the time of the graph"):
         documents.read(f'<g:2> <{PROV}> "5" .'.encode(), syntax="nq", name="it", scope="d")
+
+
+# --- relative IRIs ---------------------------------------------------------------------------------------------------
+
+RELATIVE = [
+    ('{"@id": "a", "x:p": {"@id": "x:b"}}', "a", ("http://e.org/a", "x:b")),
+    ('{"@id": "x:a", "x:p": {"@id": "../b"}}', "b", ("x:a", "http://e.org/b")),
+    ('{"@id": "x:a", "@type": "T"}', "T", ("x:a", "http://e.org/T")),
+    ('{"@id": "g", "@graph": [{"@id": "x:a", "x:p": {"@id": "x:b"}}]}', "g", ("x:a", "x:b")),
+    ('{"@id": "x:a", "x:p": {"@value": "1", "@type": "t"}}', "t", ("x:a", '"1"^^<http://e.org/t>')),
+    ('{"@context": {"@vocab": ""}, "@id": "x:a", "p": {"@id": "x:b"}}', "p", ("x:a", "x:b")),
+]
+
+
+@pytest.mark.parametrize(("text", "iri", "edge"), RELATIVE)
+def test_a_relative_iri_needs_a_base(tmp_path, text, iri, edge):
+    path, good = tmp_path / "a.jsonld", '{"@id": "x:c", "x:p": {"@id": "x:d"}}'
+    path.write_text(f"[{good},\n{text},\n{good}]")
+    with pytest.raises(InputError, match=rf"a.jsonld:2: the IRI '{iri}' is relative.*--rdf-base"):
+        read(path)
+    found, rejections = read(path, on_error="skip")
+    assert [row[:2] for row in found] == 2 * [("x:c", "x:d")]
+    assert len(rejections) == 1
+    found, _ = read(path, base="http://e.org/")
+    assert [row[:2] for row in found] == [("x:c", "x:d"), edge, ("x:c", "x:d")]
+    with pytest.raises(InputError, match="it:1: the IRI"):
+        RdfDocuments(RdfReading()).read(text.encode(), syntax="jsonld", name="it", scope="d", timestamp=1)
+    lines = tmp_path / "a.ndjsonld"
+    lines.write_text(f"{good}\n{text}\n")
+    found, rejections = read(lines, on_error="skip")
+    assert ([row[:2] for row in found], len(rejections)) == ([("x:c", "x:d")], 1)
+
+
+def test_a_base_applies_to_each_syntax_and_not_to_an_input_that_has_its_own(tmp_path):
+    for name, text in {
+        "a.ttl": "<a> <p> <b> .",
+        "b.trig": "<a> <p> <b> .",
+        "c.rdf": '<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://e.org/">'
+        '<r:Description r:about="a"><p r:resource="b"/></r:Description></r:RDF>',
+    }.items():
+        (tmp_path / name).write_text(text)
+        assert [row[:3] for row in read(tmp_path / name, base="http://e.org/")[0]] == [
+            ("http://e.org/a", "http://e.org/b", "http://e.org/p")
+        ]
+        with pytest.raises(InputError, match="--rdf-base"):
+            read(tmp_path / name)
+    (tmp_path / "d.ttl").write_text("@base <http://f.org/> . <a> <p> <b> .")
+    assert read(tmp_path / "d.ttl", base="http://e.org/")[0][0][0] == "http://f.org/a"
+    with pytest.raises(InputError, match="expected an absolute IRI"):
+        RdfReading(base="e.org")
+
+
+@pytest.mark.parametrize("context", ['"http://x.org/c"', '{"@import": "http://x.org/c"}', '"c.json"'])
+def test_a_remote_context_is_refused_by_name(context):
+    text = f'{{"@context": {context}, "@id": "x:a", "p": "b"}}'
+    with pytest.raises(InputError, match="it:1: .*remote context"):
+        RdfDocuments(RdfReading()).read(text.encode(), syntax="jsonld", name="it", scope="d", timestamp=1)

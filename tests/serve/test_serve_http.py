@@ -504,6 +504,7 @@ def test_answers_as_json_csv_and_arrow(served):
         ({"limit": 0}, "limit: expected a whole number from 1 to 1,000,000, not"),
         ({"limit": "all"}, "limit: expected a whole number from 1 to 1,000,000, not"),
         ({"format": "xml"}, "format: expected 'arrow' or 'csv' or 'json', not"),
+        ({"limit": [1, 2]}, "?limit= occurs several times"),
         ({"other": 1}, "'other' is not a parameter: expected limit, after, source, target, format"),
     ]:
         refused = served.of("a/b*", "answers", **parameters)

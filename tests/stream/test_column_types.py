@@ -9,6 +9,7 @@ import asyncio
 import datetime
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -185,6 +186,20 @@ def test_what_no_column_of_a_tuple_holds_is_refused_by_its_name(kind: str, colum
             running.push(pa.table({**TUPLES, column: UNFIT[kind]})[:rows])
         assert (caught.value.column, len(caught.value.changes)) == (column, 0)
     assert running.push({**TUPLES, "op": OPS}).rows() == ROWS
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "hint"),
+    [
+        ("timestamp", 4 * ["2024-05-01T12:00:00Z"], "datetime.fromisoformat"),
+        ("timestamp", pa.array(4 * ["2024-05-01T12:00:00Z"]), r"cast\(pyarrow.timestamp"),
+        ("source", 4 * [uuid.UUID(int=1)], "str makes text"),
+        ("source", pa.array(4 * [16 * b"a"], pa.binary(16)), "cast it to text"),
+    ],
+)
+def test_texts_of_times_and_uuids_get_advice(column: str, values: Any, hint: str) -> None:
+    with pytest.raises(rpq.InputError, match=f"column '{column}'.* is of type .*{hint}"):
+        engine().push({**TUPLES, column: values})
 
 
 def test_nothing_at_all_is_of_any_type() -> None:

@@ -8,6 +8,7 @@ the other and numbered consecutively; otherwise they are merged by the timestamp
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -35,6 +36,7 @@ from rpq.readers.inputs import (
 )
 from rpq.readers.open_source import OpenSource
 from rpq.readers.rdf.blank_nodes import BlankNodes
+from rpq.readers.rdf.canonical_lines import IRI
 from rpq.readers.rdf.growth import GrowthError, check_json_growth, refuse_growing_entities
 from rpq.readers.rdf.rdf_syntax import SYNTAX_NAMES, RdfSyntax, pyoxigraph, syntax_by_name, syntax_of
 from rpq.readers.rdf.statements import SCHEMA, BadStatement, Statements
@@ -70,9 +72,10 @@ class RdfReading:
     `syntax` is one of nt, nq, ttl, trig, jsonld, ndjsonld, rdf, or None to derive it from file names. `time` is "position"
     (the n-th triple has the time n), "graph-position" (the triples of the n-th graph have the time n), "graph-name" (the
     name of the graph ends in the time), or the IRI of a property with the time of a graph. `graph` is "stream" or "event",
-    the column for the name of the graph. Blank nodes of the n-th input are named `_:<scope>n.…`.
+    the column for the name of the graph. Relative IRIs refer to `base`. Blank nodes of the n-th input are named
+    `_:<scope>n.…`.
 
-    Raises `InputError` for an unknown syntax, and for another `time`.
+    Raises `InputError` for an unknown syntax, for another `time`, and for a base that is not an absolute IRI.
 
     >>> RdfReading(time="http://www.w3.org/ns/prov#generatedAtTime", graph="event").syntax is None
     True
@@ -81,6 +84,7 @@ class RdfReading:
     syntax: str | None = None
     time: str = POSITION
     graph: Literal["stream", "event"] | None = None
+    base: str | None = None
     scope: str = "f"
 
     def __post_init__(self) -> None:
@@ -93,6 +97,8 @@ class RdfReading:
             )
         if self.graph not in (None, STREAM, EVENT):
             raise InputError(f"the column for the name of a graph is {self.graph!r}: expected {STREAM} or {EVENT}")
+        if self.base is not None and re.fullmatch(IRI, self.base) is None:
+            raise InputError(f"the base of relative IRIs is {self.base!r}; expected an absolute IRI: http://example.org/")
 
     @property
     def has_graph_times(self) -> bool:
@@ -128,7 +134,13 @@ class RdfInput:
         self._reading = reading
         self._times = times
         self._stop = on_error == "stop"
-        self._statements = Statements(source, syntax, batch_rows=batch_rows, literal_graphs=reading.time == GRAPH_NAME)
+        self._statements = Statements(
+            source,
+            syntax,
+            batch_rows=batch_rows,
+            base=reading.base,
+            literal_graphs=reading.time == GRAPH_NAME,
+        )
         self._scope = scope
         self._blanks = BlankNodes(
             scope,

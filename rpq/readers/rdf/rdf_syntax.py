@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -107,14 +108,45 @@ def pyoxigraph() -> ModuleType:
     return module
 
 
-def parser_of(data: Any, syntax: RdfSyntax) -> Any:
-    """Return an iterator over the quads in bytes or in a binary file."""
+NO_BASE = "rpq-relative://no-base/"
+"""The base for JSON-LD that has none. Without a base, the parser would leave out statements with relative IRIs."""
+
+_NO_BASE_SCHEME = NO_BASE.partition("//")[0]
+_UNRESOLVED = re.compile(rf"(?:.*\^\^)?<{_NO_BASE_SCHEME}(?:{NO_BASE.removeprefix(_NO_BASE_SCHEME)})?(.*)>", re.DOTALL)
+
+
+def parser_of(data: Any, syntax: RdfSyntax, base: str | None = None) -> Any:
+    """Return an iterator over the quads in bytes or in a binary file; relative IRIs refer to `base`.
+
+    Raises `ValueError` if the base is not an absolute IRI.
+    """
     package = pyoxigraph()
-    return package.parse(data, format=getattr(package.RdfFormat, syntax.member))
+    if syntax.member == "JSON_LD":
+        base = base or NO_BASE
+    return package.parse(data, format=getattr(package.RdfFormat, syntax.member), base_iri=base)
+
+
+def is_unresolved(data: bytes) -> bool:
+    """Return whether lines of N-Quads may contain IRIs that had no base."""
+    return f"<{_NO_BASE_SCHEME}".encode() in data
+
+
+def unresolved_iri(terms: Iterable[str | None]) -> str | None:
+    """Return the first IRI that had no base among terms in N-Quads, as it is relative to any base.
+
+    >>> unresolved_iri(["<http://example.org/a>", f"<{NO_BASE}b>"])
+    'b'
+    """
+    found = (_UNRESOLVED.fullmatch(term) for term in terms if term is not None)
+    return next((one[1] for one in found if one is not None), None)
 
 
 def parser_message(error: SyntaxError) -> str:
     """Return the message of a parser's error without its description of the place."""
     text = _LINE.sub("", str(error))
     message = _PLACE.sub("", text, count=1)
+    if "LoadDocumentCallback" in message:
+        message = "a JSON-LD @context is the address of a remote context, which is not loaded; expected the context itself"
+    elif "No scheme found in an absolute IRI" in message:
+        message += "; @base in the input or --rdf-base sets the base of relative IRIs"
     return f"at character {error.offset}: {message}" if error.offset else message

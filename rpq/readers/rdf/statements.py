@@ -21,7 +21,14 @@ from rpq.readers.open_source import OpenSource
 from rpq.readers.rdf.blank_nodes import LabelCollector
 from rpq.readers.rdf.canonical_lines import NAMES, columns_of, kinds_of, lines_of, split_statement, texts_of
 from rpq.readers.rdf.growth import GrowthError, TermGrowth, check_json_growth
-from rpq.readers.rdf.rdf_syntax import RdfSyntax, parser_message, parser_of, pyoxigraph
+from rpq.readers.rdf.rdf_syntax import (
+    RdfSyntax,
+    is_unresolved,
+    parser_message,
+    parser_of,
+    pyoxigraph,
+    unresolved_iri,
+)
 from rpq.readers.source import Block, ByteSource
 from rpq.stream.arrays.fields import quote_value
 from rpq.stream.gc_pause import gc_paused
@@ -61,8 +68,8 @@ ReadResult: TypeAlias = pa.RecordBatch | BadStatement
 class Statements:
     """The statements of an input, read once: batches of `SCHEMA`, and errors between them, in the order of the input.
 
-    With `literal_graphs` the fourth term of a line may be a literal, as in early N-Quads. `line_of` returns the line of
-    a statement by its number.
+    Relative IRIs refer to `base`. With `literal_graphs` the fourth term of a line may be a literal, as in early N-Quads.
+    `line_of` returns the line of a statement by its number.
     """
 
     def __init__(
@@ -71,11 +78,13 @@ class Statements:
         syntax: RdfSyntax,
         *,
         batch_rows: int,
+        base: str | None = None,
         literal_graphs: bool = False,
     ) -> None:
         self._source = source
         self._syntax = syntax
         self._batch_rows = batch_rows
+        self._base = base
         self._labels_seen = LabelCollector() if syntax.has_local_blanks else None
         self._growth = TermGrowth()
         self._literal_graphs = literal_graphs and syntax.name == "nq"
@@ -202,7 +211,7 @@ class Statements:
                     continue
                 try:
                     with gc_paused():
-                        found.extend(parser_of(data, self._syntax), self._growth)
+                        found.extend(parser_of(data, self._syntax, self._base), self._growth)
                 except SyntaxError as error:
                     bad[line] = f"{parser_message(error)}; expected a document of JSON-LD in each line"
                     continue
@@ -233,7 +242,7 @@ class Statements:
 
     def _read_document(self) -> Iterator[ReadResult]:
         file = _Chunks(self._source.chunks(_CHUNK), self._labels_seen, self._growth)
-        parser = parser_of(file, self._syntax)
+        parser = parser_of(file, self._syntax, self._base)
         size = min(BATCH_STATEMENTS, self._batch_rows)
         number, has_ended = 0, False
         while not has_ended:
@@ -283,7 +292,7 @@ class Statements:
         if self._source.size is None:
             return None
         file = _LineByLine(self._source.reopen())
-        parser = iter(parser_of(file, self._syntax))
+        parser = iter(parser_of(file, self._syntax, self._base))
         count = 0
         while True:
             try:
@@ -357,6 +366,8 @@ def _columns_of_lines(data: bytes, syntax: RdfSyntax) -> _ParseResult:
     """Convert lines that pyoxigraph wrote to columns; the row of a statement is its position."""
     lines = lines_of(data)
     kinds = kinds_of(lines, data, graphs=syntax.has_graphs)
+    if is_unresolved(data):
+        kinds.canonical[:] = False
     if kinds.canonical.all():
         return _ParseResult(columns=columns_of(lines, kinds.of_graph), rows=np.arange(len(lines)), bad={})
     columns = columns_of(lines.filter(pa.array(kinds.canonical)), kinds.of_graph[kinds.canonical])
@@ -367,6 +378,8 @@ def _columns_of_lines(data: bytes, syntax: RdfSyntax) -> _ParseResult:
         terms = split_statement(lines[row].as_py().rstrip("\n"))
         if terms is None:
             bad[row] = RDF12_MESSAGE
+        elif (iri := unresolved_iri(terms)) is not None:
+            bad[row] = f"the IRI {quote_value(iri)} is relative, without a base; @base in the input or --rdf-base sets it"
         else:
             odd.append(terms)
             rows.append(row)

@@ -133,7 +133,10 @@ class ChangeReader:
     def read(
         self, records: Mapping[str, pa.Array], count: int, *, timestamps: Mapping[str, pa.Array] | None = None
     ) -> RecordEdges:
-        """Return the edges of `count` changes, whose values are in columns by name.  O(changes · rules)."""
+        """Return the edges of `count` changes, whose values are in columns by name.  O(changes · rules).
+
+        A bad change inserts no edges; it deletes those of the row before it, if these are known.
+        """
         errors: dict[int, FieldError] = {}
         ops = self._operations(records, count, errors)
         first = np.flatnonzero((ops == "d") | (ops == "u"))
@@ -153,20 +156,24 @@ class ChangeReader:
             rows[name] = concatenate_mixed([old, after.take(pa.array(second))]).take(pa.array(order))
         places = pa.array(of_change)
         facts = {name: self._change_fact(name, records, ops).take(places) for name in self._facts}
-        self._refuse_unknown(rows, facts, of_change, deletes, errors)
+        bad = self._unknown_rows(rows, facts, deletes, replaced)
         times = pc.coalesce(*(self._time(name, records[self._name(name)]) for name in (SOURCE_TIME, "__ts_ms")))
         changes = RowChanges(deletes=deletes, replaced=replaced, times=times.take(places))
         in_unit = {name: column.take(places) for name, column in (timestamps or {}).items()}
         for name in self._times:
             if name not in in_unit:
-                in_unit[name] = self._timestamps(name, {**rows, **facts}, of_change, errors)
+                in_unit[name] = self._timestamps(name, {**rows, **facts}, bad)
         edges = self._edges.read({**rows, **facts}, len(of_change), timestamps=in_unit, changes=changes)
-        for row, error in edges.errors.items():
-            errors.setdefault(int(of_change[row]), error)
+        bad = {**edges.errors, **bad}
+        if not bad:
+            return replace(edges, records=of_change[edges.records], errors=errors)
+        if self._has_ids:
+            replaced[[row - 1 for row in bad if row]] = False  # a bad row replaces no edge
+            edges = self._edges.read({**rows, **facts}, len(of_change), timestamps=in_unit, changes=changes)
+        for row in sorted(bad):
+            errors.setdefault(int(of_change[row]), bad[row])
         of_edges = of_change[edges.records]
-        if not errors:
-            return replace(edges, records=of_edges, errors={})
-        is_good = ~np.isin(of_edges, list(errors))
+        is_good = ~np.isin(edges.records, list(bad)) & (deletes[edges.records] | ~np.isin(of_edges, list(errors)))
         columns = {name: column.filter(pa.array(is_good)) for name, column in edges.columns.items()}
         return RecordEdges(columns=columns, records=of_edges[is_good], errors=errors)
 
@@ -198,31 +205,29 @@ class ChangeReader:
             ops[list(errors)] = ""
         return ops.astype("U1") if count else np.empty(0, "U1")
 
-    def _refuse_unknown(
-        self,
-        rows: Mapping[str, pa.Array],
-        facts: Mapping[str, pa.Array],
-        of_change: np.ndarray,
-        deletes: np.ndarray,
-        errors: dict[int, FieldError],
-    ) -> None:
-        """Add errors for deletes of unknown rows, and for values that PostgreSQL did not send."""
+    def _unknown_rows(
+        self, rows: Mapping[str, pa.Array], facts: Mapping[str, pa.Array], deletes: np.ndarray, replaced: np.ndarray
+    ) -> dict[int, FieldError]:
+        """Return the errors of deleted rows that are not known, and of rows with values that PostgreSQL did not send."""
+        bad: dict[int, FieldError] = {}
         needed = list(rows.values())
         if self._has_ids:
             needed = [values for name, values in {**rows, **facts}.items() if name in self._ids]
-        value_count = np.zeros(len(of_change), np.int64)
+        value_count = np.zeros(len(deletes), np.int64)
         for values in needed:
             value_count += numpy_array(texts_of_column(values).is_valid())
-        least = 1 if self._has_ids else min(2, len(needed))
+        # The row before a delete may have only the key; that before an update is whole, and may lack one end.
+        least = np.where(replaced | self._has_ids, 1, min(2, len(needed)))
         where = "__deleted" if self._is_row else "before"
         for row in np.flatnonzero(deletes & (value_count < least)).tolist():
-            errors.setdefault(int(of_change[row]), FieldError(_IDENTITY, where))
+            bad[row] = FieldError(_IDENTITY, where)
         for name, column in rows.items():
             if pa.types.is_string(column.type):
                 is_away = numpy_array(pc.equal(column, _UNAVAILABLE).fill_null(False)) & ~(deletes & self._has_ids)
                 reason = f"is {_UNAVAILABLE}: PostgreSQL did not send it; expected its value, as with REPLICA IDENTITY FULL"
                 for row in np.flatnonzero(is_away).tolist():
-                    errors.setdefault(int(of_change[row]), FieldError(reason, name))
+                    bad.setdefault(row, FieldError(reason, name))
+        return bad
 
     # --- names and values ------------------------------------------------------------------------------------
 
@@ -262,10 +267,11 @@ class ChangeReader:
         found = _TIMES.fullmatch(name)
         return _convert_unit(_integers(column), found[1] if found else "ms", self._unit or DEFAULT_UNIT)
 
-    def _timestamps(
-        self, name: str, rows: Mapping[str, pa.Array], of_change: np.ndarray, errors: dict[int, FieldError]
-    ) -> pa.Array:
-        """Return a column of timestamps; integers are converted to Arrow's timestamps in the unit of the stream."""
+    def _timestamps(self, name: str, rows: Mapping[str, pa.Array], bad: dict[int, FieldError]) -> pa.Array:
+        """Return a column of timestamps; integers are converted to Arrow's timestamps in the unit of the stream.
+
+        Adds the errors of rows to `bad`.
+        """
         column, unit = rows[name], self._unit or DEFAULT_UNIT
         numbers, texts = _integers(column), texts_of_column(column)
         of_name = _TIMES.fullmatch(name)
@@ -275,7 +281,7 @@ class ChangeReader:
         if of_schema is None and self._unit is None:
             reason = "is a number without a unit, which times of deletes have; expected --time-unit"
             for row in np.flatnonzero(numpy_array(numbers.is_valid())).tolist():
-                errors.setdefault(int(of_change[row]), FieldError(reason, name))
+                bad.setdefault(row, FieldError(reason, name))
         source_unit = of_schema or unit
         scaled = _convert_unit(numbers, source_unit, unit)
         if scaled.null_count > texts.null_count and self._edges.times in (None, "integers"):

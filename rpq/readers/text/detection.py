@@ -130,6 +130,10 @@ def _unsupported_text_hint(line: bytes, names: Sequence[str]) -> str:
         return "; this line contains zero bytes, as in UTF-16: convert the file to UTF-8"
     if line.lstrip(b" \t").startswith((b"[", b"{")):
         return "; this line is a part of a JSON document: write one object per line"
+    if b"\r" in line:
+        return "; its lines end with carriage returns alone: convert them to line feeds, as with tr '\\r' '\\n'"
+    if line.lower().startswith(b"sep="):
+        return "; this line tells Excel the separator: leave it out"
     for mark, name in ((b";", "semicolons"), (b"|", "bars")):
         if line.count(mark) >= max(2, len(names)):
             return f"; this line contains {name}: use commas or tabs instead"
@@ -177,7 +181,7 @@ class Detection:
         predicate = None
         if self.where is not None:
             layout, predicate = self._with_condition(self.where, layout, names)
-        layout = self._with_properties(layout, names)
+        layout = replace(self._with_properties(layout, names), trim=self.columns.trim)
         parser: BlockParser
         if self.sample is None and self.time_unit is not None and self.columns.time_format is None:
             parser = PipeParser(layout, unit=self.time_unit)
@@ -258,7 +262,7 @@ class Detection:
             refuse_unread_deletes(read_object(line), {*reader.names, *self._condition_names}, rules.file)
             parser = RecordParser(json_records(reader), reader)
         else:
-            layout = _record_layout(line, reader, self._condition_names)
+            layout = replace(_record_layout(line, reader, self._condition_names), trim=self.columns.trim)
             parser = RecordParser(LineParser(layout), reader)
         predicate = None
         if self.where is not None:

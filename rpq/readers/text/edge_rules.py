@@ -62,6 +62,8 @@ _NAMES = (*_ENDS, "timestamp", "label_from", "op", DELETE, STREAM, EVENT, "id")
 
 _KEYS = ("label", *_NAMES, "when", "properties")
 
+_WITHOUT_EDGE = ", or --edges-from with a rule for this edge, which is left out where a value is missing"
+
 _BATCHES = count_from()
 """The numbers of batches of records in this process, so that no two records have the same event."""
 
@@ -474,7 +476,7 @@ class EdgeReader:
             bad.add("id", ~has_id & ~deletes, NO_ID)
         for column in rule.needed_columns:
             reason = "is missing or null; expected a value"
-            reason = reason if rule.is_required else f"{reason}, as the condition for this edge holds"
+            reason += _WITHOUT_EDGE if rule.is_required else ", as the condition for this edge holds"
             bad.add(column, ~numpy_array(texts[column].is_valid()) & ~by_id, reason)
         constant = pa.array([rule.label], pa.string()).take(pa.array(np.zeros(len(place), np.int64)))
         label = constant if rule.label is not None else texts["label_from"]

@@ -201,6 +201,8 @@ class JsonLayout:
     def _timestamp(self, value: Any, name: str) -> int:
         if self.times == EPOCH and isinstance(value, (int, float)) and not isinstance(value, bool):
             value = texts_of([value])[0].as_py() or "null"
+        elif self.times == "integers" and isinstance(value, float) and value.is_integer() and abs(value) < EXACT:
+            return int(value)  # JSON has one kind of numbers: 1e2 and 100.0 are 100
         elif self.times == "integers" and isinstance(value, (float, str)) and (hint := format_hint(str(value))):
             raise FieldError(f"{_quote_json(value)} is not an integer{hint}", name)
         elif self.times == "integers":

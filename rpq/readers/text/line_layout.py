@@ -9,9 +9,9 @@ every block that is not plain.  The rules:
 * A line ends with a line feed; a carriage return before it is dropped.  Lines that are empty or contain only blanks are
   ignored, and so are comments: a lone `#`, or lines that begin with `# ` (number sign and space, so that `#tag` is a
   valid name of a vertex).
-* Names are the unchanged text between the separators, in UTF-8, not empty.  Integers are decimal, with an optional sign.
-  Blanks are dropped around integers, `+` and `-`, times (`rpq.stream.arrays.fields`), and the values of `delete`: `true`,
-  `false`, `1` and `0`, in upper or lower case.
+* Names are the unchanged text between the separators, in UTF-8, not empty; a layout can drop the blanks around them.
+  Integers are decimal, with an optional sign.  Blanks are dropped around integers, `+` and `-`, times
+  (`rpq.stream.arrays.fields`), and the values of `delete`: `true`, `false`, `1` and `0`, in upper or lower case.
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ class Layout:
     integers, but remain text; with `brackets`, one pair of angle brackets around them is removed.  `quotes` enables
     quotes between tabs (`rpq.readers.text.quotes`); they are always enabled between commas, never between blanks.
     `edge` is the field with the ids of edges, if edges have ids: an insert needs an id, and a delete with an id needs no
-    names.  `times` is the kind of timestamps: integers, or times (all with a zone, all without, or all in a format) that
-    become integers in `time_unit`.
+    names.  With `trim`, blanks around fields are dropped.  `times` is the kind of timestamps: integers, or times (all with a
+    zone, all without, or all in a format) that become integers in `time_unit`.
     """
 
     separator: str
@@ -178,6 +178,7 @@ class Layout:
     brackets: bool = False
     quotes: bool = False
     edge: str = ""
+    trim: bool = False
     times: str = "integers"
     time_unit: str = "us"
 
@@ -198,6 +199,8 @@ class Layout:
         {'source': '1', 'target': '4', 'timestamp': 12}
         """
         texts = split_line(line, self.separator, quotes=self.quotes)
+        if self.trim:
+            texts = [text.strip(" \t") for text in texts]
         if not len(self.fields) - self.optional <= len(texts) <= len(self.fields):
             raise FieldError(self._wrong_width(len(texts)))
         values: dict[str, str | int | bool | None] = {}

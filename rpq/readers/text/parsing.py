@@ -8,7 +8,7 @@ by line, at a few hundred thousand lines per second, with line numbers.  Both pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
@@ -21,7 +21,7 @@ from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.source import BYTE_ORDER_MARK, Block, count_lines
 from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, is_ignored
 from rpq.readers.text.quotes import pieces, quotes_of, records
-from rpq.stream.arrays.fields import FieldError, times_of
+from rpq.stream.arrays.fields import FieldError, quote_value, times_of
 from rpq.stream.arrays.values import booleans_of_text
 
 One = TypeVar("One")
@@ -65,6 +65,41 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.columns["source"])
+
+
+class PaddedValues:
+    """Counts texts that begin or end with a space, in columns of fields whose blanks are not dropped.
+
+    >>> padded = PaddedValues()
+    >>> padded.count({"source": pa.array(["ann", " bob"]), "timestamp": pa.array([1, 2])})
+    >>> padded.warning.partition(";")[0]
+    "1 value begins or ends with a blank, such as ' bob', which is another name than 'bob'"
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._example = ""
+
+    def count(self, columns: Mapping[str, pa.Array]) -> None:
+        """Count the texts in columns. O(rows) with a small constant."""
+        for column in columns.values():
+            is_encoded = pa.types.is_dictionary(column.type)
+            values = column.dictionary if is_encoded else column
+            if not pa.types.is_string(values.type):
+                continue
+            is_padded = pc.or_(pc.starts_with(values, " "), pc.ends_with(values, " "))
+            if is_padded.true_count:
+                self._example = self._example or values.filter(is_padded)[0].as_py()
+                self._count += (is_padded.take(column.indices) if is_encoded else is_padded).true_count
+
+    @property
+    def warning(self) -> str:
+        """The warning, empty if there were no such texts."""
+        if not self._count:
+            return ""
+        values = "1 value begins or ends" if self._count == 1 else f"{self._count:,} values begin or end"
+        names = f"{quote_value(self._example)}, which is another name than {quote_value(self._example.strip())}"
+        return f"{values} with a blank, such as {names}; --trim drops the blanks around fields"
 
 
 class BlockParser(Protocol):
@@ -307,6 +342,8 @@ def _check_columns(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | Non
     """Convert the columns of a parsed block; return None if a value is not allowed."""
     if not table.num_rows:
         return None
+    if layout.trim:
+        table = pa.table({name: _trimmed(table.column(name)) for name in table.column_names})
     columns: dict[str, pa.Array] = {}
     is_by_id = None
     if layout.edge:
@@ -337,6 +374,13 @@ def _check_columns(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | Non
             return None
         columns[name] = column
     return columns
+
+
+def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_integer(column.type):
+        return column
+    texts = pc.utf8_trim(column.cast(pa.string()), " \t")
+    return texts.dictionary_encode() if pa.types.is_dictionary(column.type) else texts
 
 
 def _deletes_by_id(table: pa.Table, layout: Layout) -> pa.Array | None:

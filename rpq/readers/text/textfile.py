@@ -16,7 +16,7 @@ from rpq.readers.batch import LABEL_TYPE, left_after_condition
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
 from rpq.readers.source import Block, ByteSource
 from rpq.readers.text.line_layout import Layout, is_ignored
-from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows
+from rpq.readers.text.parsing import BlockParser, LineError, LineParser, PaddedValues, Rows
 from rpq.readers.text.quotes import whole_records
 from rpq.stream.arrays.fields import FieldError
 from rpq.stream.arrays.properties import LOOSE_METADATA
@@ -96,11 +96,17 @@ class TextFile:
         self.time_unit = time_unit
         self.rejected = 0
         self.rejections: list[str] = []
-        self.warnings: list[str] = []
+        self._warnings: Sequence[str] = ()
+        self._padded = PaddedValues()
         self.filtered = 0
         self.undecided = 0
         self.first_position = 0
         self.next_position = 0
+
+    @property
+    def warnings(self) -> list[str]:
+        padded = self._padded.warning
+        return [f"{self.name}: {warning}" for warning in (*self._warnings, *([padded] if padded else []))]
 
     @property
     def bytes_read(self) -> int:
@@ -116,11 +122,13 @@ class TextFile:
                 return
             detected, block = self._detect_block(block)
         assert block is not None
-        self.warnings = [f"{self.name}: {warning}" for warning in detected.warnings]
+        self._warnings = detected.warnings
         rest = chain([block], blocks) if block.data else blocks
         for block in rest if detected.quoted is None else whole_records(rest, detected.quoted):
             for rows in detected.parser.parse(block, stop=self._stop):
                 if len(rows):
+                    if detected.quoted is not None and not detected.quoted.trim:
+                        self._padded.count(rows.columns)
                     batch = self._batch(rows, detected)
                     if batch.num_rows:
                         yield batch

@@ -77,6 +77,10 @@ _FOREIGN = re.compile(
     r"(?P<one>\d{1,2})(?P<mark>[/.-])(?P<two>\d{1,2})[/.-](?P<year>\d{4})"
     r"(?P<gap>[ T,]+)?(?P<time>\d{1,2}:\d{2}(?P<seconds>:\d{2})?)?(?P<half>\s*[AaPp]\.?[Mm]\.?)?"
 )
+_TIMELIKE = re.compile(
+    r"\d{1,4}[/-]\d{1,2}[/-]\d{1,4}|\d{1,2}:\d{2}|\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b.*\d",
+    re.IGNORECASE,
+)
 _HALF = re.compile(r"(?P<date>\d{4}-\d{2}-\d{2})(?P<gap>[ T])\d{1,2}:\d{2}(?P<seconds>:\d{2})?\s*[AaPp][Mm]")
 
 _EXAMPLES = {"naive": "2024-05-01T12:00:00", "aware": "2024-05-01T12:00:00Z"}
@@ -122,6 +126,8 @@ def format_hint(text: str) -> str:
     ; --time-format '%d/%m/%Y %I:%M %p' reads it
     >>> print(format_hint("1591367999.305988"))
     ; --time-format epoch reads seconds with a fraction
+    >>> print(format_hint("24 Dec 2024"))
+    ; --time-format describes times in other notations, as in strptime: '%d %b %Y'
     """
     text = text.strip(" \t")
     if re.fullmatch(r"[+-]?[0-9]+[.][0-9]*", text):
@@ -132,7 +138,9 @@ def format_hint(text: str) -> str:
         return f"; --time-format '%Y-%m-%d{half['gap']}%I:%M{seconds}{blank}%p' reads it"
     found = _FOREIGN.fullmatch(text)
     if found is None:
-        return ""
+        if time_kind(text) is not None or _TIMELIKE.search(text) is None:
+            return ""
+        return "; --time-format describes times in other notations, as in strptime: '%d %b %Y'"
     clock = ("%I:%M" if found["half"] else "%H:%M") + (":%S" if found["seconds"] else "") if found["time"] else ""
     half_day = (" " if (found["half"] or "").startswith(" ") else "") + "%p" if found["half"] else ""
     formats = [

@@ -165,7 +165,10 @@ def plain_column(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if not is_fit(name, found.type):
         if found.null_count == len(found):  # a pandas frame has floats in place of missing values: none is of the wrong type
             return pa.nulls(len(found))
-        hint = "; cast it to text first" if _holds_bytes(found.type) and name not in ("delete", "timestamp") else ""
+        is_binary = _holds_bytes(found.type) or isinstance(column.type, pa.BaseExtensionType)
+        hint = "; cast it to text first" if is_binary and name not in ("delete", "timestamp") else ""
+        if name == "timestamp" and pa.types.is_string(found.type):
+            hint = "; cast it to timestamps first, as with column.cast(pyarrow.timestamp('us', 'UTC'))"
         raise InputError(f"column {name!r} is of type {column.type}; {EXPECTATIONS[name]}{hint}", column=name)
     return found
 

@@ -300,7 +300,12 @@ def is_missing(value: Any) -> bool:
 
 
 def _kind_error(value: Any, name: str) -> _Unfit:
-    return _Unfit(f"{short_repr(value)} is of type {type(value).__name__}; {EXPECTATIONS[name]}")
+    hint = ""
+    if name == "timestamp" and isinstance(value, str):
+        hint = "; datetime.fromisoformat makes times of text"
+    elif name in ("source", "target") and type(value).__name__ == "UUID":
+        hint = "; str makes text of a UUID"
+    return _Unfit(f"{short_repr(value)} is of type {type(value).__name__}; {EXPECTATIONS[name]}{hint}")
 
 
 def _integer(value: Any, name: str) -> int:

@@ -166,3 +166,13 @@ def test_what_comes_before_a_bad_message_goes_before_it_is_told(first: int) -> N
     read.merge.release_all()
     read.take(stop_at_bad=True)
     assert read.order == [(0, 0)] and read.rounds[-1][2] == [1]
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_the_deletes_of_a_bad_message_come_with_it_unless_it_ends_the_run(stops: bool) -> None:
+    read = Read([[1, 2, 3]])
+    read.merge.add(P[0], columns_of([1, 2, 3]), np.array([0, 1, 2]), {1: BadMessage(1, "")}, 3)
+    read.merge.release_all()
+    read.take(stop_at_bad=stops)
+    assert read.order == ([(0, 0)] if stops else [(0, 0), (0, 1), (0, 2)])
+    assert [bad for *_, bad in read.rounds if bad] == [[1]]

@@ -105,6 +105,15 @@ def test_integers_fields_and_times_are_told_by_the_first_message_and_by_a_later_
         assert later.read([Sent(value) for value in values]).columns.equals(found.columns)
 
 
+def test_blanks_around_fields_are_a_warning_or_dropped() -> None:
+    messages = [Sent(b"ann, bob, a, 1"), Sent(b"bob, cho, a, 2")]
+    for trim, names, warnings in ((False, [" bob", " cho"], 1), (True, ["bob", "cho"], 0)):
+        of = MessageReader(MessageColumns.of(ColumnNames(trim=trim)))
+        for _ in range(2):
+            found = of.read(messages)
+        assert (found.columns.column("target").to_pylist(), len(of.warnings)) == (names, warnings)
+
+
 def test_what_stands_beside_a_value_is_a_column_and_of_use_to_a_condition() -> None:
     where = parse_where("`@header.kind` == 'a' and `@time` > 1000 and target != 'z'")
     one = reader("source=@key,label=@header.kind,timestamp=@time,target=1", unit="s", where=where, stream="s")

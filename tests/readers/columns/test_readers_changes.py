@@ -207,6 +207,7 @@ def test_several_edges_of_a_row_follow_it():
         (envelope("t", None, None, 1), "column 'op': is t, a TRUNCATE"),
         (envelope("x", None, row(1, "a", "b"), 1), "column 'op': is not an operation of Debezium"),
         (envelope("c", None, row(1, None, "b"), 1), "column 'payer': is missing or null"),
+        (envelope("c", None, row(1, "a", None), 1), "column 'payee': is missing or null.*--edges-from"),
         (envelope("c", None, row(1, "__debezium_unavailable_value", "b"), 1), "column 'payer': .* did not send it"),
         ({**row(1, "a", "b"), "__deleted": "true"}, "column 'op': is missing.*--changes debezium-rows"),
         (envelope("c", None, {"from": "a", "payee": "b"}, 1), "column 'payer': is not a column of the row, which has from"),
@@ -215,6 +216,11 @@ def test_several_edges_of_a_row_follow_it():
 def test_changes_that_are_not_known_are_refused(change, message):
     with pytest.raises(InputError, match="t:1: " + message):
         edges([change])
+
+
+def test_a_first_change_that_is_bad_is_refused_also_with_ids():
+    with pytest.raises(InputError, match="t:1: column 'payee': is missing or null"):
+        edges([envelope("c", None, row(1, "a", None), 1)], f"{NAMES},edge=id", ids=True)
 
 
 def test_without_the_option_an_envelope_is_refused():
@@ -251,3 +257,47 @@ def test_the_graph_of_random_changes_is_the_table(steps):
         edge = (one["source"], one["target"])
         graph.remove(edge) if one.get("delete") else graph.append(edge)
     assert sorted(graph) == sorted((at["payer"], at["payee"]) for at in table.values() if at)
+
+
+ONE = """
+source = "payer"
+target = "payee"
+timestamp = "__source_ts_ms"
+id = "id"
+[[edge]]
+label = "paid"
+"""
+
+
+@pytest.mark.parametrize("ids", [False, True])
+@pytest.mark.parametrize("bad", [row(1, "ann", None), row(1, "ann", "__debezium_unavailable_value")])
+def test_a_bad_row_after_an_update_leaves_none_of_the_edge_before_it(tmp_path, ids, bad):
+    changes = [
+        envelope("c", None, row(1, "ann", "bob"), 10),
+        envelope("u", row(1, "ann", "bob"), bad, 11),
+        envelope("c", None, row(2, "ann", "cho"), 12),
+    ]
+    path = tmp_path / "changes.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in changes))
+    rules, properties = reading(f"{NAMES},edge=id" if ids else NAMES, ids=ids)
+    names = ColumnNames(properties=properties)
+    reader = open_reader("edges", path, rules=rules, columns=names, on_error="skip", time_unit="ms")
+    found = [(one["delete"], one["timestamp"]) for batch in reader for one in batch.columns.to_pylist()]
+    assert (found, reader.rejected) == ([(False, 10), (True, 11), (False, 12)], 1)
+    messages = MessageReader(MessageColumns.of(names, "ms"), rules=rules)
+    tuples = messages.read([Sent(json.dumps(one).encode(), number=number) for number, one in enumerate(changes)])
+    assert tuples.columns.column("delete").to_pylist() == [False, True, False]
+    assert [*tuples.bad] == [1] and tuples.numbers.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("ids", [False, True])
+def test_an_end_may_become_null_and_a_value_again_by_a_rule(ids):
+    with pytest.raises(InputError, match="column 'payee': is missing or null.*--edges-from"):
+        edges([envelope("u", row(1, "ann", "bob"), row(1, "ann", None), 11)])
+    changes = [
+        envelope("c", None, row(1, "ann", "bob"), 10),
+        envelope("u", row(1, "ann", "bob"), row(1, "ann", None), 11),
+        envelope("u", row(1, "ann", None), row(1, "ann", "cho"), 12),
+    ]
+    found = [(one.get("delete", False), one["timestamp"]) for one in edges(changes, file=ONE, ids=ids)]
+    assert [one for one in found if one != (True, 12)] == [(False, 10), (True, 11), (False, 12)]

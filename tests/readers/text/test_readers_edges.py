@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpq.errors import InputError
-from rpq.readers import open_reader
+from rpq.readers import ColumnNames, open_reader
 from rpq.readers.edges import open_edges
 from tests.twins import examples
 
@@ -231,3 +231,30 @@ def test_labels_are_dictionaries_and_names_strings(tmp_path):
         "int64",
         "bool",
     ]
+
+
+def test_blanks_around_fields_are_counted_and_dropped_on_demand(tmp_path):
+    text = 'source, target, label, timestamp\nann, bob, knows, 1\n"bob ",carl,knows,2\n'
+    path = str(write(tmp_path, text, "edges.csv"))
+    reader = open_reader("edges", path)
+    assert [row[:3] for row in rows_of(reader)] == [("ann", " bob", " knows"), ("bob ", "carl", "knows")]
+    assert [one for one in reader.warnings if "3 values begin or end with a blank" in one and "--trim" in one]
+    trimming = open_reader("edges", path, columns=ColumnNames(trim=True))
+    assert [row[:3] for row in rows_of(trimming)] == [("ann", "bob", "knows"), ("bob", "carl", "knows")]
+    assert trimming.warnings == []
+    with_blanks = open_reader("edges", str(write(tmp_path, "ann bob  knows 1\n")))
+    json = open_reader("edges", str(write(tmp_path, '{"source": "a ", "target": "b", "label": "l", "timestamp": 1}\n', "j")))
+    assert len(rows_of(with_blanks)) == len(rows_of(json)) == 1
+    assert with_blanks.warnings == json.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("source,target,label,timestamp\ra,b,x,1\rb,c,x,2\r", "carriage returns alone: convert them"),
+        ("sep=,\nsource,target,label,timestamp\na,b,x,1\n", ":1: .*tells Excel the separator: leave it out"),
+    ],
+)
+def test_a_first_line_of_other_programs_is_named(edges, text, message):
+    with pytest.raises(InputError, match=message):
+        edges(text)

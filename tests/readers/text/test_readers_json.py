@@ -50,6 +50,11 @@ def test_objects_are_tuples(opened, format):
     ]
 
 
+def test_a_whole_number_may_be_written_with_an_exponent_or_a_fraction(opened):
+    text = lines({**FIRST, "timestamp": 100}, {**FIRST, "timestamp": 7}, {**FIRST, "timestamp": 3.0}).replace("100", "1e2")
+    assert [row["timestamp"] for row in rows(opened(text))] == [100, 7, 3]
+
+
 def test_vertices_may_be_integers_and_then_are_all_integers(opened):
     integers = {**FIRST, "source": 7, "target": 2**60}
     (batch,) = opened(lines(integers, {**integers, "target": -1}))
@@ -93,7 +98,8 @@ def test_the_first_object_is_not_held_against_others_before(opened, values, mess
         ({**FIRST, "source": ""}, "source", "is empty"),
         ({**FIRST, "label": True}, "label", "true is not text"),
         ({**FIRST, "timestamp": "3"}, "timestamp", "is not an integer"),
-        ({**FIRST, "timestamp": 3.0}, "timestamp", "3.0 is not an integer"),
+        ({**FIRST, "timestamp": 3.5}, "timestamp", "3.5 is not an integer"),
+        ({**FIRST, "timestamp": 1e18}, "timestamp", "is not an integer"),
         ({**FIRST, "timestamp": True}, "timestamp", "true is not an integer"),
         ({**FIRST, "timestamp": 2**63}, "timestamp", "does not fit 64 bits"),
         ({**FIRST, "op": "insert"}, "op", "is not an operation"),

@@ -23,6 +23,7 @@ LAYOUTS = [
     Layout(separator=" ", fields=("source", "label", "target"), integers=True),
     Layout(separator="\t", fields=("", "source", "label", "target", ""), optional=1, brackets=True),
     Layout(separator=",", fields=("delete", "source", "target", "label", "timestamp")),
+    Layout(separator=",", fields=("delete", "source", "target", "label", "timestamp", "=x"), trim=True),
 ]
 
 # Most fields are as they should be, some are a trap somewhere.
@@ -102,6 +103,7 @@ def check_same(layout, data):
         (LAYOUTS[3], b"a 0.5 b l 1 zz\n"),
         (LAYOUTS[5], b"1 2 3\n"),
         (LAYOUTS[7], b"true,a,b,l,1\n 0,a,b,l,2\n"),
+        (LAYOUTS[8], b"true , a,b , l l ,1, x\n0,a,b,\tl,2,\n"),
         (LAYOUTS[6], b"<id>\t<a>\tl\t<b>\t\n<id>\t<a>\t<l>\tb\t\n"),
     ],
 )
