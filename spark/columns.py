@@ -19,7 +19,7 @@ from rpq.readers.column_names import OP_AND_DELETE, TUPLE_COLUMNS, ColumnNames
 from rpq.rows.typed_columns import kinds_of
 from rpq.spark.envelopes import is_numbered_property, numbered_property
 from rpq.spark.errors import PipelineError
-from rpq.spark.jvm.data_sets import check_deletes
+from rpq.spark.jvm.data_sets import check_deletes, refuse_unread_op
 from rpq.spark.shipping import ShippedObject
 from rpq.stream.arrays.fields import DELETE, EDGE, STREAM, FieldError
 from rpq.stream.arrays.values import BOOLEANS
@@ -87,6 +87,10 @@ class EdgeExpressions(NamedTuple):
     """The types that properties, and the ids of edges in `edge`, have in rows, as Spark writes them."""
 
 
+_INSERT = "'+'"
+"""The op of tuples without the columns op and delete, as an expression of SQL."""
+
+
 def edge_columns(
     edges: DataFrame,
     *,
@@ -107,6 +111,8 @@ def edge_columns(
     found = edge_expressions(
         edges.schema, sequence=sequence, time_unit=time_unit, names=names, properties=properties, has_ids=has_ids
     )
+    if found.columns["op"] == _INSERT:
+        refuse_unread_op(edges)
     columns = [sql.expr(text).alias(name) for name, text in found.columns.items()]
     if with_place:
         columns += places_of(edges)
@@ -157,7 +163,7 @@ def edge_expressions(
     def column(name: str) -> str:
         return quote_name(names_in_data[name])
 
-    op = column("op") if "op" in found else "'+'"
+    op = column("op") if "op" in found else _INSERT
     if DELETE in found:
         op = _op_of_delete(column(DELETE), is_text=isinstance(found[DELETE], types.StringType))
     constant = None if names is None else names.constant_label
@@ -332,11 +338,19 @@ def latest_timestamp(queries: Sequence[rpq.Query]) -> int:
     return INT64_MAX - max(window.reach for query in queries for window in windows_of(query))
 
 
-def drop_bad_tuples(tuples: DataFrame, *, latest: int, id_column: str | None = None) -> DataFrame:
+def null_rows(schema: pa.Schema, count: int) -> pa.RecordBatch:
+    """Return rows of nulls, in place of records that are no tuples: `drop_bad_tuples` counts and drops them."""
+    return pa.RecordBatch.from_arrays([pa.nulls(count, field.type) for field in schema], schema=schema)
+
+
+def drop_bad_tuples(
+    tuples: DataFrame, *, latest: int, id_column: str | None = None, counts: str | None = None
+) -> DataFrame:
     """Return the tuples with a valid op, names that are not empty, text in UTF-8, and nulls only in properties of edges.
 
     `latest` is the largest timestamp of an edge (`latest_timestamp`).  `id_column` is the column of the ids of edges, which
-    deletes need not have.  A delete with an id needs no names.
+    deletes need not have.  A delete with an id needs no names.  With `counts`, the number of dropped tuples is observed
+    under the name `rejected_metric(counts)`.
     """
     from pyspark.sql import functions as sql
 
@@ -357,7 +371,15 @@ def drop_bad_tuples(tuples: DataFrame, *, latest: int, id_column: str | None = N
         if name in ("source", "target", "label"):
             has_value = is_by_id | (has_value & (sql.col(name).cast("string") != ""))
         good = good & has_value
+    if counts is not None:
+        bad = ~sql.coalesce(good, sql.lit(False))
+        tuples = tuples.observe(rejected_metric(counts), sql.count_if(bad).alias("rejected"))
     return tuples.where(good)
+
+
+def rejected_metric(counts: str) -> str:
+    """Return the name of the observed metrics of dropped tuples, beside the figures named `counts`."""
+    return f"{counts}_rejected"
 
 
 def timestamps_as_times(unit: str) -> Column:

@@ -22,7 +22,7 @@ from rpq.readers.key_paths import top_of, with_nested_columns, with_nested_field
 from rpq.readers.parquet import OF_TEXT, check_records, edge_reader
 from rpq.readers.text.edge_rules import EdgeReader, EdgeRules
 from rpq.readers.text.line_layout import FURTHER
-from rpq.spark.columns import UNITS, EdgeColumns, arrow_type, places_of, quote_name, type_in_rows
+from rpq.spark.columns import UNITS, EdgeColumns, arrow_type, null_rows, places_of, quote_name, type_in_rows
 from rpq.spark.envelopes import numbered_property
 from rpq.spark.errors import PipelineError
 from rpq.spark.shipping import ShippedObject
@@ -150,7 +150,7 @@ class RecordEdges(ShippedObject):
 class RecordTuples(ShippedObject):
     """A function for `mapInArrow` that turns rows with a record into tuples, which keep the row's other columns.
 
-    With `stops` a bad record raises `InputError`; otherwise it is left out.
+    With `stops` a bad record raises `InputError`; otherwise it is a row of nulls.
     """
 
     def __init__(self, edges: RecordEdges, *, stops: bool) -> None:
@@ -168,7 +168,10 @@ class RecordTuples(ShippedObject):
             columns |= {name: column.take(pa.array(records)) for name, column in beside.items()}
             if "row" in columns:
                 columns["row"] = pa.array(self._edges.rows_of(numpy_array(batch["row"]), records))
-            yield pa.RecordBatch.from_pydict(columns)
+            tuples = pa.RecordBatch.from_pydict(columns)
+            yield tuples
+            if errors:
+                yield null_rows(tuples.schema, len(errors))
 
 
 def records_in(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -197,8 +200,8 @@ def record_columns(
 ) -> EdgeColumns:
     """Return the tuples of a data frame of records, as `edge_columns` does for a data frame of tuples.
 
-    With `stops` a bad record ends the job; otherwise it is left out.  Raises `PipelineError` if columns are missing or of
-    another type.
+    With `stops` a bad record ends the job; otherwise it is a row of nulls.  Raises `PipelineError` if columns are missing
+    or of another type.
     """
     edges, types = record_edges(frame, rules, time_unit=time_unit, properties=properties, has_ids=has_ids)
     rows = record_rows(frame, edges, sequence=sequence, with_place=with_place)

@@ -194,7 +194,7 @@ def _steps_of_joins(vertices: str) -> list[Callable[[], object]]:
         partial(_share, name),
         partial(_divide, name),
     ]
-    if find_spec("rdflib") is not None:  # otherwise there are no SPARQL queries
+    if find_spec("rdflib") is not None:  # otherwise there are queries neither in SPARQL nor with MATCH
         steps.append(partial(_solve, name, state=True))
     return steps
 

@@ -256,6 +256,13 @@ class Sink(Protocol):
     def begin(self, position: Any, source: Any) -> None:
         """Open the sink at the position of a checkpoint, or anew if that is None."""
 
+    def invalid_tuple(self, tuples: pa.RecordBatch) -> InputError | None:
+        """Return an error for the first tuple with a value that the output cannot store, or None.
+
+        Such a tuple is bad input: its rows would end every later run over the same input.
+        """
+        return None
+
     def write(self, tuples: pa.RecordBatch, changes: Changes) -> None:
         """Write the rows of pushed tuples."""
 
@@ -454,7 +461,17 @@ class Run:
         def push(tuples: pa.RecordBatch) -> Changes:
             if self.engine is None:
                 self.engine = self._make_engine()
-            return self.engine.push(self._convert(tuples), collect=not again and self.sink.has_destination)
+            tuples = self._convert(tuples)
+            invalid, end = self.sink.invalid_tuple(tuples), tuples.num_rows
+            if invalid is not None:
+                end = invalid.row or 0
+                if self.source.has_events and "event" in tuples.schema.names:
+                    end = int(first_of_events(tuples.column("event"))[end])
+            changes = self.engine.push(tuples.slice(0, end), collect=not again and self.sink.has_destination)
+            if invalid is not None:
+                invalid.changes = changes
+                raise invalid
+            return changes
 
         until, stop = push_slice(
             part,

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.errors import install_command
+from rpq.errors import InputError, install_command
 from rpq.run.loop import OutputError, Sink, SliceSource
 from rpq.run.table_names import POSITIONS, TableName, quote_name, table_in
 
@@ -102,6 +102,10 @@ class Database(Protocol):
     def progress(self, run: str) -> Progress:
         """Return the progress of a run. Raises `OutputError` if the tables belong to another run."""
 
+    def invalid_tuple(self, tuples: pa.RecordBatch) -> InputError | None:
+        """Return an error for the first tuple with a value that the database cannot store, or None."""
+        return None
+
     def apply(self, run: str, changes: Mapping[AnswerTable, pa.Table], *, after: int, position: int) -> None:
         """Change tables and the position in a transaction of the run that follows on `after` others.
 
@@ -168,6 +172,10 @@ class TableOutputs(Sink):
                 f"{self._label}: is at position {self._progress.position:,}, but the input ends at "
                 f"{self._source.sequence():,}; it is another input, or --limit is smaller"
             )
+
+    def invalid_tuple(self, tuples: pa.RecordBatch) -> InputError | None:
+        """Return an error for the first tuple with a value that the database cannot store, or None."""
+        return self._database.invalid_tuple(tuples)
 
     def write(self, tuples: pa.RecordBatch, changes: Changes) -> None:
         """Collect the rows of changes."""
@@ -303,6 +311,9 @@ _TYPES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None, "timestamp with time zone"),
     (pa.types.is_timestamp, "timestamp without time zone"),
 )
+
+_FIRST_DAY, _LAST_DAY = -2_440_588, 2_145_042_905
+"""The first and the last day of PostgreSQL's dates, counted from 1970: in the years 4714 BC and 5,874,897."""
 
 _TRANSIENT_STATES = re.compile(r"08...|57P0[1-5]|40001|40P01|53300|55P03")
 """Conditions after which a transaction is repeated: connections, a server that stops, conflicts with other transactions."""
@@ -442,6 +453,20 @@ class PostgresTables:
             )
         return found.pop()
 
+    def invalid_tuple(self, tuples: pa.RecordBatch | pa.Table) -> InputError | None:
+        """Return an error for the first tuple with a text or a time that PostgreSQL cannot store, or None."""
+        rows = {name: pc.index(_is_invalid(tuples.column(name)), True).as_py() for name in tuples.schema.names}
+        found = min(((row, name) for name, row in rows.items() if row >= 0), default=None)
+        if found is None:
+            return None
+        row, name = found
+        value = tuples.column(name)[row]
+        if pa.types.is_temporal(value.type):
+            what = f"{value.type} {value.value} is outside the years 4713 BC to 294,246 of times in PostgreSQL"
+        else:
+            what = f"{value.as_py()!r} contains the character NUL, which texts of PostgreSQL cannot contain"
+        return InputError(f"row {row}: column {name}: {what}", row=row, column=name)
+
     def apply(self, run: str, changes: Mapping[AnswerTable, pa.Table], *, after: int, position: int) -> None:
         """Change tables, and count the transaction in all of them."""
         with self._transaction() as sql:
@@ -463,6 +488,8 @@ class PostgresTables:
 
     def _change(self, sql: _Statements, table: AnswerTable, temporary: str, changes: pa.Table) -> None:
         """Change a table: copy the changes into a temporary one, add their times, and delete rows that are in no answer."""
+        if (invalid := self.invalid_tuple(changes)) is not None:  # from a static edge, or computed by a query
+            raise OutputError(f"{table.name.label}: {str(invalid).removeprefix(f'row {invalid.row}: ')}")
         if self._schemas.get(table) != changes.schema:
             self._fit(sql, table, temporary, changes)
         name, names = table.name.sql, ", ".join(map(quote_name, changes.column_names))
@@ -544,9 +571,13 @@ class PostgresTables:
 
     def _check_server(self) -> None:
         with self._connection.cursor() as cursor:
-            version = _Statements(cursor).one("SELECT current_setting('server_version_num')::bigint, version()")
-        if version is not None and version[0] < OLDEST_SERVER:
-            raise OutputError(f"{self._label}: is {version[1].partition(' on ')[0]}; expected PostgreSQL 15 or newer")
+            server = _Statements(cursor).one(
+                "SELECT current_setting('server_version_num')::bigint, version(), current_setting('server_encoding')"
+            )
+        if server is not None and server[0] < OLDEST_SERVER:
+            raise OutputError(f"{self._label}: is {server[1].partition(' on ')[0]}; expected PostgreSQL 15 or newer")
+        if server is not None and server[2] not in ("UTF8", "SQL_ASCII"):  # the driver converts no texts
+            raise OutputError(f"{self._label}: the database has the encoding {server[2]}; expected a database in UTF8")
 
     def _describe_error(self, error: Any) -> GoneError | OutputError:
         """Return the error of a statement, or of a connection, without passwords."""
@@ -620,6 +651,25 @@ def _driver() -> Any:
             "not installed)"
         ) from error
     return dbapi
+
+
+def _is_invalid(values: pa.Array | pa.ChunkedArray) -> pa.BooleanArray | pa.ChunkedArray:
+    """Return which values PostgreSQL cannot store: texts with NUL, dates and times outside its calendar."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        values, kind = values.cast(kind.value_type), kind.value_type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return pc.match_substring(values, "\0")
+    if pa.types.is_date32(kind):
+        values, first, last = values.cast(pa.int32()), _FIRST_DAY, _LAST_DAY
+    elif pa.types.is_timestamp(kind):
+        per_second, most = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit], 2**63 - 1
+        # The driver counts microseconds from 1970 in 64 bits, which end before the times of PostgreSQL do.
+        first, last = max(_FIRST_DAY * 86_400 * per_second, -most), min(most * per_second // 10**6, most)
+    else:
+        return pa.array([], pa.bool_())
+    numbers = values.cast(pa.int64())
+    return pc.or_(pc.less(numbers, first), pc.greater(numbers, last))
 
 
 def _type_of(kind: pa.DataType) -> str:

@@ -95,6 +95,40 @@ def with_op_of_files(reader: Any, data: str, schema: StructType) -> DataFrame:
     return edges.withColumn("op", sql.coalesce("op", sql.when(sql.col(DELETE), "-").otherwise("+"))).drop(DELETE)
 
 
+def refuse_unread_op(edges: DataFrame) -> None:
+    """Raise `PipelineError` if a data frame lacks the column op or delete of its files, as its given schema leaves it out.
+
+    Spark reads no other columns than those of the schema, so each delete would be an insert.  The first Parquet or ORC file
+    tells; a session of Spark Connect does not have the plan.  A column that the data frame has dropped is accepted.
+    """
+    from pyspark.errors import AnalysisException
+
+    session = edges.sparkSession
+    if connect.is_connect(session):
+        return
+    leaves: Any = edges._jdf.queryExecution().analyzed().collectLeaves()
+    for leaf in map(leaves.apply, range(leaves.size())):
+        kind = leaf.getClass().getSimpleName()
+        if kind == "StreamingRelation":
+            form, path = leaf.dataSource().className().lower(), leaf.dataSource().options().get("path")
+            paths = [path.get()] if path.isDefined() else []
+        elif kind == "LogicalRelation" and leaf.relation().getClass().getSimpleName() == "HadoopFsRelation":
+            form, paths = leaf.relation().fileFormat().toString().lower(), list(edges.inputFiles()[:1])
+        else:
+            continue
+        if form not in ("parquet", "orc") or not paths:
+            continue
+        try:
+            there = session.read.format(form).load(paths[0]).columns
+        except AnalysisException:  # there is no file yet
+            continue
+        if unread := [name for name in ("op", DELETE) if name in there and name not in leaf.schema().fieldNames()]:
+            raise PipelineError(
+                f"column {unread[0]!r} of {paths[0]} says which tuples are deletes, and the schema of the data frame lacks "
+                f"it, so each delete would be read as an insert: add {unread[0]} to the schema"
+            )
+
+
 _FOOTER_BYTES = 1 << 16
 
 

@@ -25,7 +25,7 @@ from rpq.readers.source import BYTE_ORDER_MARK, Block, compression_by_suffix, co
 from rpq.readers.text.detection import Detection
 from rpq.readers.text.line_layout import check_integer
 from rpq.readers.text.textfile import BEGINNING_BYTES, TextFile
-from rpq.spark.columns import has_usual_op, quote_name
+from rpq.spark.columns import has_usual_op, null_rows, quote_name
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.data_sets import lacks_op, with_op_of_files
@@ -58,8 +58,8 @@ all files of this age in memory.
 class FileEdges(NamedTuple):
     """A stream of edges, or of records for rules, with the columns of the files.
 
-    `first_edges` returns the files that are there as a data frame with these columns; bad lines of text are left out.  With
-    `applied_rules` the rules have made the edges already.  `types` are those of the columns, for `store_types`.
+    `first_edges` returns the files that are there as a data frame with these columns; bad lines of text are rows of nulls.
+    With `applied_rules` the rules have made the edges already.  `types` are those of the columns, for `store_types`.
     """
 
     edges: DataFrame
@@ -85,8 +85,8 @@ def file_edges(
     """Return a stream of the files that appear in a folder, the oldest first; `files` is the ending of their names.
 
     `names` are those of the columns, among them `edge` if edges have ids (`has_ids`); the column `sequence` has integers.
-    With `rules` each line of text is a record.  A bad line of text ends the stream, or is left out if `on_error` is "skip".
-    A stream that has begun (`is_begun`) has the types that `store_types` wrote to its `checkpoint`, if any.
+    With `rules` each line of text is a record.  A bad line of text ends the stream, or is a row of nulls if `on_error` is
+    "skip".  A stream that has begun (`is_begun`) has the types that `store_types` wrote to its `checkpoint`, if any.
 
     Raises `PipelineError` for a folder without such files, unless the types are stored, and `InputError` if the first file
     does not determine the columns.
@@ -267,7 +267,7 @@ class TextEdges(ShippedObject):
 
     `columns` are the names of the columns of edges, by those of tuples.  `times` is the kind of the timestamps of all
     files, and `integers` says whether vertices are integers.  With `stops` a bad line raises `InputError`; otherwise it is
-    left out.
+    a row of nulls.
     """
 
     def __init__(
@@ -297,8 +297,14 @@ class TextEdges(ShippedObject):
         detection = self._detection_of(file, first)
         lines = _Lines(file, chain([first], texts))
         on_error = "stop" if self._stops else "skip"
-        for batch in TextFile(lines, detect=detection, on_error=on_error, label=detection.columns.constant_label):
+        tuples = TextFile(lines, detect=detection, on_error=on_error, label=detection.columns.constant_label)
+        for batch in tuples:
             yield self._batch(file, batch)
+        if tuples.rejected:
+            vertex = pa.int64() if self._integers else pa.string()
+            kinds = {"timestamp": pa.int64(), DELETE: pa.bool_(), _SEQUENCE: pa.int64(), "source": vertex, "target": vertex}
+            types = [(name, kinds.get(column, pa.string())) for column, name in self._columns.items()]
+            yield null_rows(pa.schema(types), tuples.rejected)
 
     def _detection_of(self, file: str, first: bytes) -> Detection:
         """Return the detection for a file with these first lines, whose timestamps are those of the stream.
@@ -336,30 +342,25 @@ class TextEdges(ShippedObject):
         for name in ("label", EDGE):
             if name in found:
                 found[name] = found[name].cast(pa.string())
-        keep = None
         if _SEQUENCE in self._columns:
             name = self._columns[_SEQUENCE]
             texts = found[_SEQUENCE if self._detection.rules is None else name]
-            found[_SEQUENCE], keep = self._sequence(file, texts.cast(pa.string()), name)
-        edges = pa.RecordBatch.from_pydict({name: found[column] for column, name in self._columns.items()})
-        return edges if keep is None else edges.filter(keep)
+            found[_SEQUENCE] = self._sequence(file, texts.cast(pa.string()), name)
+        return pa.RecordBatch.from_pydict({name: found[column] for column, name in self._columns.items()})
 
-    def _sequence(self, file: str, texts: pa.Array, name: str) -> tuple[pa.Array, pa.Array | None]:
-        """Return a column of text as integers, and which rows have one, or None if all have one or nothing."""
+    def _sequence(self, file: str, texts: pa.Array, name: str) -> pa.Array:
+        """Return a column of text as integers; null for text that is none, unless it raises `InputError`."""
         if not pc.any(pc.invert(pc.match_substring_regex(texts, "^-?[0-9]{1,18}$"))).as_py():
-            return texts.cast(pa.int64()), None
+            return texts.cast(pa.int64())
         values: list[int | None] = []
-        keep = []
         for text in texts.to_pylist():
             try:
                 values.append(None if text is None else check_integer(text, name))
-                keep.append(True)
             except FieldError as error:
                 if self._stops:
                     raise InputError(f"{file}: column '{name}': {error.message}", file=file, column=name) from error
                 values.append(None)
-                keep.append(False)
-        return pa.array(values, pa.int64()), pa.array(keep)
+        return pa.array(values, pa.int64())
 
 
 class _Lines:

@@ -124,7 +124,8 @@ def rpq_changes(
 
     `checkpoint` is the folder in which the stream will store its state, and `output` the folder of its rows.  If they are
     specified, everything that rows depend on is recorded in the checkpoint, and compared before Spark starts.  `counts` is
-    the name of the figures in `StreamingQueryProgress.observedMetrics` (tuples, late tuples, rows, …; None: no figures).
+    the name of the figures in `StreamingQueryProgress.observedMetrics` (tuples, late tuples, rows, …; None: no figures);
+    with `on_error="skip"`, `rpq_rejected` (after another name) has the number of bad tuples as `rejected`.
     Raises `PipelineError` for unsuitable columns, settings or checkpoints.
 
     >>> import rpq
@@ -310,7 +311,7 @@ def pack_changes(
     resolved_queries = queries_in_unit(queries, time_unit if is_time else None)
     if on_error == "skip":
         id_column = numbered_property(len(properties)) if has_ids else None
-        tuples = drop_bad_tuples(tuples, latest=latest_timestamp(resolved_queries), id_column=id_column)
+        tuples = drop_bad_tuples(tuples, latest=latest_timestamp(resolved_queries), id_column=id_column, counts=counts)
     model = edge_model(
         resolved_queries, identity, time_unit=time_unit if is_time else None, properties=types, is_time=is_time
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import rpq
-from rpq.spark.columns import Identity, quote_name
+from rpq.spark.columns import Identity, quote_name, rejected_metric
 from rpq.spark.console import REFRESH_SECONDS, Progress, exit_status, summary_text
 from rpq.spark.stream.plan import changes_writer
 
@@ -102,6 +102,7 @@ class Stream:
             "batches": len(seconds),
             "tuples": totals.tuples,
             "late": totals.late,
+            "rejected": totals.rejected,
             "rows": totals.rows,
             "batch_seconds_median": seconds[len(seconds) // 2] if seconds else None,
             "batch_seconds_longest": seconds[-1] if seconds else None,
@@ -131,6 +132,7 @@ class Stream:
                 "ended": figures["ended"],
                 "tuples": f"{figures['tuples']:,} in {figures['batches']:,} micro-batches",
                 "late": f"{late:,} in all" if late else "",
+                "rejected": f"{figures['rejected']:,} bad tuples" if figures["rejected"] else "",
                 "rows": f"{figures['rows']:,}" if figures["rows"] else "",
                 "batches": f"{median:.1f} s, the longest {longest:.1f} s" if figures["batches"] else "",
                 "index": f"reused {counts['hits']:,} times, caught up {counts['catch_ups']:,}, "
@@ -145,7 +147,7 @@ class _Totals:
 
     def __init__(self) -> None:
         self.seconds = array("d")
-        self.tuples = self.late = self.rows = 0
+        self.tuples = self.late = self.rejected = self.rows = 0
         self._latest = -1
 
     def add(self, progress: StreamingQueryProgress) -> None:
@@ -156,6 +158,8 @@ class _Totals:
         counted = progress.observedMetrics.get(COUNTS)
         self.tuples += counted["tuples"] if counted else progress.numInputRows  # rows of text are lines, headers included
         self.late += counted["late"] if counted else 0
+        rejected = progress.observedMetrics.get(rejected_metric(COUNTS))
+        self.rejected += rejected["rejected"] if rejected else 0
         self.rows += counted["rows"] if counted else 0
         self.seconds.append(progress.durationMs.get("triggerExecution", 0) / 1000)
 

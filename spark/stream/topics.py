@@ -21,6 +21,7 @@ from rpq.errors import InputError
 from rpq.kafka.client import ClientSettings, is_producer_setting
 from rpq.kafka.message_reader import MessageColumns, MessageReader, Tuples, metadata_names
 from rpq.kafka.topic_names import TopicNames
+from rpq.spark.columns import null_rows
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 
@@ -148,7 +149,7 @@ class MessageTuples:
     """A function for `mapInArrow` that turns batches of messages into batches of tuples.
 
     `layouts` maps topics to the layouts of their values.  With `stops`, a message that is not a tuple raises `InputError`;
-    otherwise the message is left out.
+    otherwise the message is a row of nulls.
     """
 
     def __init__(
@@ -162,9 +163,11 @@ class MessageTuples:
     ) -> None:
         self._columns = columns
         self._layouts = dict(layouts)
-        self._integers = integers
         self._stops = stops
         self._rules = rules
+        vertex, text, number = pa.int64() if integers else pa.string(), pa.string(), pa.int64()
+        types = {"source": vertex, "target": vertex, "label": text, "timestamp": number, "op": text, SEQUENCE: number}
+        self._schema = pa.schema(list(types.items()))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         readers = {
@@ -175,9 +178,12 @@ class MessageTuples:
         for batch in batches:
             for topic in pc.unique(batch.column("topic")).to_pylist():
                 rows = batch.filter(pc.equal(batch.column("topic"), topic))
-                tuples = self._tuples(readers[topic].read(read_messages(rows)), rows, ranks[topic])
+                read = readers[topic].read(read_messages(rows))
+                tuples = self._tuples(read, rows, ranks[topic])
                 if tuples is not None:
                     yield tuples
+                if read.bad:
+                    yield null_rows(self._schema, len(read.bad))
 
     def _tuples(self, tuples: Tuples, rows: pa.RecordBatch, rank: int) -> pa.RecordBatch | None:
         if tuples.bad and self._stops:
@@ -186,7 +192,7 @@ class MessageTuples:
         if tuples.columns is None:
             return None
         found = tuples.columns
-        vertex = pa.int64() if self._integers else pa.string()
+        vertex = self._schema.field("source").type
         deletes = found.column("delete") if "delete" in found.schema.names else pa.nulls(len(found), pa.bool_())
         ops = pc.if_else(pc.fill_null(deletes, False), "-", "+")
         columns = {

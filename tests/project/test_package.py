@@ -265,3 +265,86 @@ def test_without_metadata_the_command_is_that_of_a_checkout(monkeypatch):
 
     monkeypatch.setattr(importlib.metadata, "requires", nothing)
     assert install_command("kafka") == "pip install '.[kafka]' in a checkout of streaming-rpq"
+
+
+RUN = "rpq run --window 9 --slide 1"
+CHECKOUT = "cd checkout;"  # where experiments are
+DECODED = """
+from types import SimpleNamespace
+import fastavro, io, json
+from confluent_kafka.schema_registry import Schema
+from rpq.kafka.schema_registry import SchemaRegistry
+registry = SchemaRegistry("mock://registry")
+schema = json.dumps({"type": "record", "name": "edge", "fields": [{"name": "source", "type": "string"}]})
+number = registry.client.register_schema("edges", Schema(schema, "AVRO"))
+data = io.BytesIO()
+fastavro.schemaless_writer(data, json.loads(schema), {"source": "x"})
+message = SimpleNamespace(headers=lambda: None, key=lambda: None)
+print(registry.decode_values([message], [bytes([0]) + number.to_bytes(4) + data.getvalue()]))
+"""
+CONNECTED = """
+import rpq
+from pyspark.sql import SparkSession
+from rpq.spark import replay
+from rpq.spark.jvm.session import SETTINGS
+builder = SparkSession.builder.remote("local[1]")
+for name, value in SETTINGS.items():
+    builder = builder.config(name, value)
+session = builder.getOrCreate()
+edges = session.createDataFrame([("x", "y", "a", 1)], "source string, target string, label string, timestamp bigint")
+print(replay(session, edges, rpq.Query("a", window=rpq.Window(size=9, slide=1))).collect())
+session.stop()
+"""
+COMMANDS = {
+    "avro": (f"python -c '{DECODED}'", '{"source": "x"}'),
+    "bench": (f"{CHECKOUT} python -m rpq.cli bench automata --output $OLDPWD/results; ls $OLDPWD/results", "automata.png"),
+    "bench-kafka": (
+        f"{CHECKOUT} python -c 'from rpq.workloads.baselines import two_hops_bytewax, two_hops_quix' && echo imported",
+        "imported",
+    ),
+    "docs": ("cd checkout; mkdocs build --strict --site-dir $OLDPWD/site; ls $OLDPWD/site", "index.html"),
+    "kafka": (
+        f"{RUN} a --input kafka://here/edges --output kafka://here/rows --kafka-config broker.conf --until-end",
+        "there is no topic 'edges'",
+    ),
+    "match": (f"{RUN} 'MATCH (x)-[:a]->(y)-[:b]->(z) RETURN x, min(z)' --input edges.csv --output -", "x,z,2,+"),
+    "plot": ("PATH=$(dirname $(command -v rpq)) rpq explain a/b --png drawing.png; ls", "drawing.png"),
+    "postgresql": (
+        f"{RUN} a --semantics explicit --input edges.csv --output postgresql://127.0.0.1:1/x?table=y",
+        "Connection refused",
+    ),
+    "rdf": (f"{RUN} '<e:a>' --format rdf --rdf-time e:time --input edges.trig --output -", "<e:x>,<e:y>,1,+"),
+    "serve": ("timeout -s INT 20 rpq serve --port 0", "serving at http://127.0.0.1:"),
+    "spark": (
+        "rpq spark prepare --input edges.csv --output data && rpq spark replay a/b --window 9 --slide 1 --input data "
+        '--output rows && python -c \'import pyarrow.parquet as pq; print(pq.read_table("rows").num_rows, "row")\'',
+        "1 row",
+    ),
+    "spark-connect": (f"python -c '{CONNECTED}'", "source='x', target='y', timestamp=1"),
+    "sparql": (f"{RUN} 'SELECT ?x ?z {{ ?x <a> ?y . ?y <b> ?z }}' --input edges.csv --output -", "x,z,2,+"),
+    "test": ("cd checkout; python -m pytest -q tests/automata/test_automata.py", " passed"),
+}
+"""A typical command of each extra, and a part of what it prints."""
+
+
+@pytest.mark.parametrize(
+    "extra", [pytest.param(extra, marks=pytest.mark.ci if extra == "match" else pytest.mark.long) for extra in COMMANDS]
+)
+def test_an_extra_needs_no_other(extra, wheel, checkout, tmp_path):
+    python = with_kernels(environment(tmp_path / "venv", f"{wheel}[{extra}]"))
+    (tmp_path / "edges.csv").write_text("source,target,label,timestamp\nx,y,a,1\ny,z,b,2\n")
+    (tmp_path / "edges.trig").write_text("<e:g> <e:time> 1 . <e:g> { <e:x> <e:a> <e:y> }")
+    (tmp_path / "broker.conf").write_text("test.mock.num.brokers=1\n")
+    (tmp_path / "checkout").symlink_to(checkout)
+    command, expected = COMMANDS[extra]
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "RPQ"))}
+    path = f"{python.parent}:/usr/local/bin:/usr/bin:/bin"
+    shown = subprocess.run(
+        ["bash", "-c", command],
+        cwd=tmp_path,
+        env=variables | {"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert expected in shown.stdout + shown.stderr and "Traceback" not in shown.stderr, shown.stdout + shown.stderr

@@ -210,6 +210,30 @@ def test_figures_are_in_the_progress_of_every_micro_batch(session, tmp_path):
     assert rows.count() == 6 and rows.where("query is null").count() == 0
 
 
+def test_bad_tuples_that_a_stream_leaves_out_are_counted(session, tmp_path):
+    edges = [("x", "y", "a", 1, "+"), ("", "z", "b", 2, "+")], [("y", "z", "b", 2, "?"), ("y", "w", "b", 2, None)]
+    folder = incoming(tmp_path / "in", *edges)
+    reader = session.readStream.schema(session.read.parquet(str(folder)).schema).option("maxFilesPerTrigger", 1)
+    changes = pipeline.rpq_changes(reader.parquet(str(folder)), query(), on_error="skip", counts="figures")
+    writer = changes.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "state"))
+    stream = writer.trigger(availableNow=True).start()
+    stream.awaitTermination()
+    found = [one.observedMetrics["figures_rejected"]["rejected"] for one in stream.recentProgress if one.numInputRows]
+    assert found == [1, 2]
+
+
+def test_deletes_that_a_given_schema_would_turn_into_inserts_are_refused(session, tmp_path):
+    folder = str(incoming(tmp_path / "in", [("x", "y", "a", 1, "+"), ("x", "y", "a", 2, "-")]))
+    schema = "source string, target string, label string, timestamp bigint"
+    stream = session.readStream.schema(schema).parquet(folder)
+    with pytest.raises(PipelineError, match="column 'op' of .* the schema of the data frame lacks it"):
+        pipeline.rpq_changes(stream, query())
+    with pytest.raises(PipelineError, match="column 'op' of .* the schema of the data frame lacks it"):
+        pipeline.replay(session, session.read.schema(schema).parquet(folder), query())
+    dropped = session.readStream.schema(f"{schema}, op string").parquet(folder).drop("op")
+    pipeline.rpq_changes(dropped, query())
+
+
 def test_a_bad_tuple_ends_a_stream_with_its_file_and_row(session, tmp_path):
     folder = incoming(tmp_path / "in", [("x", "y", "a", 1, "+"), ("y", "z", "b", 2, "?")])
     edges = session.readStream.schema(session.read.parquet(str(folder)).schema).parquet(str(folder))

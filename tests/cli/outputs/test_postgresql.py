@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import random
 import signal
 import subprocess
@@ -236,6 +237,52 @@ def test_what_a_table_is_refused_for(postgres, tmp_path, rpq) -> None:
     assert "has rows, which no run has written" in refused(table=table)
     # What the server says.
     assert 'schema "nowhere" does not exist' in refused(table="nowhere.answers")
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (("x", "y\0z", "a", 2), r"column target: 'y\x00z' contains the character NUL"),
+        (("x", "y", "a", 9_223_372_036_855), "9223372036855 is outside the years"),
+        (("x", "y", "a", -210_866_803_201), "-210866803201 is outside the years"),
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--events", "window"]], ids=["tuples", "events"])
+def test_a_tuple_that_no_table_can_hold_is_bad_input(postgres, tmp_path, rpq, bad, reason, options) -> None:
+    names = ("source", "target", "label", "timestamp", "event")
+    tuples = [("x", "u", "a", 1, 1), ("x", "v", "a", 2, 2), (*bad, 2), ("x", "w", "a", 3, 3)]
+    (tmp_path / "edges.jsonl").write_text("".join(json.dumps(dict(zip(names, one))) + "\n" for one in tuples))
+    run = ["run", *PATH, "--input", tmp_path / "edges.jsonl", "--time-unit", "s", "--times", "iso", *options]
+    table = postgres.new()
+    before = [("u",)] if options else [("u",), ("v",)]
+    for _ in range(2):
+        state = ["--checkpoint", tmp_path / "state"]
+        status, _, err = rpq(*run, "--output", postgres.url(table), *state)
+        assert status == 1 and "at the tuple x y" in err and reason in err
+        assert postgres.rows(f"SELECT target FROM {table} ORDER BY target") == before
+    skipped = ["--on-error", "skip", "--checkpoint", tmp_path / "skipped"]
+    status, _, err = rpq(*run, "--output", postgres.url(table), *skipped, "--replace")
+    assert status == 0 and reason in err
+    assert postgres.rows(f"SELECT target FROM {table} ORDER BY target") == [*before, ("w",)]
+
+
+def test_an_answer_that_no_table_can_hold_is_named(postgres, tmp_path, rpq) -> None:
+    (tmp_path / "static.jsonl").write_text(r'{"source": "y", "target": "z\u0000", "label": "b"}')
+    (tmp_path / "edges.csv").write_text("source,target,label,timestamp\nx,y,a,1\n")
+    options = ["--static", tmp_path / "static.jsonl", "--static-format", "jsonl", "--input", tmp_path / "edges.csv"]
+    status, _, err = rpq("run", *CHAIN, *options, "--output", postgres.url(postgres.new()))
+    assert status == 1 and r"column z: 'z\x00' contains the character NUL" in err
+
+
+def test_a_database_in_another_encoding_is_refused(postgres, tmp_path, rpq) -> None:
+    from adbc_driver_postgresql import dbapi
+
+    with dbapi.connect(postgres.login, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
+    (tmp_path / "edges.csv").write_text("source,target,label,timestamp\nx,ψ,a,1\n")
+    url = postgres.url(postgres.new()).replace("/postgres?", "/latin?")
+    status, _, err = rpq("run", *PATH, "--input", tmp_path / "edges.csv", "--output", url)
+    assert status == 1 and "the database has the encoding LATIN1" in err
 
 
 def test_a_table_that_others_change_ends_the_run(postgres, tmp_path, rpq) -> None:

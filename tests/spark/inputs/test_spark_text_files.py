@@ -65,13 +65,15 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 
 def tuples_of_run(path: Path, *, on_error: str = "stop", **options: Any) -> Counter | str:
-    """The tuples that `rpq run` reads, or the message with which it ends."""
+    """The tuples that `rpq run` reads, with a row of nulls for each bad line, or the message with which it ends."""
     found: Counter = Counter()
     try:
-        for batch in open_reader("edges", [str(path)], on_error=on_error, **options):
+        reader = open_reader("edges", [str(path)], on_error=on_error, **options)
+        for batch in reader:
             for row in batch.columns.to_pylist():
                 ends = (row["source"], row["target"], row["label"], row["timestamp"])
                 found[*ends, "-" if row.get("delete") else "+"] += 1
+        found[(None,) * 5] += reader.rejected
     except InputError as error:
         return str(error)
     return found
@@ -85,7 +87,7 @@ def streamed(session, frame, name: str) -> Counter:
 
 @pytest.mark.ci
 def test_text_is_read_as_by_the_command(session, tmp_path):
-    """All of them in one stream, where bad lines are left out; each file by its own header."""
+    """All of them in one stream, where bad lines are rows of nulls; each file by its own header."""
     expected: Counter = Counter()
     for number, (name, text) in enumerate(TEXTS.items()):
         path = written(tmp_path / "in", f"{number:02d} {name}.csv", text)
@@ -139,6 +141,7 @@ def test_columns_are_named_and_added(session, tmp_path):
             ("x", "y", begin, False, "t1", 7),
             (None, None, begin + day + 500, True, "t1", 8),
             ("u", "v", begin + 2 * day, False, "t2", 9),
+            ("u", "v", begin + 2 * day, False, "t3", None),
         ]
     )
     stopping = file_edges(session, str(tmp_path / "in"), "csv", names=names, sequence="n", has_ids=True, max_files=2)

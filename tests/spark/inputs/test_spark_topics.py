@@ -134,7 +134,8 @@ def test_a_message_has_several_edges_by_rules() -> None:
     assert [row[5] for row in read] == [5, 5, 6, 6]
     with pytest.raises(InputError, match=r"t/0 at offset 1: .*process.parent"):
         tuples_of(batch("t", start, bad), rules=rules)
-    assert len(tuples_of(batch("t", start, bad, start), rules=rules, stops=False)) == 4
+    found = tuples_of(batch("t", start, bad, start), rules=rules, stops=False)
+    assert len(found) == 5 and found.count((None,) * 6) == 1
 
 
 def test_what_stands_beside_a_message_is_a_column_and_numbers_stay_numbers() -> None:
@@ -173,7 +174,8 @@ def test_a_message_that_is_no_tuple_ends_it_with_its_place_or_is_left_out() -> N
     poisoned = batch("t", good, b"{", good, partition=2, offset=10)
     with pytest.raises(InputError, match="t/2 at offset 11: "):
         tuples_of(poisoned)
-    assert len(tuples_of(poisoned, stops=False)) == 2
+    found = tuples_of(poisoned, stops=False)
+    assert len(found) == 3 and found.count((None,) * 6) == 1
     with pytest.raises(PipelineError, match="t: has no message that is a tuple: t/0 at offset 0: "):
         tuples_of(batch("t", b"{", None))
     with pytest.raises(InputError, match="too many offsets"):
