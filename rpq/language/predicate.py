@@ -299,17 +299,17 @@ class Predicate:
         used = [columns[name] for name in where.names if name in columns]
         self.keys = frozenset(one.key for one in used)
         self._keeps_deletes = not all(one.of_tuple for one in used)
-        self._misread: list[np.ndarray] = []
+        self._non_numeric: list[np.ndarray] = []
         bound = self._condition(where.tree)
         self._run = bound.run
 
     def mask(self, columns: Columns, count: int) -> tuple[np.ndarray, int]:
         """Return the mask of the selected rows of `count`, and the number of rows for which the condition is null.
 
-        The column "delete", if present, marks the deletes. Afterwards, `misread` returns the rows with texts in place of
-        numbers.
+        The column "delete", if present, marks the deletes. Afterwards, `non_numeric` has the rows with a text in place of
+        a number.
         """
-        self._misread.clear()
+        self._non_numeric.clear()
         verdict = self._run(columns)
         if isinstance(verdict, pa.Scalar):
             verdict = pa.array([verdict.as_py()], pa.bool_()).take(pa.array(np.zeros(count, np.int8)))
@@ -318,9 +318,9 @@ class Predicate:
         return verdict.fill_null(False).to_numpy(zero_copy_only=False), verdict.null_count
 
     @property
-    def misread(self) -> np.ndarray | None:
+    def non_numeric(self) -> np.ndarray | None:
         """The mask of the rows in which the last call of `mask` found a text where a number is needed; None for no row."""
-        return functools.reduce(np.logical_or, self._misread) if self._misread else None
+        return functools.reduce(np.logical_or, self._non_numeric) if self._non_numeric else None
 
     def _bind(self, node: Node) -> _Expression:
         match node:
@@ -480,9 +480,9 @@ class Predicate:
             value = one.run(columns)
             numbers = _number(value)
             if isinstance(value, UntypedColumn):
-                misread = pc.and_(value.texts().is_valid(), numbers.is_null())
-                if misread.true_count:
-                    self._misread.append(_numpy(misread))
+                non_numeric = pc.and_(value.texts().is_valid(), numbers.is_null())
+                if non_numeric.true_count:
+                    self._non_numeric.append(_numpy(non_numeric))
             return numbers
 
         return run

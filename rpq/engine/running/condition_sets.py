@@ -133,14 +133,21 @@ class _CompleteColumns(dict[str, pa.Array]):
 class ConditionSets:
     """The sets of derived labels that tuples have, by number; number 0 is the empty set.
 
-    `ids_of` returns the ids of derived labels, new ones for those that have none.
+    `ids_of` returns the ids of derived labels, new ones for those that have none. `count_non_numeric` receives a condition
+    and the number of tuples in which it needs a number and finds a text that is none.
     """
 
-    def __init__(self, *, ids_of: Callable[[Sequence[ConditionLabel]], list[int]]) -> None:
+    def __init__(
+        self,
+        *,
+        ids_of: Callable[[Sequence[ConditionLabel]], list[int]],
+        count_non_numeric: Callable[[str, int], None],
+    ) -> None:
         self.types = PropertyTypes()
         self.properties: frozenset[str] = frozenset()
         """The names of the properties in conditions."""
         self._ids_of = ids_of
+        self._count_non_numeric = count_non_numeric
         self._texts: frozenset[str] = frozenset()
         self._conditions_on: Callable[[str], Iterable[str]] = lambda label: ()
         self._of_label: dict[str, _LabelConditions] = {}
@@ -265,6 +272,10 @@ class ConditionSets:
             self._flat = np.concatenate([first, ends]), np.concatenate([labels, more])
         return self._flat
 
+    def texts_on(self, label: str) -> list[str]:
+        """Return the conditions on a label."""
+        return self._conditions_of_label(label).texts
+
     def whole_set(self, label: str) -> int:
         """Return the number of the set of all derived labels of a label."""
         return self.number_of(self._conditions_of_label(label).ids)
@@ -322,6 +333,8 @@ class ConditionSets:
             if not conditions.texts:
                 continue
             (size, code), *others = self._factors(conditions, complete, verdicts, count)
+            for text in conditions.texts:
+                self.count_non_numeric(text, label == number)
             keys: list[tuple[int, ...]] | None = None  # a code is the only value of its key
             for many, values in others:
                 used, code = distinct_values(code * many + values, size * many)
@@ -393,6 +406,12 @@ class ConditionSets:
                 verdicts: np.ndarray = COMPARE[found.sign](values.to_numpy(), found.constant)
                 return verdicts
         return self._predicates[text].mask(columns, count)[0]
+
+    def count_non_numeric(self, text: str, among: np.ndarray) -> None:
+        """Count tuples, `among` the last ones, in which a condition needs a number and finds a text that is none."""
+        non_numeric = self._predicates[text].non_numeric
+        if non_numeric is not None:
+            self._count_non_numeric(text, int(np.count_nonzero(non_numeric & among)))
 
     def _set_of(self, conditions: _LabelConditions, key: tuple[int, ...]) -> int:
         """Return the number of the set of derived labels for the values of the factors."""
