@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
 from rpq.language import where
@@ -32,7 +33,15 @@ from tests.reference import Vertex, evaluate, is_relevant
 from tests.reference_patterns import Atom, Binding, Term, Variable, extended
 
 COUNTS = "tuples inserted refreshed deleted absent_deletes late irrelevant rows_added rows_removed".split()
-Value = bool | int | float | Decimal | str | None
+class Loose(str):
+    """A value of a text file: the number that it represents where a number is needed, else a text [E2.1]."""
+
+
+class Constant(Fraction):
+    """A number of a condition: exact, but beside a float the nearest float [E2.1]."""
+
+
+Value = bool | int | float | Decimal | Fraction | str | None
 Solution = tuple[Hashable, ...]
 Identity = Literal["triple", "parallel", "id"]
 
@@ -67,21 +76,28 @@ def holds(condition: str, values: Mapping[str, Value]) -> bool:
     >>> holds("amount > 10 and not cash", {"amount": 11, "cash": False}), holds("amount > 10", {})
     (True, False)
     """
-    return _evaluate(where.parse_where(condition).tree, values) is True
+    return _evaluate(where.parse_where(condition).tree, values, condition) is True
 
 
 _COMPARE = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
-def _evaluate(node: where.Node, values: Mapping[str, Value]) -> Value:
-    """Return the value of a node in three-valued logic; None is null."""
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_CONSTANT = re.compile(r"([-\s(]*)([\d.]+(?:[eE][+-]?\d+)?)")
+
+
+def _evaluate(node: where.Node, values: Mapping[str, Value], text: str) -> Value:
+    """Return the value of a node of a text in three-valued logic; None is null."""
 
     def value(inner: where.Node) -> Value:
-        return _evaluate(inner, values)
+        return _evaluate(inner, values, text)
 
     match node:
-        case where.Literal():
-            return node.value
+        case where.Literal(str() | bool() as found):
+            return found
+        case where.Literal():  # the digits themselves, whatever the parser made of them
+            found = _CONSTANT.match(text, node.column - 1)
+            return Constant(0) if found is None else Constant((-1) ** found[1].count("-") * Fraction(found[2]))
         case where.Name():
             return values.get(node.name)
         case where.Not():
@@ -108,19 +124,64 @@ def _evaluate(node: where.Node, values: Mapping[str, Value]) -> Value:
 
 
 def _compare(sign: str, left: Value, right: Value) -> bool | None:
-    """Compare exactly: Python compares integers, decimals and floats by their values, and NaN as IEEE does [E2.1]."""
-    return None if left is None or right is None else _COMPARE[sign](left, right)
+    """Compare numbers by their exact values, and NaN as IEEE does [E2.1]."""
+    one, other = _operand(left, right), _operand(right, left)
+    if one is None or other is None:
+        return None
+    if isinstance(one, float) and isinstance(other, Constant):
+        other = _float(other)
+    if isinstance(other, float) and isinstance(one, Constant):
+        one = _float(one)
+    return _COMPARE[sign](one, other)
+
+
+def _operand(value: Value, other: Value) -> Value:
+    """Return an operand of a comparison: a loose value beside a number is one, and so are two that represent numbers."""
+    if isinstance(value, Loose):
+        is_text = isinstance(other, str) and not (isinstance(other, Loose) and None not in map(_number, (value, other)))
+        return (str(value) or None) if is_text else _number(value)
+    return _number(value)
+
+
+def _number(value: Value) -> Value:
+    """Return a number that Python compares by its exact value, None for a loose value that is none."""
+    if isinstance(value, Loose):
+        found = value.strip(" \t")
+        return Fraction(found) if _NUMBER.fullmatch(found) else None
+    return Fraction(value) if isinstance(value, Decimal) else value
+
+
+def _float(value: Value) -> float:
+    """Return the nearest float."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _calculate(sign: str, left: Value, right: Value) -> Value:
-    if left is None or right is None or (sign in "/%" and right == 0):
+    """Calculate exactly, but with floats beside a float, and for a quotient; integers have 64 bits [E2.1]."""
+    one, other = _number(left), _number(right)
+    if one is None or other is None:
         return None
-    if sign == "/":
-        return float(left) / float(right)
-    if isinstance(left, float) != isinstance(right, float):
-        left, right = float(left), float(right)
-    result = {"+": operator.add, "-": operator.sub, "*": operator.mul, "%": operator.mod}[sign](left, right)
-    return None if isinstance(result, int) and not -(2**63) <= result < 2**63 else result
+    if sign == "/" or isinstance(one, float) or isinstance(other, float):
+        one, other = _float(one), _float(other)
+    if sign in "/%" and other == 0:
+        return None
+    calculate = {"+": operator.add, "-": operator.sub, "*": operator.mul, "%": operator.mod, "/": operator.truediv}[sign]
+    result = calculate(one, other)
+    if isinstance(one, Constant) and isinstance(other, Constant):
+        return Constant(result)
+    if sign != "/" and _is_integer(left) and _is_integer(right):
+        return int(result) if -(2**63) <= result < 2**63 else None
+    return result
+
+
+def _is_integer(value: Value) -> bool:
+    """Return whether a value is an integer of 64 bits."""
+    if isinstance(value, Constant):
+        return value.denominator == 1 and -(2**63) <= value < 2**63
+    return isinstance(value, int)
 
 
 def pairs(expression: str, edges: Iterable[Edge], paths: str = "walk") -> set[tuple[Vertex, Vertex]]:

@@ -151,7 +151,7 @@ def compile_kernels(
         )
 
 
-_IN_COMMON = frozenset({"vertices_live", "engine_seconds"})
+_IN_COMMON = frozenset({"vertices_live", "engine_seconds", "non_numeric"})
 """The fields of `Statistics` that queries of an engine share; all others are also reported for each query."""
 
 
@@ -220,6 +220,7 @@ def summary_text(figures: dict[str, Any]) -> str:
         ("static", f"{figures['static_edges']:,} edges without time" if figures.get("static_edges") else ""),
         ("rejected", f"{figures['rejected']:,} lines" if figures["rejected"] else ""),
         ("filtered", _filter_text(figures)),
+        *_non_numeric_lines(figures.get("non_numeric") or {}),
         ("rows", f"{figures['rows_added']:,} added, {figures['rows_removed']:,} removed"),
         ("waiting", _waiting_line(figures)),
         ("answers", f"{figures['answers_live']:,} now"),
@@ -272,6 +273,14 @@ def _filter_text(figures: dict[str, Any]) -> str:
     undecided = figures.get("undecided")
     doubt = f", {undecided:,} of them because a value is missing or no number" if undecided else ""
     return f"{figures['filtered']:,} tuples{doubt}" if figures.get("filtered") else ""
+
+
+def _non_numeric_lines(counts: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Return the lines about conditions and sums that read texts which are not numbers."""
+    return [
+        ("texts" if not place else "", f"{printable(text)}   {count:,} values are texts, not numbers")
+        for place, (text, count) in enumerate(sorted(counts.items())[:MAX_QUERIES])
+    ]
 
 
 def _microseconds(value: float | None) -> str:

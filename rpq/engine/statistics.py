@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,9 @@ class Statistics:
     - With simple paths, `conflicts` counts the first conflicts of roots so far, `conflicted_roots` the roots that have a
       conflict now, `pairs_in_doubt` the pairs for which a path, or the lack of one, is stored because of conflicts,
       `searches` the searches for a simple path, and `roots_set_aside` the roots that are set aside now
+
+    - `non_numeric` counts, by condition, how often a text such as `1,500.00` was found where a number is needed, and by
+      property how often it was to be summed: counts of all queries since the engine was made or restored
 
     The repr omits figures that are 0.
 
@@ -64,9 +67,10 @@ class Statistics:
     searches: int = 0
     roots_set_aside: int = 0
     rows_waiting: int = 0
+    non_numeric: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        figures = ", ".join(f"{name}={text}" for name, text in self._figure_texts().items() if text != "0")
+        figures = ", ".join(f"{name}={text}" for name, text in self._figure_texts().items() if text not in ("0", "{}"))
         return f"Statistics({figures})"
 
     def _repr_html_(self) -> str:
@@ -117,6 +121,7 @@ def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.n
         engine_seconds=seconds,
         latency_p50_us=latency_quantile(latency, 0.5, rate),
         latency_p99_us=latency_quantile(latency, 0.99, rate),
+        non_numeric=dict(evaluation.vertices.edges.non_numeric),
         **{further: sum(figures.further.get(further, 0) for figures in chosen) for further in _FURTHER},
     )
 

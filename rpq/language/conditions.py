@@ -14,6 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 
 import rpq.automata as automata
 from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, NegatedSet, Repetition
@@ -21,7 +22,6 @@ from rpq.automata.parser import parse, parse_prefix
 from rpq.automata.symbols import ConditionLabel, write_name
 from rpq.errors import ExpressionError, WhereError
 from rpq.language.where import (
-    EXACT,
     MIRRORED,
     WORDS,
     Arithmetic,
@@ -157,9 +157,9 @@ def _text_and_precedence(node: Node) -> tuple[str, int]:
         case IsNull(inner):
             return f"{_text(inner, 4)} is null", _COMPARISON
         case In(inner, values):
-            return f"{_text(inner, 4)} in ({', '.join(sorted({_operand_text(value) for value in values}))})", _COMPARISON
+            return f"{_text(inner, 4)} in ({', '.join(sorted({_text(value, 4) for value in values}))})", _COMPARISON
         case Comparison(sign, left, right):
-            one, other = _operand_text(left), _operand_text(right)
+            one, other = _text(left, 4), _text(right, 4)
             is_turned = isinstance(left, Literal) if isinstance(left, Literal) != isinstance(right, Literal) else other < one
             if is_turned:
                 one, sign, other = other, MIRRORED[sign], one
@@ -184,21 +184,12 @@ def _flat(node: Node, word: str) -> Iterator[Node]:
         yield node
 
 
-def _operand_text(node: Node) -> str:
-    """Write an operand of a comparison: 10.0 is the number 10 there, while 10.0 * a may be another number than 10 * a."""
-    if isinstance(node, Literal) and isinstance(node.value, float) and node.value.is_integer() and abs(node.value) < EXACT:
-        return str(int(node.value))
-    return _text(node, 4)
-
-
-def _constant(value: float | str | bool) -> str:
+def _constant(value: int | Decimal | str | bool) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
-    if value in (float("inf"), float("-inf")):
-        return "1e999" if value > 0 else "-1e999"
-    return repr(value)
+    return str(value).lower()
 
 
 # --- expressions ---------------------------------------------------------------------------------------------

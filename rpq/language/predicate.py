@@ -23,9 +23,10 @@ import decimal
 import functools
 import json
 import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,6 +38,7 @@ from rpq.language.where import (
     COMPARE,
     EXACT,
     MIRRORED,
+    UNROUNDED,
     Arithmetic,
     Between,
     Call,
@@ -49,13 +51,14 @@ from rpq.language.where import (
     Node,
     Not,
     Where,
+    exact_number,
 )
 from rpq.stream.arrays.fields import DELETE, STREAM, FieldError, check_time, quote_value, time_kind
 from rpq.stream.arrays.plain_columns import plain_type
+from rpq.stream.arrays.properties import decimal_type
 from rpq.stream.durations import NANOSECONDS, DurationError, nanoseconds_of, parse_duration
 
-_INTEGER = "^[+-]?[0-9]{1,19}$"
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,17})?$"
 
 
 class UntypedColumn:
@@ -66,38 +69,37 @@ class UntypedColumn:
 
     def texts(self) -> pa.Array:
         """Return the values as text; empty values are null."""
+        return self._texts
+
+    @functools.cached_property
+    def _texts(self) -> pa.Array:
         values = self._values
         if pa.types.is_string(values.type):
             return pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
         if pa.types.is_floating(values.type):
             return texts_of(values.to_pylist())
+        if pa.types.is_decimal(values.type):
+            return pa.array([None if one is None else _number_text(one) for one in values.to_pylist()], pa.string())
         return values.cast(pa.string())
 
-    def numbers(self) -> tuple[pa.Array, ...]:
-        """Return the values as one or more arrays of numbers. At most one of the arrays has a value in a row."""
+    def numbers(self) -> ExactNumbers:
+        """Return the values as numbers; other values are null."""
         values = self._values
         if pa.types.is_boolean(values.type):
-            return (pa.nulls(len(values), pa.float64()),)
-        if not pa.types.is_string(values.type):
-            return (values,)
+            return ExactNumbers(pa.nulls(len(values), pa.int64()))
+        if values.type in (pa.int64(), pa.float64()):
+            return ExactNumbers(values)
         texts = self.texts()
         try:
             quick = texts.cast(pa.float64())
         except pa.ArrowInvalid:
             pass
         else:
-            absolute = np.abs(quick.to_numpy(zero_copy_only=False))
-            if bool((np.isnan(absolute) | (absolute < EXACT)).all()) and _nans(absolute) == quick.null_count:
-                return (quick,)
+            if int(np.count_nonzero(np.isfinite(_numpy(quick)))) == len(quick) - quick.null_count:
+                return ExactNumbers(texts, quick)
         texts = pc.utf8_trim(texts, " \t")
-        is_integer = pc.match_substring_regex(texts, _INTEGER)
-        is_number = pc.and_(pc.invert(is_integer), pc.match_substring_regex(texts, _NUMBER))
-        unsigned = pc.utf8_ltrim(texts, "+")
-        nothing = pa.scalar(None, pa.string())
-        return (
-            *_integers(pc.if_else(is_integer, unsigned, nothing)),
-            _floats(pc.if_else(is_number, unsigned, nothing)),
-        )
+        texts = pc.if_else(pc.match_substring_regex(texts, _NUMBER), texts, pa.scalar(None, pa.string()))
+        return ExactNumbers(pc.utf8_ltrim(texts, "+"))
 
     def booleans(self) -> pa.Array:
         """Return the values as booleans; other values are null."""
@@ -106,6 +108,26 @@ class UntypedColumn:
         texts = pc.utf8_lower(self.texts())
         is_boolean = pc.is_in(texts, pa.array(["true", "false"]))
         return pc.if_else(is_boolean, pc.equal(texts, "true"), pa.scalar(None, pa.bool_()))
+
+
+class WrittenFloat(float):
+    """A number of JSON that is another one than its nearest float; `text` is its notation."""
+
+    text: str
+
+
+def float_of(text: str) -> float:
+    """Return a number of JSON as a float, as a `WrittenFloat` if the float represents another number.
+
+    >>> type(float_of("0.10")), float_of("0.1000000000000000055511").text
+    (<class 'float'>, '0.1000000000000000055511')
+    """
+    found = float(text)
+    if repr(found) == text or Decimal(repr(found)) == Decimal(text):
+        return found
+    written = WrittenFloat(found)
+    written.text = text
+    return written
 
 
 def texts_of(values: Sequence[Any]) -> pa.Array:
@@ -120,6 +142,8 @@ def texts_of(values: Sequence[Any]) -> pa.Array:
 def _text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
+    if isinstance(value, WrittenFloat):
+        return value.text
     if isinstance(value, float):
         if not math.isfinite(value):
             return None
@@ -127,32 +151,77 @@ def _text(value: Any) -> str | None:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _nans(values: np.ndarray) -> int:
-    return int(np.count_nonzero(np.isnan(values)))
+class ExactNumbers:
+    """Numbers as they are written, which no type of Arrow may hold: texts, or int64, or float64 in its shortest notation."""
+
+    def __init__(self, values: pa.Array, floats: pa.Array | None = None) -> None:
+        self._values = values
+        self._floats = floats
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def is_null(self) -> pa.Array:
+        """Return which numbers are missing."""
+        return self._values.is_null()
+
+    def texts(self) -> pa.Array:
+        """Return the numbers as text."""
+        return self._values.cast(pa.string())
+
+    def floats(self) -> pa.Array:
+        """Return the nearest floats."""
+        if self._floats is None:
+            self._floats = pc.cast(self._values, pa.float64(), safe=False)
+        return self._floats
+
+    def decimals(self) -> pa.Array:
+        """Return the numbers as decimals of one type. Raises `ValueError` where none holds them all."""
+        if pa.types.is_integer(self._values.type):
+            return self._values.cast(pa.decimal128(19, 0))
+        texts = self.texts()
+        if pc.any(pc.match_substring(texts, "e", ignore_case=True)).as_py():
+            raise pa.ArrowInvalid("an exponent determines no scale")
+        point = _numpy(pc.find_substring(texts, ".").fill_null(-1))
+        length = _numpy(pc.utf8_length(texts).fill_null(0))
+        whole = int(np.where(point < 0, length, point).max(initial=1))
+        scale = int(np.where(point < 0, 0, length - point - 1).max(initial=0))
+        return texts.cast(decimal_type(whole + scale, scale))
+
+    def numbers(self, rows: np.ndarray) -> list[int | Decimal | None]:
+        """Return some of the numbers."""
+        values = self._values.take(pa.array(rows))
+        if pa.types.is_integer(values.type):
+            return list(values.to_pylist())
+        return [None if text is None else Decimal(text) for text in values.cast(pa.string()).to_pylist()]
+
+    def are_floats(self, rows: np.ndarray) -> np.ndarray:
+        """Return which of some numbers are known to be equal to their floats: integers of few digits."""
+        floats = _numpy(self.floats())[rows]
+        found: np.ndarray = (np.abs(floats) < EXACT) & (floats == np.rint(floats))
+        if pa.types.is_string(self._values.type):  # 15 digits, of which a float is the float of one number alone
+            texts = self._values.take(pa.array(rows))
+            has_exponent = pc.match_substring(texts, "e", ignore_case=True)
+            found &= _numpy(pc.and_not(pc.less_equal(pc.binary_length(texts), 15), has_exponent).fill_null(False))
+        return found
 
 
-def _integers(texts: pa.Array) -> tuple[pa.Array, ...]:
-    try:
-        return (texts.cast(pa.int64()),)
-    except pa.ArrowInvalid:  # some numbers of nineteen digits do not fit into 64 bits and become floats
-        values = [None if text is None else int(text) for text in texts.to_pylist()]
-        fits = [value is not None and -(2**63) <= value < 2**63 for value in values]
-        integers = [value if fit else None for value, fit in zip(values, fits, strict=True)]
-        others = [None if fit or value is None else float(value) for value, fit in zip(values, fits, strict=True)]
-        return pa.array(integers, pa.int64()), pa.array(others, pa.float64())
+def _numpy(values: pa.Array) -> np.ndarray:
+    """Return values as a numpy array, in which a missing number is NaN."""
+    found: np.ndarray = values.to_numpy(zero_copy_only=False)
+    return found
 
 
-def _floats(texts: pa.Array) -> pa.Array:
-    try:
-        return texts.cast(pa.float64())
-    except pa.ArrowInvalid:  # out of range
-        values = [None if text is None else float(text) for text in texts.to_pylist()]
-        return pa.array(values, pa.float64())
+def _number_text(number: Decimal) -> str:
+    """Return a number as text, equal numbers as equal texts."""
+    number = UNROUNDED.normalize(number)
+    return format(number, "f") if abs(number.adjusted()) < 100 else str(number)
 
 
 Columns: TypeAlias = Mapping[str, pa.Array]
 Value: TypeAlias = Any
-"""An Arrow array, an Arrow scalar, or an `UntypedColumn`."""
+"""An Arrow array, an `UntypedColumn` or `ExactNumbers`; or a constant: text or a boolean as an Arrow scalar, a number as an
+`int`, a `Decimal` or a `float`, or None."""
 
 _COMPARE = {
     "==": pc.equal,
@@ -162,11 +231,7 @@ _COMPARE = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-_EXACT = {
-    "+": (pc.add_checked, operator.add),
-    "-": (pc.subtract_checked, operator.sub),
-    "*": (pc.multiply_checked, operator.mul),
-}
+_CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 _TEXT_FUNCTIONS = {
     "lower": pc.utf8_lower,
     "upper": pc.utf8_upper,
@@ -234,20 +299,28 @@ class Predicate:
         used = [columns[name] for name in where.names if name in columns]
         self.keys = frozenset(one.key for one in used)
         self._keeps_deletes = not all(one.of_tuple for one in used)
+        self._non_numeric: list[np.ndarray] = []
         bound = self._condition(where.tree)
         self._run = bound.run
 
     def mask(self, columns: Columns, count: int) -> tuple[np.ndarray, int]:
         """Return the mask of the selected rows of `count`, and the number of rows for which the condition is null.
 
-        The column "delete", if present, marks the deletes.
+        The column "delete", if present, marks the deletes. Afterwards, `non_numeric` has the rows with a text in place of
+        a number.
         """
+        self._non_numeric.clear()
         verdict = self._run(columns)
         if isinstance(verdict, pa.Scalar):
             verdict = pa.array([verdict.as_py()], pa.bool_()).take(pa.array(np.zeros(count, np.int8)))
         if self._keeps_deletes and DELETE in columns:
             verdict = pc.or_kleene(verdict, columns[DELETE])
         return verdict.fill_null(False).to_numpy(zero_copy_only=False), verdict.null_count
+
+    @property
+    def non_numeric(self) -> np.ndarray | None:
+        """The mask of the rows in which the last call of `mask` found a text where a number is needed; None for no row."""
+        return functools.reduce(np.logical_or, self._non_numeric) if self._non_numeric else None
 
     def _bind(self, node: Node) -> _Expression:
         match node:
@@ -330,7 +403,7 @@ class Predicate:
 
             def run(columns: Columns) -> Value:
                 one, other = left.run(columns), right.run(columns)
-                return pc.coalesce(_compare_numbers(sign, one, other), compare(one.texts(), other.texts()))
+                return pc.coalesce(_compare_numbers(sign, _number(one), _number(other)), compare(one.texts(), other.texts()))
 
             return _Expression("boolean", run)
         typed = kinds - {"untyped"}
@@ -340,7 +413,8 @@ class Predicate:
         left, right = self._in_one_unit(left, right, column)
         kind = typed.pop()
         if kind == "number":
-            return _Expression("boolean", lambda columns: _compare_numbers(sign, left.run(columns), right.run(columns)))
+            one, other = self._numeric(left), self._numeric(right)
+            return _Expression("boolean", lambda columns: _compare_numbers(sign, one(columns), other(columns)))
         cast = _texts if kind == "text" else _booleans
         return _Expression("boolean", lambda columns: compare(cast(left.run(columns)), cast(right.run(columns))))
 
@@ -396,9 +470,22 @@ class Predicate:
         left, right = self._in_one_unit(left, right, column)
         kind = _ARITHMETIC_KINDS.get((left.kind, sign, right.kind), "number")
         unit = (left.unit or right.unit) if kind != "number" else None
-        return _Expression(
-            kind, unit=unit, run=lambda columns: _calculate(sign, _number(left.run(columns)), _number(right.run(columns)))
-        )
+        one, other = self._numeric(left), self._numeric(right)
+        return _Expression(kind, unit=unit, run=lambda columns: _calculate(sign, one(columns), other(columns)))
+
+    def _numeric(self, one: _Expression) -> Callable[[Columns], Value]:
+        """Return an operand as numbers; note the rows in which it is a text that is not a number."""
+
+        def run(columns: Columns) -> Value:
+            value = one.run(columns)
+            numbers = _number(value)
+            if isinstance(value, UntypedColumn):
+                non_numeric = pc.and_(value.texts().is_valid(), numbers.is_null())
+                if non_numeric.true_count:
+                    self._non_numeric.append(_numpy(non_numeric))
+            return numbers
+
+        return run
 
     def _call(self, function: str, arguments: list[_Expression], column: int) -> _Expression:
         arguments = [replace(one, kind="untyped", run=_untyped(one)) if one.kind == "unknown" else one for one in arguments]
@@ -408,14 +495,15 @@ class Predicate:
                 raise self._where.error(f"abs of {_KINDS[first.kind]}; expected a number", column)
             if function == "abs":
                 kind = "duration" if first.kind == "duration" else "number"
-                return _Expression(kind, lambda columns: pc.abs(_number(first.run(columns))), unit=first.unit)
+                value = self._numeric(first)
+                return _Expression(kind, lambda columns: _absolute(value(columns)), unit=first.unit)
             if first.kind == "duration":
                 return replace(first, kind="number", unit=None)
             if first.kind in ("number", "time"):
                 return first
-            return _Expression("number", lambda columns: _convert(first.run(columns), _number))
+            return _Expression("number", lambda columns: _numbers_of_any(first.run(columns)))
         if function == "text":
-            return _Expression("text", lambda columns: _convert(first.run(columns), UntypedColumn.texts))
+            return _Expression("text", lambda columns: _texts_of_any(first.run(columns)))
         if first.kind not in ("text", "untyped"):
             raise self._where.error(
                 f"{function} of {_KINDS[first.kind]}; expected text; text(…) converts to text", column
@@ -452,7 +540,7 @@ def _in_unit(one: _Expression, unit: str) -> _Expression:
     """Return a time or a duration in a finer unit."""
     if one.unit is None or one.unit == unit:
         return one
-    factor = pa.scalar(NANOSECONDS[one.unit] // NANOSECONDS[unit])
+    factor = NANOSECONDS[one.unit] // NANOSECONDS[unit]
     return replace(one, unit=unit, run=lambda columns: _calculate("*", one.run(columns), factor))
 
 
@@ -483,10 +571,11 @@ def kind_of_type(type_: pa.DataType) -> tuple[str, str | None]:
     return str(original), None
 
 
-def _literal(value: int | float | str | bool) -> _Expression:
-    kind = "boolean" if isinstance(value, bool) else "text" if isinstance(value, str) else "number"
+def _literal(value: int | Decimal | str | bool) -> _Expression:
+    if not isinstance(value, (bool, str)):
+        return _Expression("number", lambda columns: value, literal=value)
     scalar = pa.scalar(value)
-    return _Expression(kind, lambda columns: scalar, literal=value)
+    return _Expression("boolean" if isinstance(value, bool) else "text", lambda columns: scalar, literal=value)
 
 
 def _to_plain(column: pa.Array) -> pa.Array:
@@ -510,11 +599,27 @@ def _to_plain(column: pa.Array) -> pa.Array:
     return column
 
 
-def _convert(value: Value, convert: Callable[[UntypedColumn], pa.Array]) -> Value:
-    """Convert values of any type as if they came from a text file: true becomes `true`, and text may be a number."""
-    if isinstance(value, pa.Scalar):
-        return convert(UntypedColumn(pa.array([value.as_py()], value.type)))[0]
-    return convert(value if isinstance(value, UntypedColumn) else UntypedColumn(value))
+def _untyped_values(value: Value) -> UntypedColumn:
+    """Return values of any type as if they came from a text file: true becomes `true`, and text may be a number."""
+    if isinstance(value, ExactNumbers):
+        return UntypedColumn(value.texts())
+    return value if isinstance(value, UntypedColumn) else UntypedColumn(value)
+
+
+def _texts_of_any(value: Value) -> Value:
+    """Return values of any type as texts."""
+    if isinstance(value, (pa.Array, ExactNumbers, UntypedColumn)):
+        return _untyped_values(value).texts()
+    value = value.as_py() if isinstance(value, pa.Scalar) else value
+    return pa.scalar(_number_text(value) if isinstance(value, Decimal) else _text(value), pa.string())
+
+
+def _numbers_of_any(value: Value) -> Value:
+    """Return values of any type as numbers, null for texts that are not numbers."""
+    if not isinstance(value, pa.Scalar):
+        return _untyped_values(value).numbers()
+    (number,) = UntypedColumn(pa.array([value.as_py()], value.type)).numbers().numbers(np.zeros(1, np.int64))
+    return number
 
 
 def _texts(value: Value) -> Value:
@@ -527,165 +632,232 @@ def _booleans(value: Value) -> Value:
 
 def _is_null(value: Value) -> Value:
     value = _texts(value)
-    return pa.scalar(not value.is_valid) if isinstance(value, pa.Scalar) else value.is_null()
+    if isinstance(value, (pa.Array, ExactNumbers)):
+        return value.is_null()
+    return pa.scalar(not value.is_valid if isinstance(value, pa.Scalar) else value is None)
 
 
-def _numbers(value: Value) -> tuple[Value, ...]:
-    return value.numbers() if isinstance(value, UntypedColumn) else (value,)
+# --- numbers -------------------------------------------------------------------------------------------------
+
+_DIGITS = 1000
+"""The most digits of a sum, a difference, a product or a remainder that is exact."""
+
+_EXACT = decimal.Context(prec=_DIGITS, traps=[decimal.Inexact, decimal.InvalidOperation, decimal.Overflow])
+
+_UNFIT = (ValueError, pa.ArrowNotImplementedError, pa.ArrowTypeError)
+"""The exceptions for decimals that have no type in common."""
 
 
 def _number(value: Value) -> Value:
-    """Return numbers as one array; untyped numbers become floats."""
-    if not isinstance(value, UntypedColumn):
-        return value
-    parts = [_float(part) for part in value.numbers()]
-    return parts[0] if len(parts) == 1 else pc.coalesce(*parts)
+    """Return numbers as int64, float64 or decimals of Arrow, as `ExactNumbers`, or as a constant."""
+    if isinstance(value, UntypedColumn):
+        return value.numbers()
+    if isinstance(value, pa.Scalar):
+        return value.as_py()
+    return value.cast(pa.int64()) if isinstance(value, pa.Array) and value.type == pa.int32() else value
+
+
+def _is_column(value: Value) -> bool:
+    return isinstance(value, (pa.Array, ExactNumbers))
+
+
+def _is_integer(value: Value) -> bool:
+    return isinstance(value, int) or (isinstance(value, pa.Array) and pa.types.is_integer(value.type))
+
+
+def _is_float(value: Value) -> bool:
+    return isinstance(value, float) or (isinstance(value, pa.Array) and pa.types.is_floating(value.type))
 
 
 def _float(value: Value) -> Value:
+    """Return the nearest floats."""
+    if isinstance(value, ExactNumbers):
+        return value.floats()
+    if not isinstance(value, pa.Array):
+        return pa.scalar(float(value))
+    if pa.types.is_decimal(value.type):  # Arrow rounds texts to the nearest float, decimals to one nearby
+        value = value.cast(pa.string())
     return pc.cast(value, pa.float64(), safe=False)
 
 
-def _common_type(one: Value, other: Value) -> tuple[Value, Value]:
-    """Return two numbers with a common type, both integers or both floats; Arrow rejects large integers."""
-    return (one, other) if one.type == other.type else (_float(one), _float(other))
+def _decimals(value: Value) -> Value:
+    """Return numbers as decimals of Arrow. Raises `ValueError` where they have no type in common."""
+    if isinstance(value, ExactNumbers):
+        return value.decimals()
+    if not isinstance(value, pa.Array):
+        return pa.scalar(Decimal(value))
+    return value.cast(pa.decimal128(19, 0)) if pa.types.is_integer(value.type) else value
+
+
+def _some(value: Value, rows: np.ndarray) -> list[Any]:
+    """Return the numbers of some rows."""
+    if isinstance(value, ExactNumbers):
+        return value.numbers(rows)
+    return list(value.take(pa.array(rows)).to_pylist()) if isinstance(value, pa.Array) else [value] * len(rows)
 
 
 def _compare_numbers(sign: str, left: Value, right: Value) -> Value:
-    found = [_compare_exactly(sign, one, other) for one in _numbers(left) for other in _numbers(right)]
-    return found[0] if len(found) == 1 else pc.coalesce(*found)
-
-
-def _compare_exactly(sign: str, left: Value, right: Value) -> Value:
-    """Compare numbers by their exact values: a conversion of an integer to a float may round it."""
-    if left.type == right.type and not pa.types.is_decimal(left.type):
-        return _COMPARE[sign](left, right)
-    if pa.types.is_decimal(left.type) or pa.types.is_decimal(right.type):
-        return _compare_decimals(sign, left, right)
-    if pa.types.is_floating(left.type) and pa.types.is_integer(right.type):
-        return _compare_exactly(MIRRORED[sign], right, left)
-    order = _order_of_integers_and_floats(left, right)
-    if isinstance(order, pa.Array):
-        return _COMPARE[sign](order, pa.scalar(0.0))
-    return pa.scalar(None if order is None else COMPARE[sign](order, 0), pa.bool_())
-
-
-def _compare_decimals(sign: str, left: Value, right: Value) -> Value:
-    """Compare decimals with numbers by their exact values, one by one where 256 bits do not hold both sides."""
-    try:
-        return _COMPARE[sign](_decimals(left), _decimals(right))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        pass
-    if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
-        return pa.scalar(_compare_one(sign, left.as_py(), right.as_py()), pa.bool_())
-    size = max(len(one) for one in (left, right) if isinstance(one, pa.Array))
-    rows = zip(_values(left, size), _values(right, size), strict=True)
-    return pa.array([_compare_one(sign, *row) for row in rows], pa.bool_())
+    """Compare numbers by their exact values; beside floats a constant is the nearest float."""
+    if not _is_column(left) and not _is_column(right):
+        return pa.scalar(_compare_one(sign, left, right), pa.bool_())
+    if not _is_column(left):
+        return _compare_numbers(MIRRORED[sign], right, left)
+    if right is None:
+        return pa.nulls(len(left), pa.bool_())
+    if isinstance(left, pa.Array) and not _is_column(right):
+        if pa.types.is_floating(left.type):
+            return _COMPARE[sign](left, pa.scalar(float(right)))
+        if not isinstance(right, float) or math.isfinite(right):
+            return _compare_with_constant(sign, left, right if isinstance(right, int) else Decimal(right))
+    elif isinstance(left, pa.Array) and isinstance(right, pa.Array):
+        if left.type == right.type:
+            return _COMPARE[sign](left, right)
+        if not _is_float(left) and not _is_float(right):
+            with suppress(*_UNFIT):
+                return _COMPARE[sign](_decimals(left), _decimals(right))
+    return _compare_by_floats(sign, left, right)
 
 
 def _compare_one(sign: str, left: Any, right: Any) -> bool | None:
     """Compare two numbers by their exact values; None where one is missing. Python's decimals refuse to order NaN."""
     if left is None or right is None:
         return None
-    if math.isnan(left) or math.isnan(right):
+    if left != left or right != right:
         return sign == "!="
     return bool(COMPARE[sign](left, right))
 
 
-def _decimals(value: Value) -> Value:
-    """Return numbers as decimals of the same values. Raises `ArrowInvalid` where the numbers have no scale in common."""
-    if pa.types.is_decimal(value.type):
-        return value
-    if pa.types.is_integer(value.type):
-        return value.cast(pa.decimal128(19, 0))
-    number = value.as_py() if isinstance(value, pa.Scalar) else None
-    if number is None or not math.isfinite(number):
-        raise pa.ArrowInvalid("floats have no scale in common")
-    return pa.scalar(decimal.Decimal(number))
+def _compare_with_constant(sign: str, values: pa.Array, constant: int | Decimal) -> pa.Array:
+    """Compare int64 or decimals with a constant: with the next lower number that their type has, if it has not this one."""
+    is_integer = pa.types.is_integer(values.type)
+    digits, scale = (19, 0) if is_integer else (values.type.precision, values.type.scale)
+    number = Decimal(constant)
+    if not number or number.adjusted() < digits - scale:
+        low = number.quantize(Decimal((0, (1,), -scale)), rounding=decimal.ROUND_FLOOR, context=UNROUNDED)
+        with suppress(pa.ArrowInvalid, OverflowError):
+            bound = pa.scalar(int(low) if is_integer else low, values.type)
+            if low == number:
+                return _COMPARE[sign](values, bound)
+            if sign not in ("==", "!="):
+                return _COMPARE["<=" if sign in ("<", "<=") else ">"](values, bound)
+    holds = sign == "!=" or (sign in ("<", "<=") and constant > 0) or (sign in (">", ">=") and constant < 0)
+    return pc.if_else(values.is_valid(), pa.scalar(holds), pa.scalar(None, pa.bool_()))
 
 
-def _order_of_integers_and_floats(integers: Value, floats: Value) -> Value:
-    """Return for each row -1, 0 or 1, how an int64 compares with a float64; NaN where that is NaN, null where one is null.
+def _compare_by_floats(sign: str, left: Value, right: Value) -> pa.Array:
+    """Compare numbers of any types, exactly.
 
-    Rounding an integer to a float preserves the order, so the integer itself is compared only where its rounded value equals
-    the float.
+    Rounding to floats preserves the order, so the numbers themselves are compared only where their floats are equal.
     """
-    if isinstance(integers, pa.Scalar) and isinstance(floats, pa.Scalar):
-        one, other = integers.as_py(), floats.as_py()
-        if one is None or other is None:
-            return None
-        return math.nan if math.isnan(other) else (one > other) - (one < other)
-    nulls = [pc.is_null(one) for one in (integers, floats)]
-    one = np.asarray(_fill_nulls(integers, 0))
-    other = np.asarray(_fill_nulls(floats, 0.0))
-    rounded = one.astype(np.float64)
-    order = np.where(np.isnan(other), np.nan, (rounded > other).astype(np.float64) - (rounded < other))
-    equal = np.flatnonzero(rounded == other)
-    equal = equal[np.abs(np.broadcast_to(rounded, order.shape)[equal]) >= EXACT]
-    for row in equal.tolist():  # integers beyond 2^53 that round to just this float
-        exact, number = int(np.broadcast_to(one, order.shape)[row]), int(np.broadcast_to(other, order.shape)[row])
-        order[row] = (exact > number) - (exact < number)
-    is_null = pc.or_(*nulls)
-    mask = is_null.to_numpy(zero_copy_only=False) if isinstance(is_null, pa.Array) else np.full(len(order), is_null.as_py())
-    return pa.array(order, mask=mask, from_pandas=False)
+    size = len(left) if _is_column(left) else len(right)
+    one, other = (np.broadcast_to(_floats_of(value), size) for value in (left, right))
+    verdicts = COMPARE[sign](one, other)
+    rows = np.flatnonzero(one == other)
+    rows = rows[~(_are_floats(left, rows, one[rows]) & _are_floats(right, rows, one[rows]))]
+    if len(rows):
+        pairs = zip(_some(left, rows), _some(right, rows), strict=True)
+        verdicts[rows] = [bool(_compare_one(sign, *pair)) for pair in pairs]
+    is_null = np.zeros(size, bool)
+    for value in (left, right):
+        if _is_column(value):
+            is_null |= _numpy(value.is_null())
+    return pa.array(verdicts, mask=is_null)
 
 
-def _fill_nulls(value: Value, nothing: float) -> Any:
-    """Return numbers as a numpy array or a number, with `nothing` in place of nulls."""
-    if isinstance(value, pa.Scalar):
-        return np.array([nothing if value.as_py() is None else value.as_py()])
-    return pc.fill_null(value, pa.scalar(nothing, value.type)).to_numpy(zero_copy_only=False)
+def _floats_of(value: Value) -> np.ndarray:
+    floats = _float(value)
+    return _numpy(floats) if isinstance(floats, pa.Array) else np.array(floats.as_py())
 
 
-_WIDE = decimal.Context(prec=76)
-"""The context of decimals of 256 bits."""
-
-
-def _calculate_decimals(sign: str, left: Value, right: Value) -> Value:
-    """Return sums, differences, products and remainders of decimals and integers, exactly; null where they are too long."""
-    calculate = {"+": _WIDE.add, "-": _WIDE.subtract, "*": _WIDE.multiply, "%": _remainder}[sign]
-    size = max((len(one) for one in (left, right) if isinstance(one, pa.Array)), default=1)
-    found = []
-    for one, other in zip(_values(left, size), _values(right, size), strict=True):
-        is_nothing = one is None or other is None or (sign == "%" and not other)
-        found.append(None if is_nothing else calculate(decimal.Decimal(one), decimal.Decimal(other)))
-    try:
-        values = pa.array(found, None if any(one is not None for one in found) else pa.decimal128(38, 0))
-    except pa.ArrowInvalid:
-        values = pa.array([None if one is None else float(one) for one in found], pa.float64())
-    return values if isinstance(left, pa.Array) or isinstance(right, pa.Array) else values[0]
-
-
-def _remainder(one: decimal.Decimal, other: decimal.Decimal) -> decimal.Decimal:
-    rest = _WIDE.remainder(one, other)
-    return _WIDE.add(rest, other) if rest and (rest < 0) != (other < 0) else rest
+def _are_floats(value: Value, rows: np.ndarray, floats: np.ndarray) -> np.ndarray:
+    """Return which numbers of some rows are known to be equal to their floats."""
+    if isinstance(value, ExactNumbers):
+        return value.are_floats(rows)
+    if _is_float(value):
+        return np.ones(len(rows), bool)
+    if _is_integer(value):
+        found: np.ndarray = np.abs(floats) < EXACT
+        return found
+    return np.zeros(len(rows), bool)
 
 
 def _calculate(sign: str, left: Value, right: Value) -> Value:
-    has_decimals = any(pa.types.is_decimal(one.type) for one in (left, right))
-    if sign != "/" and has_decimals and not any(pa.types.is_floating(one.type) for one in (left, right)):
-        return _calculate_decimals(sign, left, right)
-    left, right = _common_type(left, right)
-    if sign in _EXACT:
-        checked, exact = _EXACT[sign]
-        try:
-            return checked(left, right)
-        except pa.ArrowInvalid:  # results beyond 64 bits are null, and other rows are not affected
-            size = max((len(one) for one in (left, right) if isinstance(one, pa.Array)), default=1)
-            rows = zip(_values(left, size), _values(right, size), strict=True)
-            values = [None if one is None or other is None else exact(one, other) for one, other in rows]
-            return pa.array([one if one is None or -(2**63) <= one < 2**63 else None for one in values], pa.int64())
-    if sign == "/":
-        left, right = _float(left), _float(right)
+    """Return sums, differences, products and remainders, exactly unless an operand is a float, and quotients as floats.
+
+    A result of integers beyond 64 bits is null, and so is another exact one with more than `_DIGITS` digits.
+    """
+    if not _is_column(left) and not _is_column(right):
+        found = _calculate_one(sign, left, right)
+        return exact_number(str(found)) if isinstance(found, Decimal) else found
+    size = len(left) if _is_column(left) else len(right)
+    if left is None or right is None:
+        return pa.nulls(size, pa.int64())
+    if sign == "/" or _is_float(left) or _is_float(right):
+        return _calculate_floats(sign, _float(left), _float(right))
+    if _is_integer(left) and _is_integer(right):
+        return _calculate_integers(sign, left, right)
+    if sign in _CHECKED:
+        with suppress(*_UNFIT):
+            return _CHECKED[sign](_decimals(left), _decimals(right))
+    rows = np.arange(size)
+    results = [_calculate_one(sign, *pair) for pair in zip(_some(left, rows), _some(right, rows), strict=True)]
+    try:
+        found = pa.array(results)
+    except pa.ArrowInvalid:
+        return ExactNumbers(pa.array([None if one is None else str(one) for one in results], pa.string()))
+    return found.cast(pa.decimal128(1, 0)) if pa.types.is_null(found.type) else found
+
+
+def _calculate_one(sign: str, left: Any, right: Any) -> Any:
+    """Return the result for two numbers, a `Decimal` or a float; None for a missing one."""
+    if left is None or right is None:
+        return None
+    if sign == "/" or isinstance(left, float) or isinstance(right, float):
+        return _calculate_floats(sign, _float(left), _float(right)).as_py()
+    calculate = {"+": _EXACT.add, "-": _EXACT.subtract, "*": _EXACT.multiply, "%": _remainder}[sign]
+    try:
+        return calculate(Decimal(left), Decimal(right))
+    except decimal.DecimalException:
+        return None
+
+
+def _remainder(one: Decimal, other: Decimal) -> Decimal | None:
+    if not other:
+        return None
+    rest = _EXACT.remainder(one, other)
+    return _EXACT.add(rest, other) if rest and (rest < 0) != (other < 0) else rest
+
+
+def _calculate_floats(sign: str, left: Value, right: Value) -> Value:
+    if sign in _CHECKED:
+        return _CHECKED[sign](left, right)
     divisor = pc.if_else(pc.equal(right, 0), pa.scalar(None, right.type), right)
-    if sign == "/":
-        return pc.divide(left, divisor)
-    if pa.types.is_floating(left.type):
-        return pc.subtract(left, pc.multiply(pc.floor(pc.divide(left, divisor)), divisor))
+    quotient = pc.divide(left, divisor)
+    return quotient if sign == "/" else pc.subtract(left, pc.multiply(pc.floor(quotient), divisor))
+
+
+def _calculate_integers(sign: str, left: Value, right: Value) -> pa.Array:
+    if sign in _CHECKED:
+        try:
+            return _CHECKED[sign](left, right)
+        except pa.ArrowInvalid:  # results beyond 64 bits are null, and other rows are not affected
+            rows = np.arange(max(len(one) for one in (left, right) if isinstance(one, pa.Array)))
+            pairs = zip(_some(left, rows), _some(right, rows), strict=True)
+            results = [_calculate_one(sign, *pair) for pair in pairs]
+            fits = [one is not None and -(2**63) <= one < 2**63 for one in results]
+            return pa.array([int(one) if fit else None for one, fit in zip(results, fits, strict=True)], pa.int64())
+    divisor = pc.if_else(pc.equal(right, 0), pa.scalar(None, pa.int64()), right)
     rest = pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))  # truncated division: has the sign of left
     wrong = pc.and_(pc.not_equal(rest, 0), pc.not_equal(pc.less(rest, 0), pc.less(divisor, 0)))
     return pc.if_else(wrong, pc.add(rest, divisor), rest)
 
 
-def _values(value: Value, size: int) -> list[Any]:
-    return [value.as_py()] * size if isinstance(value, pa.Scalar) else value.to_pylist()
+def _absolute(value: Value) -> Value:
+    """Return absolute values; that of the least integer of 64 bits is null, as it is beyond them."""
+    if not _is_column(value):
+        return value if value is None or value >= 0 else _calculate("-", 0, value)
+    if isinstance(value, ExactNumbers):
+        return ExactNumbers(pc.utf8_ltrim(value.texts(), "-"))
+    if not pa.types.is_integer(value.type):
+        return pc.abs(value)
+    return pc.if_else(pc.less(value, 0), _calculate("-", 0, value), value)

@@ -19,10 +19,12 @@ A filter of a pattern has variables in place of names, of vertices and of proper
 
 from __future__ import annotations
 
+import decimal
 import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, NoReturn, TypeAlias
 
 from rpq.errors import WhereError, did_you_mean
@@ -71,6 +73,34 @@ FUNCTIONS = {
 """The number of arguments of each function."""
 
 
+UNROUNDED = decimal.Context(prec=decimal.MAX_PREC, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)
+"""The context in which no decimal is rounded."""
+
+
+def exact_number(text: str) -> int | Decimal:
+    """Return the exact number that a text represents: an `int` if it is an integer of 64 bits, else a `Decimal`.
+
+    Equal numbers have equal representations. Raises `decimal.InvalidOperation` for an exponent of more than 17 digits.
+
+    >>> exact_number("1e3"), exact_number("19.90"), exact_number("9223372036854775808")
+    (1000, Decimal('19.9'), Decimal('9223372036854775808'))
+    """
+    number = UNROUNDED.normalize(Decimal(text))
+    if number.adjusted() < 19 and number == (integer := number.to_integral_value()) and -(2**63) <= integer < 2**63:
+        return int(integer)
+    sign, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    is_plain = 0 < exponent <= 20
+    return Decimal((sign, (*digits, *(0,) * exponent), 0)) if is_plain else number
+
+
+def negated(node: Node, column: int) -> Node:
+    """Return the negation of a number: a literal for a literal."""
+    if isinstance(node, Literal) and isinstance(node.value, (int, Decimal)) and not isinstance(node.value, bool):
+        return Literal(exact_number(str(UNROUNDED.minus(Decimal(node.value)))), column=column)
+    return Arithmetic("-", Literal(0, column=column), node, column=column)
+
+
 @dataclass(frozen=True)
 class _Part:
     """A part of a condition; `column` is its place in the text."""
@@ -80,9 +110,9 @@ class _Part:
 
 @dataclass(frozen=True)
 class Literal(_Part):
-    """A value."""
+    """A value. A number is the exact one that is written: an `int` of 64 bits, or else a `Decimal`."""
 
-    value: int | float | str | bool
+    value: int | Decimal | str | bool
 
 
 @dataclass(frozen=True)
@@ -316,10 +346,7 @@ class _Parser:
         token = self._take("-")
         if token is None:
             return self._primary()
-        inner = self._unary()
-        if isinstance(inner, Literal) and isinstance(inner.value, (int, float)) and not isinstance(inner.value, bool):
-            return Literal(-inner.value, column=token.column)
-        return Arithmetic("-", Literal(0, column=token.column), inner, column=token.column)
+        return negated(self._unary(), token.column)
 
     def _primary(self) -> Node:
         token = self._next
@@ -333,8 +360,10 @@ class _Parser:
             self._refuse("a column, a value or '('")
         self._place += 1
         if token.kind == "number":
-            is_integer = token.text.isdecimal() and len(token.text) < 20 and int(token.text) < 2**63
-            return Literal(int(token.text) if is_integer else float(token.text), column=token.column)
+            try:
+                return Literal(exact_number(token.text), column=token.column)
+            except decimal.InvalidOperation:
+                raise WhereError("the exponent has too many digits", token.column, self._text) from None
         if token.kind == "text":
             quote = token.text[0]
             return Literal(token.text[1:-1].replace(quote * 2, quote), column=token.column)

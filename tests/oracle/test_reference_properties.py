@@ -38,7 +38,14 @@ def texts(rows) -> list[str]:
         ("n in (1, 2)", {"n": 3}, False),
         ("n / 0 = 1 or n / 0 <> 1", {"n": 3}, False),  # a division by zero is null
         ("n + 1 > 0", {"n": 2**63 - 1}, False),  # an overflow is null
-        ("n = 9007199254740993", {"n": 2.0**53}, False),  # compared exactly
+        ("n = m", {"n": 2.0**53, "m": 2**53 + 1}, False),  # compared exactly
+        ("n = 9007199254740993", {"n": 2.0**53}, True),  # a constant beside a float is the nearest float
+        ("n = 9007199254740993", {"n": 2**53 + 1}, True),
+        ("n = 0.1", {"n": 0.1}, True),
+        ("n = 0.1", {"n": Decimal("0.1")}, True),
+        ("n = m", {"n": Decimal("0.1"), "m": 0.1}, False),
+        ("n + 0.01 = 20", {"n": Decimal("19.99")}, True),
+        ("n * 0.1 = 0.3", {"n": 3}, True),
         ("n = 1.5", {"n": Decimal("1.5")}, True),
         ("n = n", {"n": math.nan}, False),
         ("timestamp >= 5", {"timestamp": 5}, True),

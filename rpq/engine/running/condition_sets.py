@@ -21,7 +21,7 @@ from rpq.errors import InputError, WhereError
 from rpq.language.conditions import Condition, condition_of
 from rpq.language.edge_variables import Filter
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
-from rpq.language.where import COMPARE, EXACT, Comparison, Literal, Name
+from rpq.language.where import COMPARE, Comparison, Literal, Name
 from rpq.stream.arrays.properties import PropertyTypes
 from rpq.stream.names.stream_labels import ConditionLabel
 
@@ -36,21 +36,25 @@ _BITS = 12
 
 
 class _Comparison(NamedTuple):
-    """A condition that compares a property with a number."""
+    """A condition that compares a property with a number, in the type of the property."""
 
+    name: str
     sign: str
     constant: float
 
 
-def _comparison(condition: Condition) -> tuple[str, _Comparison] | None:
-    """Return the property and the comparison of a condition that is one, or None."""
+def _comparison(condition: Condition, types: PropertyTypes) -> _Comparison | None:
+    """Return the comparison of a condition that is one of an integer or a float; None for others."""
     tree = condition.where.tree
     if not (isinstance(tree, Comparison) and isinstance(tree.left, Name) and isinstance(tree.right, Literal)):
         return None
-    value = tree.right.value
-    if isinstance(value, (bool, str)) or tree.sign not in _SEARCHED:
+    name, value = tree.left.name, tree.right.value
+    kind = types.by_name.get(name)
+    if isinstance(value, (bool, str)) or tree.sign not in _SEARCHED or kind is None or name in types.loose:
         return None
-    return tree.left.name, _Comparison(tree.sign, value)
+    if pa.types.is_floating(kind):  # beside floats a constant is the nearest float
+        return _Comparison(name, tree.sign, float(value))
+    return _Comparison(name, tree.sign, value) if pa.types.is_integer(kind) and isinstance(value, int) else None
 
 
 class _SortedConstants:
@@ -70,14 +74,6 @@ class _SortedConstants:
         signs = np.array([one.sign for one in comparisons])
         self._low = np.select([signs == sign for sign in low], list(low.values()))
         self._high = np.select([signs == sign for sign in high], list(high.values()))
-
-    @staticmethod
-    def fits(kind: pa.DataType, comparisons: Sequence[_Comparison]) -> bool:
-        """Return whether values of a type can be compared with all constants without rounding."""
-        if pa.types.is_integer(kind):
-            return all(isinstance(one.constant, int) and -(2**63) <= one.constant < 2**63 for one in comparisons)
-        is_exact = all(abs(one.constant) <= EXACT or isinstance(one.constant, float) for one in comparisons)
-        return bool(pa.types.is_floating(kind)) and is_exact
 
     def find(self, values: pa.Array) -> np.ndarray:
         """Return the place of each value. O(values · log constants)."""
@@ -106,7 +102,7 @@ class _LabelConditions(NamedTuple):
     """The other conditions by property, with their positions."""
     sets: dict[tuple[int, ...], int]
     """The number of the set of derived labels by the values of the factors."""
-    comparisons: list[tuple[str, _Comparison]] | None
+    comparisons: list[_Comparison] | None
     """The conditions as comparisons of properties with numbers; None where there are others."""
 
 
@@ -137,14 +133,21 @@ class _CompleteColumns(dict[str, pa.Array]):
 class ConditionSets:
     """The sets of derived labels that tuples have, by number; number 0 is the empty set.
 
-    `ids_of` returns the ids of derived labels, new ones for those that have none.
+    `ids_of` returns the ids of derived labels, new ones for those that have none. `count_non_numeric` receives a condition
+    and the number of tuples in which it needs a number and finds a text that is none.
     """
 
-    def __init__(self, *, ids_of: Callable[[Sequence[ConditionLabel]], list[int]]) -> None:
+    def __init__(
+        self,
+        *,
+        ids_of: Callable[[Sequence[ConditionLabel]], list[int]],
+        count_non_numeric: Callable[[str, int], None],
+    ) -> None:
         self.types = PropertyTypes()
         self.properties: frozenset[str] = frozenset()
         """The names of the properties in conditions."""
         self._ids_of = ids_of
+        self._count_non_numeric = count_non_numeric
         self._texts: frozenset[str] = frozenset()
         self._conditions_on: Callable[[str], Iterable[str]] = lambda label: ()
         self._of_label: dict[str, _LabelConditions] = {}
@@ -269,6 +272,10 @@ class ConditionSets:
             self._flat = np.concatenate([first, ends]), np.concatenate([labels, more])
         return self._flat
 
+    def texts_on(self, label: str) -> list[str]:
+        """Return the conditions on a label."""
+        return self._conditions_of_label(label).texts
+
     def whole_set(self, label: str) -> int:
         """Return the number of the set of all derived labels of a label."""
         return self.number_of(self._conditions_of_label(label).ids)
@@ -301,8 +308,8 @@ class ConditionSets:
             return int(self.sets_of(label, names, columns, timestamp)[0])
         positions = [
             position
-            for position, (name, comparison) in enumerate(conditions.comparisons)
-            if (value := values.get(name)) is not None and COMPARE[comparison.sign](value, comparison.constant)
+            for position, one in enumerate(conditions.comparisons)
+            if (value := values.get(one.name)) is not None and COMPARE[one.sign](value, one.constant)
         ]
         return self.number_of(conditions.ids[position] for position in positions) if positions else 0
 
@@ -326,6 +333,8 @@ class ConditionSets:
             if not conditions.texts:
                 continue
             (size, code), *others = self._factors(conditions, complete, verdicts, count)
+            for text in conditions.texts:
+                self.count_non_numeric(text, label == number)
             keys: list[tuple[int, ...]] | None = None  # a code is the only value of its key
             for many, values in others:
                 used, code = distinct_values(code * many + values, size * many)
@@ -351,26 +360,22 @@ class ConditionSets:
         if found is None:
             texts = sorted(self._conditions_on(label))
             ids = self._ids_of([ConditionLabel(label, text) for text in texts])
+            comparisons = [_comparison(condition_of(text), self.types) for text in texts]
             by_property: dict[str, list[tuple[int, _Comparison]]] = {}
-            for position, text in enumerate(texts):
-                if (one := _comparison(condition_of(text))) is not None:
-                    by_property.setdefault(one[0], []).append((position, one[1]))
+            for position, one in enumerate(comparisons):
+                if one is not None:
+                    by_property.setdefault(one.name, []).append((position, one))
             searched = [
                 (_SortedConstants(name, [one for _, one in mine]), np.array([position for position, _ in mine]))
                 for name, mine in by_property.items()
-                if len(mine) >= FEW and self._can_search(name, [one for _, one in mine])
+                if len(mine) >= FEW
             ]
             others = set(range(len(texts))).difference(*(positions.tolist() for _, positions in searched))
-            of_texts = [_comparison(condition_of(text)) for text in texts]
-            compared = [one for one in of_texts if one is not None and self._can_search(one[0], [one[1]])]
+            compared = [one for one in comparisons if one is not None]
             found = self._of_label[label] = _LabelConditions(
                 texts, ids, sorted(others), searched, {}, compared if len(compared) == len(texts) else None
             )
         return found
-
-    def _can_search(self, name: str, comparisons: Sequence[_Comparison]) -> bool:
-        kind = self.types.by_name.get(name)
-        return kind is not None and name not in self.types.loose and _SortedConstants.fits(kind, comparisons)
 
     def _factors(
         self,
@@ -394,13 +399,19 @@ class ConditionSets:
 
     def verdicts(self, text: str, columns: Mapping[str, pa.Array], count: int) -> np.ndarray:
         """Return which tuples satisfy a condition. Comparisons of numbers without nulls are evaluated without Arrow."""
-        found = _comparison(condition_of(text))
-        if found is not None and self._can_search(found[0], [found[1]]):
-            values = columns[found[0]]
+        found = _comparison(condition_of(text), self.types)
+        if found is not None:
+            values = columns[found.name]
             if not values.null_count:
-                verdicts: np.ndarray = COMPARE[found[1].sign](values.to_numpy(), found[1].constant)
+                verdicts: np.ndarray = COMPARE[found.sign](values.to_numpy(), found.constant)
                 return verdicts
         return self._predicates[text].mask(columns, count)[0]
+
+    def count_non_numeric(self, text: str, among: np.ndarray) -> None:
+        """Count tuples, `among` the last ones, in which a condition needs a number and finds a text that is none."""
+        non_numeric = self._predicates[text].non_numeric
+        if non_numeric is not None:
+            self._count_non_numeric(text, int(np.count_nonzero(non_numeric & among)))
 
     def _set_of(self, conditions: _LabelConditions, key: tuple[int, ...]) -> int:
         """Return the number of the set of derived labels for the values of the factors."""

@@ -279,11 +279,15 @@ class EdgeVertexLinks:
         labels = [label for label in np.unique(chunk.label[is_there]).tolist() if self._walks(label)]
         for label in labels:
             mine = chunk.label == label
+            counted = set(self._sets.texts_on(str(self._labels.names[label])))  # paths with the same condition count it
             for walk in self._walks(label):
                 accepted = mine & is_there
                 if walk.condition != ALWAYS:
                     if walk.condition not in verdicts:
                         verdicts[walk.condition] = self._sets.verdicts(walk.condition, columns, len(mine))
+                    if walk.condition not in counted:
+                        self._sets.count_non_numeric(walk.condition, accepted)
+                        counted.add(walk.condition)
                     accepted &= verdicts[walk.condition]
                 if walk.is_loopless:
                     accepted &= chunk.source != chunk.target

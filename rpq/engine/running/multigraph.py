@@ -101,7 +101,7 @@ class Multigraph:
     ) -> None:
         keeps_all = identity == "parallel"
         self.identity: Identity = identity
-        self.sets = ConditionSets(ids_of=self._ids_of)
+        self.sets = ConditionSets(ids_of=self._ids_of, count_non_numeric=vertices.edges.count_non_numeric)
         self.outcome_counts = OutcomeCounts(labels, keeps_all=keeps_all)
         self.by_id: EdgesById | None = EdgesById(capacity=capacity) if identity == "id" else None
         """The edges by id; None where edges have none."""

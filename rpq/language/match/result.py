@@ -117,7 +117,9 @@ class _Items:
             )
         return self._values.value(scope, item.value)
 
-    def _extend(self, inner: Operator, value: Value, *, is_summed: bool = False) -> tuple[Operator, str]:
+    def _extend(
+        self, inner: Operator, value: Value, *, is_summed: bool = False, is_number: bool = False
+    ) -> tuple[Operator, str]:
         """Return an operator with a value as a column, and the name of the column."""
         if value.kind == "vertex":
             return inner, value.variable
@@ -125,9 +127,9 @@ class _Items:
             self._properties.add(value.name)
         # A property may be called number.
         what = f"{value.name} of" if value.kind == "property" else f"{value.kind} of the edge"
-        name = f".{what} {value.variable}{' as a number' if is_summed else ''}"
+        name = f".{what} {value.variable}{' as a number' if is_number else ' in an aggregate' if is_summed else ''}"
         if name not in algebra.possible_variables(inner):
-            inner = Extend(inner, name, EdgeValue(value, is_summed))
+            inner = Extend(inner, name, EdgeValue(value, is_summed, is_number))
         return inner, name
 
     def _add_aggregate(
@@ -157,7 +159,8 @@ class _Items:
                 item.column - 1,
                 f"{item.function} of timestamps is refused: take min or max of them, or {item.function} of a property",
             )
-        inner, column = self._extend(inner, value, is_summed=item.function != "count")
+        is_number = item.function in ("sum", "avg")
+        inner, column = self._extend(inner, value, is_summed=item.function != "count", is_number=is_number)
         argument = Variable(column)
         if item.function == "count":
             aggregates[internal] = Aggregate("COUNT", argument, item.is_distinct)

@@ -11,12 +11,27 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import InvalidOperation
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from rpq.errors import MatchError, QueryError, did_you_mean, install_command
-from rpq.language.where import FUNCTIONS, Arithmetic, Between, Call, Comparison, In, IsNull, Logical, Name, Node, Not
+from rpq.language.where import (
+    FUNCTIONS,
+    Arithmetic,
+    Between,
+    Call,
+    Comparison,
+    In,
+    IsNull,
+    Logical,
+    Name,
+    Node,
+    Not,
+    exact_number,
+    negated,
+)
 from rpq.language.where import Literal as Constant
 
 if TYPE_CHECKING:
@@ -455,9 +470,10 @@ def _reader(text: str) -> Any:
                         refuse(column - 1, str(error))
                 case "TRUE" | "FALSE":
                     return Constant(token.type == "TRUE", column=column)
-                case "INTEGER" if len(token) < 20 and int(token) < 2**63:
-                    return Constant(int(token), column=column)
-            return Constant(float(token), column=column)
+            try:
+                return Constant(exact_number(token), column=column)
+            except InvalidOperation:
+                refuse(column - 1, "the exponent has too many digits")
 
         def negative_value(self, meta: Any, children: list[Token]) -> Node:
             return self.negative(meta, [self.value(meta, children[1:])])
@@ -526,9 +542,7 @@ def _reader(text: str) -> Any:
 
         def negative(self, meta: Any, children: list[Any]) -> Node:
             inner, column = children[-1], start(meta) + 1
-            if isinstance(inner, Constant) and isinstance(inner.value, (int, float)) and not isinstance(inner.value, bool):
-                return Constant(-inner.value, column=column)
-            return Arithmetic("-", Constant(0, column=column), inner, column=column)
+            return negated(inner, column)
 
         def exists_result(self, meta: Any, children: list[Any]) -> ReturnedValues:
             return ReturnedValues(tuple(one for one in trees(children) if not isinstance(one, SetQuantifier)))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import combinations
 from typing import Any, Literal, NoReturn
 
@@ -208,7 +209,7 @@ class _Translator:
             if entry.name != "id":
                 self._values.refuse_node_property(node.variable or "", entry.name, entry.at)
             value = entry.value.value
-            if isinstance(value, (bool, float)):
+            if isinstance(value, bool) or (isinstance(value, Decimal) and value != value.to_integral_value()):
                 self._fail(entry.at, f"id is the name of a vertex, a text or an integer, not {value}")
             constant = Constant(str(value))
             if constant.name.startswith('"'):

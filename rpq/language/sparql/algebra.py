@@ -84,11 +84,12 @@ class EdgeCondition:
 class EdgeValue:
     """A value of an edge, which is a vertex among the bindings (`rpq.language.edge_variables`); SPARQL has none.
 
-    Where it `is_summed`, it is a number or a text for aggregates.
+    Where it `is_summed`, it is a number or a text for aggregates; for those that need a number it `is_number`.
     """
 
     value: edge_variables.Value
     is_summed: bool = False
+    is_number: bool = False
 
 
 Formula = Variable | Constant | Call | Exists | Aggregate | EdgeCondition | EdgeValue

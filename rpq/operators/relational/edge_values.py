@@ -19,12 +19,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rpq.errors import WhereError
 from rpq.language.edge_variables import ALWAYS, Filter, Value, step_of
 from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
 from rpq.language.pattern import edge_column
-from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
+from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn, kind_of_type
 from rpq.language.protocol import Figures, PresentGraph, Resources
 from rpq.language.query import EdgeValuesQuery
 from rpq.language.sparql.algebra import EdgeCondition, EdgeValue, column_of_value
@@ -57,9 +58,12 @@ class BoundFilter:
 
     def __init__(self, condition: Filter, columns: Sequence[str]) -> None:
         self._condition = condition
+        self.text = condition.text
         self._place = {name: place for place, name in enumerate(columns)}
         self._predicate: Predicate | None = None
         self._types: object = None
+        self.non_numeric = 0
+        """The number of rows of the last call in which the filter needs a number and finds a text that is none."""
 
     def are_accepted(self, rows: np.ndarray, vertices: VertexDictionary, unit: str | None) -> np.ndarray:
         """Return for which rows the filter holds. O(rows)."""
@@ -68,7 +72,12 @@ class BoundFilter:
             self._types = dict(edges.types.by_name), unit
             self._predicate = self._bound(edges, vertices.kind, unit)
         pieces = (rows[first : first + _MOST_ROWS] for first in range(0, len(rows), _MOST_ROWS))
-        found = [self._predicate.mask(self._columns(piece, vertices), len(piece))[0] for piece in pieces]
+        found = []
+        self.non_numeric = 0
+        for piece in pieces:
+            found.append(self._predicate.mask(self._columns(piece, vertices), len(piece))[0])
+            if (non_numeric := self._predicate.non_numeric) is not None:
+                self.non_numeric += int(np.count_nonzero(non_numeric))
         return np.concatenate([np.zeros(0, bool), *found])
 
     def _bound(self, edges: EdgeVertices, kind: str | None, unit: str | None) -> Predicate:
@@ -253,6 +262,8 @@ class RunningEdgeValues(RunningPattern):
         else:
             joined = self._solutions.change(dict(zip(parts, changes, strict=True)))
         change = self._net(self._select(joined))
+        if self._filter is not None and self._vertices is not None:
+            self._vertices.edges.count_non_numeric(self._filter.text, self._filter.non_numeric)
         if self.question.semantics == "implicit":
             change = change.select((change.weights > 0) | ~self._host.is_silent(events[:, 0])[change.events])
         return self._count_rows(change.delta(events[:, 0], events[:, 1]))
@@ -547,6 +558,10 @@ def value_ids(formula: EdgeValue, ids: np.ndarray, terms: TermIds) -> np.ndarray
     different, places = np.unique(ids, return_inverse=True)
     values = edge_values(edges, value, different)
     texts = value_texts(values)
+    if formula.is_number and value.name in edges.types.loose:
+        loose = UntypedColumn(values)
+        non_numeric = pc.and_(loose.texts().is_valid(), loose.numbers().is_null()).to_numpy(zero_copy_only=False)
+        edges.count_non_numeric(value.column, int(np.count_nonzero(non_numeric[places])))
     if formula.is_summed and pa.types.is_floating(values.type):
         texts = [None if text is None else literal_text(_FLOATS.get(text, text), XSD + "double") for text in texts]
     if formula.is_summed and pa.types.is_string(values.type) and value.name not in edges.types.loose:
@@ -574,7 +589,9 @@ class EdgeConditionNode(Node):
         vertices = self._terms.vertices
         if not len(change) or vertices is None:
             return change
-        return change.select(self._condition.are_accepted(change.rows, vertices, vertices.edges.unit))
+        accepted = self._condition.are_accepted(change.rows, vertices, vertices.edges.unit)
+        vertices.edges.count_non_numeric(self._text, self._condition.non_numeric)
+        return change.select(accepted)
 
     def describe(self) -> str:
         return f"filter {self._text}"

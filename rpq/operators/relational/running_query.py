@@ -585,7 +585,9 @@ class RunningSparql(HostedQuery):
         if twin.report_time is not None and self._report_clock is not None:
             twin.report_time.set(self._report_clock.id)
         now = self._current_leaves()
-        answer = Network(twin).begin({id(twin.leaves[leaf][0]): rows for leaf, rows in now.items()}).net()
+        assert self._terms.vertices is not None
+        with self._terms.vertices.edges.recomputation():
+            answer = Network(twin).begin({id(twin.leaves[leaf][0]): rows for leaf, rows in now.items()}).net()
         if not self._host.is_whole:
             answer = answer.select(self._are_own(answer.rows))
         return np.repeat(answer.rows, answer.weights, axis=0)

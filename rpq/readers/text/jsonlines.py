@@ -13,6 +13,7 @@ a block that they might read differently.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,7 +25,7 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from rpq.errors import did_you_mean
-from rpq.language.predicate import UntypedColumn, texts_of
+from rpq.language.predicate import UntypedColumn, WrittenFloat, float_of, texts_of
 from rpq.language.where import EXACT
 from rpq.readers.column_names import EVENT, OP_AND_DELETE, ColumnNames
 from rpq.readers.key_paths import MISSING, column_of, names_in, nested_schema, objects_on_path, path_of, value_at
@@ -279,7 +280,7 @@ def _has_duplicates(value: Any) -> bool:
 def read_object(line: bytes) -> dict[str, Any]:
     """Parse the object in a line; raise `FieldError` if there is none.  The attribute `duplicates` has duplicate keys."""
     try:
-        record = json.loads(line.decode("utf-8", "surrogateescape"), object_pairs_hook=_object)
+        record = json.loads(line.decode("utf-8", "surrogateescape"), object_pairs_hook=_object, parse_float=float_of)
     except json.JSONDecodeError as error:
         raise FieldError(f"is not JSON: {error.msg} at character {error.pos + 1}; expected one object per line") from error
     except RecursionError as error:
@@ -383,6 +384,8 @@ class JsonLines:
                 columns[column] = array
             elif array.true_count:
                 columns[DELETE] = pc.or_(columns[DELETE], array) if DELETE in columns else array
+        if any(pa.types.is_floating(read[key].type) for key in layout.further) and _loses_digits(data):
+            return None
         for key in layout.further:
             further = _untyped_column(read[key])
             if further is None or (layout.names.has_ids and key == layout.names[EDGE] and not _are_ids(further, columns)):
@@ -528,9 +531,18 @@ def _untyped_column(array: pa.Array) -> pa.Array | None:
         return array if _is_text(array) else None
     if not pa.types.is_floating(array.type):
         return array
-    array = pc.if_else(pc.is_finite(array), array, pa.scalar(None, array.type))
     largest = pc.max(pc.abs(array)).as_py()
     return None if largest is not None and largest >= EXACT else array  # the value may have been an integer
+
+
+_LONG_NUMBER = re.compile(
+    rb"(?<![0-9.])(?:(?=[0-9]*[.eE])[0-9.]{17,}(?:[eE][+-]?[0-9]+)?|[0-9.]+[eE][+-]?[0-9]+)(?=\s*[,}\]])"
+)
+
+
+def _loses_digits(data: bytes) -> bool:
+    """Return whether a number of an object may be another one than its nearest float; one of 15 digits never is."""
+    return any(isinstance(float_of(text.decode()), WrittenFloat) for text in _LONG_NUMBER.findall(data))
 
 
 def _is_text(array: pa.Array) -> bool:

@@ -8,7 +8,10 @@ dictionary, and the versions of an edge have it in common.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -58,6 +61,9 @@ class EdgeVertices:
         """The unit of timestamps, None for plain numbers."""
         self.names: EdgeNames | None = None
         """The ids of edges; None where they have none."""
+        self.non_numeric: Counter[str] = Counter()
+        """How often texts that are not numbers were compared with numbers, or summed, by condition or property."""
+        self._counting, self._is_recomputed = Lock(), False
         self.have_identities = False
         """True if edges have ids, or numbers that tell them apart."""
         self._room = 0
@@ -74,6 +80,21 @@ class EdgeVertices:
         """The approximate number of bytes held."""
         arrays = sum(array.nbytes for array in (*self._columns, *self._values.values()))
         return arrays + 500 * len(self._current or ()) + 300 * len(self._current_by_number)
+
+    def count_non_numeric(self, text: str, count: int) -> None:
+        """Count texts that are not numbers for a condition or a property. Threads may do so at the same time."""
+        if count and not self._is_recomputed:
+            with self._counting:
+                self.non_numeric[text] += count
+
+    @contextmanager
+    def recomputation(self) -> Iterator[None]:
+        """Count no texts in this block, in which rows are computed again."""
+        self._is_recomputed = True
+        try:
+            yield
+        finally:
+            self._is_recomputed = False
 
     def _make_room(self, count: int) -> None:
         if count <= self._room:

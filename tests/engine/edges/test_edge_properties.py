@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq.engine.running.condition_sets import FEW
+from rpq.stream.arrays.properties import LOOSE_METADATA
 from tests.calls import counted_calls
 from tests.engine.edges.edge_streams import (
     CONDITION,
@@ -44,6 +45,7 @@ from tests.engine.edges.edge_streams import (
 from tests.oracle import test_reference_properties as worked
 from tests.reference_properties import (
     COUNTS,
+    Loose,
     PropertyEngine,
     PropertyQuery,
     Row,
@@ -390,6 +392,44 @@ def test_conditions_that_are_found_by_search(kind, data):
     pairs = [(one, end, value) for one in conditions for end, value in zip(ends, values, strict=True)]
     expected = {(one, end) for one, end, value in pairs if holds(one, {"n": value})}
     assert {(row.query, row.source) for row in changes.rows()} == expected
+
+
+NUMBERS = {
+    "int": st.integers(-5, 5) | st.sampled_from([2**53, 2**53 + 1, 2**63 - 1, -(2**63)]),
+    "float": st.floats(-5, 5, width=16) | st.sampled_from([0.1, 0.3, 19.99, 2.0**53, 2.0**63, 1e300, math.inf, math.nan]),
+    "decimal": st.decimals(-5, 5, places=2) | st.sampled_from([Decimal("0.1"), Decimal("19.99"), Decimal(2**53 + 1)]),
+    "loose": st.sampled_from(
+        ["0.1", "0.10", "19.99", " 5", "+3", "x", "", "1,500.00", "9007199254740993.0", "9007199254740992", "1e400"]
+        + ["1e-400", "-1e400", "1" * 30, "1" * 29 + "2", str(2**63 - 1), "-9223372036854775808.5", "nan", "true"]
+    ).map(Loose),
+}
+TYPES = {"int": pa.int64(), "float": pa.float64(), "decimal": pa.decimal128(20, 3), "loose": pa.string()}
+CONSTANTS = ["0.1", "19.99", "-1234.56", "5", "3.0", "0.01", "9007199254740992", "9007199254740993.0", "9223372036854775807"]
+CONSTANTS += ["9223372036854775808", "-9223372036854775808", "1e400", "-1e-400", "1" * 30, "2e3", "0", "-0.5", "1e-77"]
+COMPARISONS = ["n {sign} {one}", "n {sign} m", "n + {two} {sign} {one}", "n between {one} and {two}", "n in ({one}, {two})"]
+COMPARISONS += ["n * {one} {sign} {two}", "n - m {sign} {one}", "{one} * {two} {sign} n", "n / {one} < {two}"]
+
+
+@examples(400)
+@given(data=st.data(), count=st.integers(1, 5))
+def test_numbers_are_exact(data, count):
+    kinds = {name: data.draw(st.sampled_from(sorted(NUMBERS))) for name in "nm"}
+    forms = [*COMPARISONS, *(["n % 3 {sign} {two}"] if kinds["n"] != "float" else [])]
+    text = data.draw(st.sampled_from(forms)).format(
+        sign=data.draw(st.sampled_from(("<", "<=", ">", ">=", "=", "!="))),
+        one=data.draw(st.sampled_from(CONSTANTS)),
+        two=data.draw(st.sampled_from([*CONSTANTS, "n", "m", "m"])),
+    )
+    columns, fields, ends = [], [], [f"v{place}" for place in range(count)]
+    for name, kind in kinds.items():
+        columns.append(data.draw(st.lists(st.none() | NUMBERS[kind], min_size=count, max_size=count)))
+        fields.append(pa.field(name, TYPES[kind], metadata=LOOSE_METADATA if kind == "loose" else None))
+    stream = pa.table({"source": ends, "target": ends, "label": ["a"] * count, "timestamp": [1] * count})
+    for field, column in zip(fields, columns, strict=True):
+        stream = stream.append_column(field, pa.array(column, field.type, from_pandas=False))
+    engine = rpq.Engine(rpq.Query(f"a[{text}]", window=rpq.Window(size=10, slide=1)), edges="parallel")
+    expected = {end for end, n, m in zip(ends, *columns, strict=True) if holds(text, {"n": n, "m": m})}
+    assert {row.source for row in engine.push(stream).rows()} == expected
 
 
 @pytest.mark.parametrize(

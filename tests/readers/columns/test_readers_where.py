@@ -292,7 +292,8 @@ def test_decimals_integers_and_floats_are_compared_by_their_exact_values(one, ot
     kinds = {name: ColumnKind(key=name, kind="number") for name in NUMBERS}
     keep, _ = Predicate(parse_where(f"{one} {sign} {other}"), kinds).mask(NUMBERS, 5)
     columns = {name: column.to_pylist() for name, column in NUMBERS.items()}
-    values = [columns.get(name) or [float(name) if {*".e"} & {*name} else int(name)] * 5 for name in (one, other)]
+    number = float if "float" in (one, other) else Decimal  # a constant beside floats is the nearest float
+    values = [columns.get(name) or [number(name)] * 5 for name in (one, other)]
 
     def holds(left, right):
         if left is None or right is None:
