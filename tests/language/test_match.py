@@ -412,6 +412,30 @@ def test_static_edges_and_threads_go_with_what_binds_no_edge():
 BOUND = "MATCH (x)-[e:T]->(y) OPTIONAL MATCH (y)-[f:T]->(z) RETURN e.who, x, f.n, z"
 
 
+@pytest.mark.parametrize("language", ["gql", "cypher"])
+@pytest.mark.parametrize("distinct", ["", "DISTINCT "])
+@pytest.mark.parametrize(
+    ("amounts", "average"),
+    [
+        ([0.1, 0.1, 0.1], 0.1),
+        ([0.1, None, 0.1, 0.1], 0.1),
+        ([1e308, 1e308, None], 1e308),
+        ([2**62, 2**62 + 2, 2**62 + 4], float(2**62 + 2)),
+        ([1, 2, None], 1.5),
+        ([None], None),
+    ],
+)
+def test_average_is_rounded_once(amounts, average, language, distinct):
+    edges = [("a", "b", "T", number, amount) for number, amount in enumerate([*amounts, 99])]
+    text = f"MATCH (x)-[e:T]->(y) RETURN x, avg({distinct}e.amount) AS m, count(e.amount) AS n"
+    engine = rpq.Engine(rpq.Query(text, window=WINDOW, language=language), edges="id")
+    columns = ("source", "target", "label", "timestamp", "amount")
+    tuples = pa.table({name: [edge[place] for edge in edges] for place, name in enumerate(columns)})
+    engine.push(tuples.append_column("edge", pa.array([*range(len(edges))])))
+    engine.delete("a", "b", "T", len(edges), edge=len(amounts))
+    assert set(engine.answers()) == {("a", average, len(amounts) - amounts.count(None))}
+
+
 def pushed_one(engine: rpq.Engine, source: str, target: str, time: int, who: str, n: Any) -> Counter[tuple[Any, ...]]:
     """Push an edge with two properties; return the changes."""
     one = {"source": [source], "target": [target], "label": ["T"], "timestamp": [time], "who": [who], "n": [n]}
