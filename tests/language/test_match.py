@@ -436,6 +436,42 @@ def test_average_is_rounded_once(amounts, average, language, distinct):
     assert set(engine.answers()) == {("a", average, len(amounts) - amounts.count(None))}
 
 
+@pytest.mark.parametrize("numbers", [[5, 7, 9], ["a", "b", "c"], [None, None, 1.5], [None, None, "a"]])
+@pytest.mark.parametrize("ids", [[1, 2, 3], ["one", "two", "three"]])
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("MATCH (x)-[e:T]->(y) RETURN x, e, e.n AS n", {}),
+        ("MATCH (x)-[e:T]->(y) RETURN min(x) AS x, max(e.n) AS n", {}),
+        ("MATCH (x)-[e:T]->(y) RETURN x, sum(e.n) AS n", {"language": "cypher"}),
+        ("?x ?e:T ?y", {"select": ["e", "e.n"]}),
+    ],
+)
+def test_types_do_not_depend_on_batches(text, options, ids, numbers):
+    """The first tuple has a label that no query reads; the last one deletes what the second one inserted."""
+    whole = pa.table(
+        {
+            "source": ["a", "b", "c", "b"],
+            "target": ["b", "c", "d", "c"],
+            "label": ["other", "T", "T", "T"],
+            "timestamp": [1, 2, 3, 4],
+            "op": ["+", "+", "+", "-"],
+            "edge": [*ids, ids[1]],
+            "n": [*numbers, None],
+        }
+    )
+    singles = [whole.slice(row, 1) for row in range(len(whole))]
+    without_nulls = [one.drop_columns("n") if one["n"].null_count else one for one in singles]
+    found = []
+    for pushes in ([whole], singles, without_nulls):
+        engine = rpq.Engine(rpq.Query(text, window=WINDOW, name="q", **options), edges="id")
+        found.append([tuple(row.values()) for one in pushes for row in engine.push(one).to_arrow("q").to_pylist()])
+        inserted = Counter(row[:-2] for row in found[-1] if row[-1] == "+")
+        inserted.subtract(row[:-2] for row in found[-1] if row[-1] == "-")
+        assert +inserted == Counter(("q", *row) for row in engine.answers())
+    assert found[1:] == found[:1] * 2
+
+
 def pushed_one(engine: rpq.Engine, source: str, target: str, time: int, who: str, n: Any) -> Counter[tuple[Any, ...]]:
     """Push an edge with two properties; return the changes."""
     one = {"source": [source], "target": [target], "label": ["T"], "timestamp": [time], "who": [who], "n": [n]}
