@@ -460,16 +460,16 @@ def test_types_do_not_depend_on_batches(text, options, ids, numbers):
             "n": [*numbers, None],
         }
     )
-    singles = [whole.slice(row, 1) for row in range(len(whole))]
+    halves, singles = [whole.slice(0, 2), whole.slice(2)], [whole.slice(row, 1) for row in range(len(whole))]
     without_nulls = [one.drop_columns("n") if one["n"].null_count else one for one in singles]
     found = []
-    for pushes in ([whole], singles, without_nulls):
+    for pushes in ([whole], halves, singles, without_nulls):
         engine = rpq.Engine(rpq.Query(text, window=WINDOW, name="q", **options), edges="id")
         found.append([tuple(row.values()) for one in pushes for row in engine.push(one).to_arrow("q").to_pylist()])
         inserted = Counter(row[:-2] for row in found[-1] if row[-1] == "+")
         inserted.subtract(row[:-2] for row in found[-1] if row[-1] == "-")
         assert +inserted == Counter(("q", *row) for row in engine.answers())
-    assert found[1:] == found[:1] * 2
+    assert found[1:] == found[:1] * 3
 
 
 def pushed_one(engine: rpq.Engine, source: str, target: str, time: int, who: str, n: Any) -> Counter[tuple[Any, ...]]:
