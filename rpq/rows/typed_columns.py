@@ -74,14 +74,15 @@ class TypedColumns(tuple[str, ...]):
 class ValueColumns(TypedColumns):
     """The columns of a pattern, with the values of edges among them.
 
-    `types` has the types of columns of kind "value", once they are known.
+    `type_of` returns the type of a column of kind "value" or "result" by its name, None while it is not known. The running
+    query sets it: the types are those that the stream has when they are asked for.
     """
 
-    types: dict[str, pa.DataType]
+    type_of: Callable[[str], pa.DataType | None]
 
     def __new__(cls, names: Sequence[str], kinds: Sequence[ColumnKind]) -> Self:
         made = super().__new__(cls, names, kinds)
-        made.types = {}
+        made.type_of = lambda name: None
         return made
 
     def __reduce__(self) -> tuple[type, tuple[tuple[str, ...], tuple[ColumnKind, ...]]]:
@@ -92,7 +93,8 @@ def value_type(columns: Sequence[str], place: int) -> pa.DataType | None:
     """Return the type of a column of kind "value" or "result", text while none of its values was seen; None for others."""
     if not isinstance(columns, ValueColumns) or columns.kinds[place] not in ("value", "result"):
         return None
-    return columns.types.get(columns[place], pa.string())
+    known = columns.type_of(columns[place])
+    return pa.string() if known is None else known
 
 
 def kinds_of(columns: Sequence[str]) -> tuple[ColumnKind, ...]:

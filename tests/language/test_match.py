@@ -412,6 +412,66 @@ def test_static_edges_and_threads_go_with_what_binds_no_edge():
 BOUND = "MATCH (x)-[e:T]->(y) OPTIONAL MATCH (y)-[f:T]->(z) RETURN e.who, x, f.n, z"
 
 
+@pytest.mark.parametrize("language", ["gql", "cypher"])
+@pytest.mark.parametrize("distinct", ["", "DISTINCT "])
+@pytest.mark.parametrize(
+    ("amounts", "average"),
+    [
+        ([0.1, 0.1, 0.1], 0.1),
+        ([0.1, None, 0.1, 0.1], 0.1),
+        ([1e308, 1e308, None], 1e308),
+        ([2**62, 2**62 + 2, 2**62 + 4], float(2**62 + 2)),
+        ([1, 2, None], 1.5),
+        ([None], None),
+    ],
+)
+def test_average_is_rounded_once(amounts, average, language, distinct):
+    edges = [("a", "b", "T", number, amount) for number, amount in enumerate([*amounts, 99])]
+    text = f"MATCH (x)-[e:T]->(y) RETURN x, avg({distinct}e.amount) AS m, count(e.amount) AS n"
+    engine = rpq.Engine(rpq.Query(text, window=WINDOW, language=language), edges="id")
+    columns = ("source", "target", "label", "timestamp", "amount")
+    tuples = pa.table({name: [edge[place] for edge in edges] for place, name in enumerate(columns)})
+    engine.push(tuples.append_column("edge", pa.array([*range(len(edges))])))
+    engine.delete("a", "b", "T", len(edges), edge=len(amounts))
+    assert set(engine.answers()) == {("a", average, len(amounts) - amounts.count(None))}
+
+
+@pytest.mark.parametrize("numbers", [[5, 7, 9], ["a", "b", "c"], [None, None, 1.5], [None, None, "a"]])
+@pytest.mark.parametrize("ids", [[1, 2, 3], ["one", "two", "three"]])
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("MATCH (x)-[e:T]->(y) RETURN x, e, e.n AS n", {}),
+        ("MATCH (x)-[e:T]->(y) RETURN min(x) AS x, max(e.n) AS n", {}),
+        ("MATCH (x)-[e:T]->(y) RETURN x, sum(e.n) AS n", {"language": "cypher"}),
+        ("?x ?e:T ?y", {"select": ["e", "e.n"]}),
+    ],
+)
+def test_types_do_not_depend_on_batches(text, options, ids, numbers):
+    """The first tuple has a label that no query reads; the last one deletes what the second one inserted."""
+    whole = pa.table(
+        {
+            "source": ["a", "b", "c", "b"],
+            "target": ["b", "c", "d", "c"],
+            "label": ["other", "T", "T", "T"],
+            "timestamp": [1, 2, 3, 4],
+            "op": ["+", "+", "+", "-"],
+            "edge": [*ids, ids[1]],
+            "n": [*numbers, None],
+        }
+    )
+    halves, singles = [whole.slice(0, 2), whole.slice(2)], [whole.slice(row, 1) for row in range(len(whole))]
+    without_nulls = [one.drop_columns("n") if one["n"].null_count else one for one in singles]
+    found = []
+    for pushes in ([whole], halves, singles, without_nulls):
+        engine = rpq.Engine(rpq.Query(text, window=WINDOW, name="q", **options), edges="id")
+        found.append([tuple(row.values()) for one in pushes for row in engine.push(one).to_arrow("q").to_pylist()])
+        inserted = Counter(row[:-2] for row in found[-1] if row[-1] == "+")
+        inserted.subtract(row[:-2] for row in found[-1] if row[-1] == "-")
+        assert +inserted == Counter(("q", *row) for row in engine.answers())
+    assert found[1:] == found[:1] * 3
+
+
 def pushed_one(engine: rpq.Engine, source: str, target: str, time: int, who: str, n: Any) -> Counter[tuple[Any, ...]]:
     """Push an edge with two properties; return the changes."""
     one = {"source": [source], "target": [target], "label": ["T"], "timestamp": [time], "who": [who], "n": [n]}

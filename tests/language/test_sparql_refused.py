@@ -23,6 +23,7 @@ REFUSALS = {
     "f:timestamp": "PREFIX f: <http://larkc.eu/csparql/sparql/jena/ext#>\n"
     "SELECT ?x { ?x <a> ?y FILTER(1 < ▶f:timestamp(?x, <a>, ?y)) }",
     "GRAPH in CONSTRUCT WHERE": "CONSTRUCT WHERE { ?x <b> ?y . ▶GRAPH ?x { ?y <c> ?x } }",
+    "GRAPH in WINDOW": "SELECT ?x FROM NAMED WINDOW <w> [RANGE 9] { WINDOW <w> { ?x <a> ?y ▶GRAPH ?g { ?y <b> ?z } } }",
     "NOW": "SELECT ?x { ?x <a> ?y FILTER(?y < ▶NOW()) }",
     "RAND": "SELECT ?x { ?x <a> ?y FILTER(▶rand() < 0.5) }",
     "UUID": "SELECT ?x (▶UUID() AS ?u) { ?x <a> ?y }",

@@ -387,6 +387,10 @@ def _times(content: JsonValue) -> dict[str, Any]:
     durations = {
         name: [length.integer(1, _LONGEST) for length in pair.tuple_of(2)] for name, pair in content["durations"].items()
     }
+    lengths = {
+        query: {name: length.integer(0, _LONGEST) for name, length in by_name.items()}
+        for query, by_name in (content["lengths"].items() if "lengths" in content else ())
+    }
     return {
         "unit": None if unit.is_none else unit.one_of(*TIME_UNITS),
         "kind": None if kind.is_none else kind.one_of("number", "date", "time"),
@@ -394,6 +398,7 @@ def _times(content: JsonValue) -> dict[str, Any]:
         "zone": None if zone.is_none else zone.unicode(),
         "zoned": None if zoned.is_none else zoned.flag(),
         "durations": durations,
+        "lengths": lengths,
     }
 
 

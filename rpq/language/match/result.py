@@ -169,18 +169,14 @@ class _Items:
             function: AggregateName = "MIN" if item.function == "min" else "MAX"
             aggregates[internal] = Aggregate(function, argument, item.is_distinct, skips_unbound=True)
             return inner, Column(name, "ends", value)
-        # Nulls are skipped: they count as 0 in the sum, and not at all in the number of values.
-        zero = Constant(integer_term(0))
-        total, count = f"{internal} sum", f"{internal} count"
-        aggregates[total] = Aggregate("SUM", Call("COALESCE", (argument, zero)), item.is_distinct)
-        if item.function == "sum" and self._dialect == "cypher":
-            finals.append((internal, Variable(total)))
+        is_sum = item.function == "sum"
+        total = Aggregate("SUM" if is_sum else "AVG", argument, item.is_distinct, skips_unbound=True)
+        if is_sum and self._dialect == "cypher":
+            aggregates[internal] = total
             return inner, Column(name, "sum", value)
-        aggregates[count] = Aggregate("COUNT", argument, item.is_distinct)
-        if item.function == "sum":
-            nothing = Variable(f"{internal} nothing")
-            is_some = Call(">", (Variable(count), zero))
-            finals.append((internal, Call("IF", (is_some, Variable(total), nothing))))
-            return inner, Column(name, "sum", value)
-        finals.append((internal, Call("/", (Variable(total), Variable(count)))))
-        return inner, Column(name, "avg", value)
+        # SPARQL's sum and average of no values are 0.
+        whole, count, nothing = (f"{internal} {part}" for part in ("total", "count", "nothing"))
+        aggregates[whole], aggregates[count] = total, Aggregate("COUNT", argument, item.is_distinct)
+        is_some = Call(">", (Variable(count), Constant(integer_term(0))))
+        finals.append((internal, Call("IF", (is_some, Variable(whole), Variable(nothing)))))
+        return inner, Column(name, "sum" if is_sum else "avg", value)

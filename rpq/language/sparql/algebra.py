@@ -68,7 +68,8 @@ class Aggregate:
     argument: Formula | None
     is_distinct: bool
     skips_unbound: bool = False
-    """True if MIN and MAX are those of the bound values, as in MATCH; otherwise they are unbound where a value is."""
+    """True if SUM, AVG, MIN and MAX are those of the bound values, as in MATCH; otherwise they are unbound where a value is.
+    """
     separator: str = " "
     """The text between the values of GROUP_CONCAT."""
 

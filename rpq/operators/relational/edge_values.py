@@ -151,6 +151,8 @@ class RunningEdgeValues(RunningPattern):
         self._terms = TermIds() if terms is None else terms
         self._own_columns = question.columns if own_columns is None else own_columns
         is_typed = isinstance(self._own_columns, ValueColumns)
+        if isinstance(self._own_columns, ValueColumns):
+            self._own_columns.type_of = self._type_of
         self.term_texts = self._terms if is_typed else None
         self.holds_vertices = is_typed
         of_edges = {edge_column(name) for name in pattern.edge_variables}
@@ -169,14 +171,13 @@ class RunningEdgeValues(RunningPattern):
         self._vertices = vertices
         if self.term_texts is not None:
             self._terms.add_vertices(vertices, new_ids)
-        self._note_identity_type()
 
-    def _note_identity_type(self) -> None:
-        """Set the type that edges have as values of rows, which the first id of an edge determines."""
-        if isinstance(self._own_columns, ValueColumns) and self._vertices is not None:
-            for value in self._values:
-                if value.kind == "number":
-                    self._own_columns.types[value.column] = self._vertices.edges.identity_type
+    def _type_of(self, column: str) -> pa.DataType | None:
+        """Return the type of a column with values of edges; None while it is not known."""
+        if self._vertices is None:
+            return None
+        edges, value = self._vertices.edges, next(one for one in self._values if one.column == column)
+        return edges.identity_type if value.kind == "number" else edges.types.by_name.get(value.name)
 
     # --- from bindings to rows -------------------------------------------------------------------------------
 
@@ -241,11 +242,8 @@ class RunningEdgeValues(RunningPattern):
         different, places = np.unique(vertices, return_inverse=True)
         if value.kind == "property":
             found = edges.values(value.name, different)
-            if value.name in edges.types.by_name and isinstance(self._own_columns, ValueColumns):
-                self._own_columns.types[value.column] = found.type
         elif value.kind == "number":
             found = edges.identities(different)
-            self._note_identity_type()
         else:
             found = edges.timestamps(different)
         texts = value_texts(found)
@@ -411,7 +409,8 @@ def _text_of_value(kind: str, column: str, value: Any, columns: tuple[str, ...])
     of_type = pa.int64()
     if kind != "timestamp":
         assert isinstance(columns, ValueColumns)
-        of_type = columns.types.get(column, pa.string())
+        known = columns.type_of(column)
+        of_type = pa.string() if known is None else known
     try:
         is_text = isinstance(value, str) and not pa.types.is_string(of_type)
         array = texts_to_values([value], of_type) if is_text else pa.array([value], of_type, from_pandas=False)

@@ -24,13 +24,14 @@ from rpq.language.sparql.algebra_text import formula_text
 from rpq.language.sparql.values.aggregates import Accumulator, accumulator
 from rpq.language.sparql.values.typed_values import NoValue
 from rpq.operators.relational.nodes import Node, name_by_place, places_of
-from rpq.operators.relational.values.exact_sums import NO_AMOUNT, NO_RESULT, Amounts, ChangedSums, ExactSums
+from rpq.operators.relational.values.exact_sums import NO_AMOUNT, NO_RESULT, SKIPPED, Amounts, ChangedSums, ExactSums
 from rpq.operators.relational.values.formula_columns import UNFIT, AmountColumn, IdColumn, NumberColumn, ValueColumn
 from rpq.operators.relational.values.group_sums import (
     AVERAGED,
     COUNTED,
     NO_NUMBER,
     NO_VALUE,
+    SKIPPED_NUMBER,
     SUMMED,
     ChangedGroups,
     SummedGroups,
@@ -239,13 +240,16 @@ class GroupNode(Node):
         """Return the summed values as small integers (aggregate, row), or None if some value is not a small integer."""
         numbers = np.zeros((len(self._of_sums), len(change)), np.int64)
         for row, (place, column) in enumerate(zip(self._of_sums, self._numbers, strict=True)):
-            if self._aggregates[place].function == "COUNT":
-                if (values := self._values[place]) is not None:
+            one, values = self._aggregates[place], self._values[place]
+            if one.function == "COUNT":
+                if values is not None:
                     numbers[row, ~values.are_bound(change.rows)] = NO_NUMBER
             elif column is not None:
                 numbers[row] = column.array_of(change.rows)
                 if numbers[row].max() == UNFIT:
                     return None
+                if one.skips_unbound and values is not None:
+                    numbers[row, ~values.are_bound(change.rows)] = SKIPPED_NUMBER
         return numbers
 
     def _output(
@@ -305,12 +309,13 @@ class GroupNode(Node):
         shape = len(self._of_sums), len(change)
         amounts = Amounts(np.zeros(shape, np.int8), np.zeros(shape, np.int64), np.zeros(shape, np.int64))
         for row, (place, column) in enumerate(zip(self._of_sums, self._amounts, strict=True)):
+            one, values = self._aggregates[place], self._values[place]
             if column is not None:
                 found = column.array_of(change.rows)
                 for array, name in zip(amounts, ("kinds", "high", "low"), strict=True):
                     array[row] = found[name]
-            elif (values := self._values[place]) is not None:
-                amounts.kinds[row, ~values.are_bound(change.rows)] = NO_AMOUNT
+            if values is not None and (column is None or one.skips_unbound):
+                amounts.kinds[row, ~values.are_bound(change.rows)] = NO_AMOUNT if column is None else SKIPPED
         return amounts
 
     def _ids_of_results(self, types: np.ndarray, high: np.ndarray, low: np.ndarray) -> np.ndarray:

@@ -72,7 +72,6 @@ from rpq.operators.relational.running_query import (
 from rpq.operators.relational.values.term_ids import FIRST, TermIds
 from rpq.rows.typed_columns import ValueColumns
 from rpq.rows.weighted_rows import UNBOUND
-from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.json_values import JsonValue
 from rpq.stream.names.stream_labels import EdgeEnd
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
@@ -94,6 +93,8 @@ class RunningMatch(RunningSparql):
         self._planned_parts: dict[Conjunction, tuple[dict[str, int | None], list[tuple[Meaning, list[Part]]]]] = {}
         super().__init__(question, resources, pool=pool, divided_by=divided_by)
         self._search = SolutionSearch(self._terms, self._matches)
+        if isinstance(self._own_columns, ValueColumns):
+            self._own_columns.type_of = self._type_of
 
     def _enter(self) -> None:
         self._planned_parts.clear()  # the numbers of relations may be others
@@ -104,13 +105,11 @@ class RunningMatch(RunningSparql):
         """The columns of its rows, those of values of edges with the types that are known so far."""
         return self._own_columns
 
-    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
-        super().make_room(vertices, new_ids, graph)
-        if isinstance(self._own_columns, ValueColumns):
-            for column in self.question.translation.columns:
-                kind = type_of(column, vertices)
-                if kind is not None:
-                    self._own_columns.types[column.name] = kind
+    def _type_of(self, name: str) -> pa.DataType | None:
+        """Return the type of a column with values of edges; None while it is not known."""
+        if self._terms.vertices is None:
+            return None
+        return type_of(next(one for one in self.question.translation.columns if one.name == name), self._terms.vertices)
 
     # --- witnesses -------------------------------------------------------------------------------------------
 
@@ -212,20 +211,19 @@ def type_of(column: Column, vertices: VertexDictionary) -> pa.DataType | None:
         return edges.identity_type
     kind = edges.types.by_name.get(column.value.name) if column.value.kind == "property" else None
     if column.source == "sum":
-        return _type_of_sum(kind)
+        return pa.string() if column.value.name in edges.types.loose else _type_of_sum(kind)
     return kind
 
 
 def _type_of_sum(kind: pa.DataType | None) -> pa.DataType:
-    """Return the type of the sum of values of a type. The sum of untyped values is a text.
+    """Return the type of the sum of values of a type.
 
-    In Cypher the sum of nulls alone, which have no type yet, is 0. Times are summed as integers in their unit.
+    In Cypher the sum of values that are no numbers, or of nulls without a type yet, may be 0. Times are summed as integers in
+    their unit.
     """
-    if kind is None or pa.types.is_timestamp(kind):
-        return pa.int64()
-    if pa.types.is_decimal(kind):
+    if kind is not None and pa.types.is_decimal(kind):
         return pa.decimal128(38, kind.scale)
-    return kind if pa.types.is_integer(kind) or pa.types.is_floating(kind) else pa.string()
+    return kind if kind is not None and (pa.types.is_integer(kind) or pa.types.is_floating(kind)) else pa.int64()
 
 
 def start_match(question: MatchQuery, resources: Resources) -> RunningSparql | DividedSparql:

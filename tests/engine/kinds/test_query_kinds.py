@@ -6,6 +6,7 @@ queries must give what they give alone.
 
 from __future__ import annotations
 
+import json
 import random
 import tempfile
 from collections import Counter
@@ -19,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
+from rpq.serve.requests import FIELDS, QueryDefaults, parse_query
 from tests.engine.kinds.edge_query import EdgesOf
 from tests.engine.test_engine_properties import cut, stream
 from tests.reference import COUNTS
@@ -26,6 +28,26 @@ from tests.twins import Tuple, examples, tiny
 
 SEEDS = st.integers(0, 2**32)
 ENDS = ("st", "ts", "t", "sts")
+DAY = {"window": "1d", "slide": "1h"}
+REQUESTS: tuple[dict[str, Any], ...] = (
+    {"expression": "a/b*", "name": "q", **DAY, "paths": "simple", "simple_budget": 99, "on_budget": "set_aside"},
+    {"expression": "a+", **DAY, "semantics": "explicit", "sources": ["x", "y"], "targets": ["z"], "language": "path"},
+    {"expression": "b+", "window": "unbounded", "select": ["source", "target", "length"]},
+    {"expression": "c+", **DAY, "order": "increasing", "max_gap": "6h", "max_span": "2d"},
+    {"expression": "d+", "window": 90, "slide": 30, "order": "non_decreasing", "max_gap": 0, "max_span": 60},
+    {"expression": "e+", **DAY, "order": "increasing", "max_gap": 60, "max_span": "90s"},
+    {"expression": "?x a ?y . ?y b+ ?z", **DAY, "select": ["x", "z"], "distinct": True, "paths": "simple_cycle"},
+    {"expression": "?x a ?y . ?y b ?z", **DAY, "matching": "isomorphism", "report": "slide"},
+    {"expression": "?x ?e:a ?y . ?y (b+ in order within 6h gap 1h) ?z", **DAY, "filter": "?e.n > 3 and ?x <> ?z"},
+    {"expression": "SELECT ?x (COUNT(*) AS ?n) { ?x <a> ?y } GROUP BY ?x", **DAY, "report": "time"},
+    {
+        "expression": "SELECT ?x FROM NAMED WINDOW <w> ON <s> [RANGE PT2H STEP PT1M] { WINDOW <w> { ?x <a> ?y } ?y <b> ?z }",
+        **DAY,
+    },
+    {"expression": "MATCH (x:T)-[e:a]->(y) RETURN x, sum(e.n) AS n", **DAY, "language": "cypher", "node_label": "is"},
+)
+"""Requests for queries of every kind, which together have every field."""
+COUNTED = {"expression": "?x a ?y . ?y b ?z", "window": "count:9", "slide": 3}
 
 
 def both_kinds(ends: str, explicit: bool = True, label: str = "a") -> tuple[EdgesOf, rpq.Query]:
@@ -178,3 +200,66 @@ def test_on_spark(partitions):
     tuples = sorted((t for t in stream(7) if t[4] == "+"), key=lambda t: t[3])
     local = rpq.Engine(edges).push_rows(tuples)
     assert spark_rows(tuples, edges, partitions=partitions) == Counter(map(tuple, local.rows()))
+
+
+# --- a restart ----------------------------------------------------------------------------------------------
+
+
+def test_restarts_are_tested_with_every_field():
+    assert set().union(*REQUESTS) == set(FIELDS)
+
+
+@pytest.mark.parametrize("fields", [*REQUESTS, COUNTED], ids=lambda fields: fields["expression"])
+@pytest.mark.parametrize("unit", ["s", None])
+def test_query_survives_saving(tmp_path, fields, unit):
+    """A server compares its queries with the saved ones."""
+    query = parse_query(fields, QueryDefaults(fields={}, time_unit=unit))
+    try:
+        engine = rpq.Engine(query, edges="parallel", time_unit=unit)
+    except rpq.QueryError as problem:
+        assert unit is None and "give both in durations" in str(problem)
+        return
+    engine.save(tmp_path / "first")
+    restored = rpq.Engine.restore(tmp_path / "first")
+    assert restored.queries == (query,)
+    restored.save(tmp_path / "second")
+    assert rpq.Engine.restore(tmp_path / "second").queries == (query,)
+
+
+@pytest.mark.parametrize("command", ["run", pytest.param("serve", marks=pytest.mark.ci)])
+def test_command_resumes_with_the_same_queries(tmp_path, capfdbinary, command):
+    from tests.commands import Caller
+    from tests.services.served import Command
+
+    entries = [{"name": str(number), **fields, "query": fields["expression"]} for number, fields in enumerate(REQUESTS)]
+    for entry in entries:
+        del entry["expression"]
+        if command == "run":
+            entry["output"] = str(tmp_path / f"{entry['name']}.jsonl")
+    queries, edges = tmp_path / "queries.jsonl", tmp_path / "edges.jsonl"
+    queries.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    edges.write_text('{"source": "x", "target": "y", "label": "a", "timestamp": 1, "n": 5}\n')
+    options = ["--queries", queries, "--edges", "parallel", "--time-unit", "s", "--checkpoint", tmp_path / "state"]
+    for _ in range(2):
+        if command == "serve":
+            with Command(*options, log=tmp_path / "log") as served:
+                assert served.end() == 0
+        else:
+            code, _, stderr = Caller(capfdbinary)("run", *options, "--input", edges)
+            assert code == 0, stderr
+
+
+@pytest.mark.ci
+def test_topics_resume_with_the_same_queries(tmp_path, kafka):
+    from rpq.kafka import run_topics
+
+    read = kafka.new()
+    queries = [
+        parse_query({"name": str(number), **fields}, QueryDefaults(fields={}, time_unit="s"))
+        for number, fields in enumerate(REQUESTS)
+    ]
+    outputs = {query.name: kafka.uri(kafka.new()) for query in queries}
+    for number in range(2):
+        kafka.send(read, [{"source": "x", "target": "y", "label": "a", "timestamp": number, "n": 5}])
+        options: Any = {"edges": "parallel", "time_unit": "s", "until_end": True, "checkpoint": tmp_path / "state"}
+        run_topics(*queries, input=kafka.uri(read), output=outputs, **options)

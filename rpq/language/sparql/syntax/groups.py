@@ -487,6 +487,8 @@ class GroupReader:
 
     def _in_graph(self, part: Any, scope: Scope) -> Operator:
         """Translate GRAPH, which reads a graph of edges without time."""
+        if self._window in self._windows:
+            raise refusal(self.source, "GRAPH in WINDOW", part.place)
         if isinstance(part.term, Leaf) and part.term.kind == "variable":
             if self._named_graphs is None:
                 self.reads_dataset = True

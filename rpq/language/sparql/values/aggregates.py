@@ -84,9 +84,9 @@ def accumulator(aggregate: Aggregate) -> Accumulator:
         case "COUNT":
             inner: Accumulator = Count()
         case "SUM":
-            inner = Sum()
+            inner = Sum(is_lenient=aggregate.skips_unbound)
         case "AVG":
-            inner = Sum(is_average=True)
+            inner = Sum(is_average=True, is_lenient=aggregate.skips_unbound)
         case "SAMPLE":
             inner = Extremum(is_lenient=True)
         case "MIN" | "MAX":
@@ -115,12 +115,14 @@ class Count(Accumulator):
 class Sum(Accumulator):
     """SUM and AVG: one exact sum for integers and decimals, and one for floats.
 
-    With an unbound or non-numeric value among the inputs, the aggregate is unbound; without inputs it is 0. The result has
-    the highest type of the inputs in the order of promotion. O(1) per change, on numbers of up to some thousand bits.
+    With an unbound or non-numeric value among the inputs, the aggregate is unbound; it may skip unbound values
+    (`is_lenient`). Without inputs it is 0. The result has the highest type of the inputs in the order of promotion. O(1) per
+    change, on numbers of up to some thousand bits.
     """
 
-    def __init__(self, *, is_average: bool = False) -> None:
+    def __init__(self, *, is_average: bool = False, is_lenient: bool = False) -> None:
         self._is_average = is_average
+        self._is_lenient = is_lenient
         self._others = 0
         """The number of values that are not numbers."""
         self._counts = [0] * len(NUMBER_TYPES)
@@ -136,6 +138,8 @@ class Sum(Accumulator):
         self._change(value, -1)
 
     def _change(self, term: str | None, sign: int) -> None:
+        if term is None and self._is_lenient:
+            return
         parts = None if term is None else _parts(term)
         if parts is None:
             self._others += sign

@@ -44,6 +44,9 @@ FINITE, POSITIVE, NEGATIVE, UNDEFINED = range(4)
 NO_AMOUNT = 4 * TYPES
 """The kind of a value that is unbound or not a number."""
 
+SKIPPED = NO_AMOUNT + 2
+"""The kind of a value that is left out."""
+
 NO_RESULT = -1
 """The type of an aggregate that is unbound."""
 
@@ -324,8 +327,9 @@ def _write_result(sums, first_limb, aggregates, entry, results, place, count):
 @njit(cache=True, nogil=True, forceinline=True)
 def _count_amount(figures, at, weight, kind):
     """Count an amount in the figures of a sum, which begin at a place. Return whether its number must be added."""
-    if kind == NO_AMOUNT:
-        figures[at + _OTHERS] += weight
+    if kind >= NO_AMOUNT:
+        if kind == NO_AMOUNT:
+            figures[at + _OTHERS] += weight
         return False
     special = kind // TYPES
     figures[at + _COUNTS + kind % TYPES] += weight

@@ -37,6 +37,9 @@ _MOST_ROWS = 2**32
 NO_NUMBER = 2**62
 """The placeholder for a value that is unbound or not a number."""
 
+SKIPPED_NUMBER = -NO_NUMBER
+"""The placeholder for a value that is left out."""
+
 # The figures of an aggregate of a group.
 SUM, NUMBERS, OTHERS = range(3)
 FIGURES = 3
@@ -140,7 +143,7 @@ class SummedGroups(GroupFigures):
         self._figures_view = view(Figures(figures.reshape(-1)))  # flat, as kernels index it, compiled or not
 
     def change(self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, numbers: np.ndarray) -> ChangedGroups | None:
-        """Apply changes of rows with these keys. `numbers` is (aggregate, row), with `NO_NUMBER` for other values.
+        """Apply changes of rows with these keys. `numbers` is (aggregate, row), with placeholders for other values.
 
         Return None, without any effect, if there are so many rows that sums may not fit into 64 bits.
         """
@@ -204,11 +207,11 @@ def change_groups(bags, state, functions, changes, count, numbers, places, group
         for aggregate in range(aggregates):
             at = entry * columns + aggregate * FIGURES
             number = numbers[aggregate, i]
-            if number != NO_NUMBER:
+            if number == NO_NUMBER:
+                state.figures[at + OTHERS] += weight
+            elif number != SKIPPED_NUMBER:
                 state.figures[at + SUM] += weight * number
                 state.figures[at + NUMBERS] += weight
-            else:
-                state.figures[at + OTHERS] += weight
         if i + 1 < count and changes.events[i + 1] == changes.events[i]:
             continue
         for j in range(first, written):
