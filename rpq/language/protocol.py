@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.automata.symbols import LabelSymbol
+from rpq.compiled.cycle_counter import new_deadline
 from rpq.errors import ConflictBudgetError, RowLimitError
 from rpq.language.hypercube import Hypercube, Share
 from rpq.language.readings import LabelSet
@@ -112,7 +113,12 @@ _GO_ON = (
 
 
 Guard = Callable[[int, int], None]
-"""A function that is called with the bytes that a worker is about to allocate and its place in the chunk, and may raise."""
+"""A function that is called with the bytes that a worker is about to allocate and its place in the chunk, and may raise.
+
+It is called with `OUT_OF_TIME` in place of bytes where kernels have returned because the deadline has passed.
+"""
+
+OUT_OF_TIME = -1
 
 ReportContent = Literal["changes", "enter", "leave", "whole"]
 """The rows of a report: all changes since the last report, only those that enter or leave, or the whole answer."""
@@ -169,6 +175,7 @@ class Resources:
     witness: bool
     capacity: int
     guard: Guard
+    deadline: np.ndarray = field(default_factory=new_deadline)  # after which kernels return, and call the guard
     rows: RowGuard = field(default_factory=lambda: RowGuard(None))
     host: Any = None  # the part that the kind's `host` created for all queries of the kind in the engine
     events: Literal["window", "alone"] | None = None  # the kind of events of several tuples, if there are any

@@ -172,6 +172,7 @@ class PathTrees:
             "witness": resources.witness,
             "capacity": resources.capacity,
             "guard": self._check_memory,
+            "deadline": resources.deadline,
         }
         if query.time_order is not None:
             from rpq.operators.paths.ordered.ordered_index import ordered_index_over  # its kernels take memory

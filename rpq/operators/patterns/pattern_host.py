@@ -13,7 +13,7 @@ import numpy as np
 
 from rpq.automata.symbols import LabelSymbol
 from rpq.language.hypercube import Cell
-from rpq.language.protocol import Resources
+from rpq.language.protocol import OUT_OF_TIME, Resources
 from rpq.language.readings import Reading
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins.live_patterns import LivePatterns
@@ -91,7 +91,7 @@ class PatternHost:
         self.thread = thread
         self._lead = self if lead is None else lead
         self.store = RelationStore(capacity=capacity, thread=thread, threads=resources.threads)
-        self.tables = PlanTables(self.store, sharing=resources.sharing)
+        self.tables = PlanTables(self.store, sharing=resources.sharing, deadline=resources.deadline)
         self.relations = SharedRelations(self.store)
         self.constants = Constants()
         self.members: dict[str, Member] = {}
@@ -118,6 +118,7 @@ class PatternHost:
             self.constants,
             capacity=capacity,
             guard=resources.guard,
+            deadline=resources.deadline,
             have_coordinate=self._have_coordinate,
         )
         # For queries with paths, by their window, the labels that a count window numbers, and origin; for queries with
@@ -666,6 +667,9 @@ class PatternHost:
 
         `need` is the code that a kernel returned.
         """
+        if need == tables.NEED_TIME:
+            self._guard(OUT_OF_TIME, self.tables.plans.state.tuple)
+            return
         delivered, piece = self._delivered_rows.nbytes, self._live.nbytes
         if need == tables.NEED_OUTPUT and delivered + piece <= self._granted_bytes:
             return  # adding up the memory in use takes as long as some thousand rows

@@ -425,6 +425,7 @@ def index_over(
     is_reversed: bool = False,
     capacity: int = 256,
     guard: Guard | None = None,
+    deadline: np.ndarray | None = None,
 ) -> DeltaIndex:
     """Return the index of an expression over a window of any kind."""
     options: dict[str, Any] = {
@@ -434,6 +435,7 @@ def index_over(
         "is_reversed": is_reversed,
         "capacity": capacity,
         "guard": guard,
+        "deadline": deadline,
     }
     may_have_bits = not witness and (judge is None or (judge.walks_return and not judge.doubts))
     if isinstance(window, Window):

@@ -15,7 +15,7 @@ from rpq.compiled.cycle_counter import ticks_per_second
 from rpq.compiled.stopwatch import compiling_seconds
 from rpq.compiled.views import bound, view
 from rpq.errors import QueryError
-from rpq.language.protocol import Guard, Overrun
+from rpq.language.protocol import OUT_OF_TIME, Guard, Overrun
 from rpq.operators.paths.index import kernels, layout
 from rpq.operators.paths.index.check import check_index
 from rpq.operators.paths.index.judging import DoubtFigures, Judge, NoDoubt
@@ -144,6 +144,7 @@ class DeltaIndex:
         supports: bool = False,
         capacity: int = 256,
         guard: Guard | None = None,
+        deadline: np.ndarray | None = None,
     ) -> None:
         self.window = window
         self.is_reversed = is_reversed
@@ -171,7 +172,8 @@ class DeltaIndex:
         self._place_of_load: int | None = None  # the tuple of a chunk that makes the index reload its edges
         self._apply_chunk: Any = None  # bound at the first chunk
         supports = supports or witness or self.judge.doubts
-        self.index = new_index(program, settings, self.cell, supports=supports, capacity=capacity)
+        index = new_index(program, settings, self.cell, supports=supports, capacity=capacity)
+        self.index = index if deadline is None else index._replace(deadline=deadline)
         self.judge.serve(self)
 
     def _cells_for(self, span: int) -> tuple[np.dtype, int] | None:
@@ -505,14 +507,20 @@ class DeltaIndex:
             self.provide(code)
 
     def provide(self, code: int) -> None:
-        """Give a kernel the memory that it asked for. The memory guard may refuse it."""
+        """Give a kernel what it asked for. The guard may refuse it."""
+        if code == layout.NEED_TIME:
+            self._ask_guard(OUT_OF_TIME)
+            return
         self.request_memory()
         self.index = with_more_memory(self.index, code)
 
     def request_memory(self) -> None:
         """Tell the memory guard that more memory is about to be taken. It may refuse."""
+        self._ask_guard(self.nbytes + self.nbytes // 4)
+
+    def _ask_guard(self, size: int) -> None:
         place = self.state[layout.TUPLE] if self._place_of_load is None else self._place_of_load
-        self.guard(self.nbytes + self.nbytes // 4, int(place))
+        self.guard(size, int(place))
 
     def _check(self) -> None:
         """Assert every structural invariant, between tuples. O(size of the index × degree)."""

@@ -28,6 +28,7 @@ from rpq.operators.patterns.tables import (
     DONE,
     NEED_CONDITIONS,
     NEED_OUTPUT,
+    NEED_TIME,
     NO_CHANGES,
     Changes,
     Output,
@@ -292,6 +293,8 @@ class LivePatterns:
                 except BaseException:
                     self._deliver_output()  # the rows of earlier tuples
                     raise
+            if code == NEED_TIME:
+                continue
             if code == NEED_OUTPUT:
                 self._deliver_output()
             elif code == NEED_CONDITIONS:
