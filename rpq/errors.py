@@ -135,7 +135,7 @@ class RegistrationError(QueryError):
 
 
 class LimitError(RpqError):
-    """A tuple requires more than an engine may use: `MemoryLimitError` or `RowLimitError`."""
+    """A tuple requires more than an engine may use: `MemoryLimitError`, `RowLimitError` or `PushLimitError`."""
 
     row: int | None
     changes: Any
@@ -173,6 +173,23 @@ class RowLimitError(LimitError):
         self.query = query
         self.row = row
         self.number = number
+        self.limit = limit
+        self.changes: Any = None
+
+
+class PushLimitError(LimitError):
+    """A push took longer than the engine's `push_limit`, or another thread interrupted it.
+
+    `query` is the name of the query that was being evaluated, `row` the number of the tuple in the pushed batch, `limit` the
+    seconds allowed, None if the push was interrupted. `changes` are the answer changes of the tuples before that tuple; the
+    tuple itself has no changes, for any query. The engine accepts no further tuples: continue from a saved state. If the
+    registration of a query causes the error, the query is refused and the engine remains usable.
+    """
+
+    def __init__(self, message: str, *, query: str, row: int, limit: float | None) -> None:
+        super().__init__(message)
+        self.query = query
+        self.row = row
         self.limit = limit
         self.changes: Any = None
 

@@ -132,6 +132,16 @@ class Seconds(click.ParamType):  # type: ignore[type-arg]
         return float(found[1]) * {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}[found[2]]
 
 
+class SecondsOrNone(Seconds):
+    """A type for durations on the clock above 0, and `none`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = None if value is None or value == "none" else super().convert(value, param, ctx)
+        if seconds == 0:
+            self.fail(f"{value!r} is neither a duration above 0 nor none", param, ctx)
+        return seconds
+
+
 class TimeFormat(click.ParamType):  # type: ignore[type-arg]
     """A type for formats of times: `epoch`, or one of strptime."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from functools import cache
 
+import numpy as np
+
 from rpq.compiled.intrinsics import cycles
 from rpq.compiled.kernel_cache import njit
 
@@ -23,16 +25,39 @@ def count_ticks(histogram, ticks):
     histogram[min(octave * 16 + scaled, LATENCY_BUCKETS - 1)] += 1
 
 
+NEVER = np.iinfo(np.int64).max
+INTERRUPTED = -1
+"""Deadlines that no tick reaches, and that every tick has passed."""
+
+WORK_BETWEEN_CHECKS = 1 << 14
+"""The number of steps that a kernel takes before it looks again whether its deadline has passed."""
+
+
+def new_deadline() -> np.ndarray:
+    """Return a deadline, which does not pass: the tick (int64[1]) after which kernels return before they are done.
+
+    Kernels read it as they run, so that another thread can interrupt them with `INTERRUPTED`.
+    """
+    return np.full(1, NEVER)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def has_passed(deadline):
+    """Return whether a deadline has passed."""
+    return cycles() > deadline[0]
+
+
 @njit(cache=True)
-def _read():
+def read_cycles():
+    """Return the ticks of `cycles` now."""
     return cycles()
 
 
 @cache
 def ticks_per_second() -> float:
     """Return ticks of `cycles` per second, measured once over a fiftieth of a second; 0 if there is no cycle counter."""
-    _read()
-    started, ticks = time.perf_counter(), _read()
+    read_cycles()
+    started, ticks = time.perf_counter(), read_cycles()
     while (elapsed := time.perf_counter() - started) < 0.02:
         pass
-    return (_read() - ticks) / elapsed
+    return float((read_cycles() - ticks) / elapsed)

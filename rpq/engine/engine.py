@@ -6,7 +6,7 @@ import os
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -68,12 +68,13 @@ class Engine:
     edges. A `ThreadsWarning` names the queries that a single thread evaluates, such as patterns with paths. `memory_limit`
     (in bytes, by default 70 % of the machine's memory) ends a push with a `MemoryLimitError` before the engine exceeds it.
     `max_rows` ends a push with a `RowLimitError` if one event (a tuple, a boundary) brings more rows to one query; None
-    means no limit. With `witness`, every row that adds a pair contains a path; the properties of edges that queries read are
-    kept then, so that witnesses show them. With `share` (number, of how many), the
-    engine is responsible for a part of the roots, so that several engines over the same tuples divide the work. Roots are
-    the sources of pairs, or their targets if a query restricts the targets to few. Of a pattern, it is responsible for the
-    rows of a cell of a grid over its variables; (number, of how many, sizes) shapes the grid for these numbers of edges by
-    label, which must be the same in all shares.
+    means no limit. `push_limit` (in seconds, by default none) ends a push, an advance of time or the registration of a query
+    with a `PushLimitError` when it takes longer, also in the middle of a tuple. With `witness`, every row that adds a pair
+    contains a path; the properties of edges that queries read are kept then, so that witnesses show them. With `share`
+    (number, of how many), the engine is responsible for a part of the roots, so that several engines over the same tuples
+    divide the work. Roots are the sources of pairs, or their targets if a query restricts the targets to few. Of a pattern,
+    it is responsible for the rows of a cell of a grid over its variables; (number, of how many, sizes) shapes the grid for
+    these numbers of edges by label, which must be the same in all shares.
 
     Timestamps and windows are plain numbers; or timestamps are dates or times, and windows are durations
     (`Window(size="30d", slide="1d")`). Rows, `time` and all other times have the type of the timestamps: numbers, dates, or
@@ -113,6 +114,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         threads: int = 1,
         memory_limit: int | None = None,
         max_rows: int | None = MOST_ROWS,
+        push_limit: float | None = None,
         witness: bool = False,
         time_unit: Literal["s", "ms", "us", "ns"] | None = None,
         share: tuple[int, int] | tuple[int, int, Mapping[str, int]] | Share = (0, 1),
@@ -125,6 +127,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         _capacity: int = 256,
         _sharing: Literal["auto", "always", "never"] = "auto",
         _keeps_values: bool = False,
+        _deadline: np.ndarray | None = None,
     ) -> None:
         if isinstance(threads, bool) or not hasattr(threads, "__index__") or threads < 1:
             raise QueryError(f"an engine has a whole number of threads, at least one, not {threads!r}")
@@ -152,7 +155,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             edges=_identity(edges),
             keeps_values=_keeps_values,
             report_empty=report_empty,
+            deadline=_deadline,
         )
+        self.push_limit = push_limit
         self._times = StreamTime(unit=time_unit)
         self._max_ahead: MaxAhead | None = None
         self._most_ahead: int | None = None
@@ -239,8 +244,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         A single text as `stream` is the stream of all of these tuples. Paths and patterns read the merged stream, in which
         the names of streams play no part: an edge exists once, and a delete removes it, whichever stream inserted it. A
         query that reads a window ON a stream sees only the tuples of that name, with their own deletes. With `collect=False`
-        changes are counted but not returned. Raises `InputError` at the first invalid tuple, `MemoryLimitError` and
-        `RowLimitError`; `changes` of the error contains the changes of the tuples before it.
+        changes are counted but not returned. Raises `InputError` at the first invalid tuple, `MemoryLimitError`,
+        `RowLimitError` and `PushLimitError`; `changes` of the error contains the changes of the tuples before it.
 
         An engine with `events` also reads a column event: consecutive tuples with equal values are one event, and each tuple
         without a value is one. With `event=True` all of these tuples are one event. An event ends with its push.
@@ -270,7 +275,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     def _push(self, data: Any, *, collect: bool, stream: Any = None) -> Changes:
         started = self._stopwatch.start()
-        self._usable()
+        self._usable(is_limited=True)
         has_rows = collect or bool(self._handlers)
         try:
             tuples = columns_of(
@@ -410,7 +415,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     ) -> Changes:
         """Apply one tuple, which came as `data` if that is not None."""
         started = self._stopwatch.start()
-        self._usable()
+        self._usable(is_limited=True)
         evaluation = self._evaluation
         latest = evaluation.running.latest
         if self._most_ahead is not None and (now := evaluation.graph.time) is not None:
@@ -520,7 +525,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         <Changes: 0 added, 1 removed: ('a', 'x', 'y', 11, '-')>
         """
         started = self._stopwatch.start()
-        self._usable()
+        self._usable(is_limited=True)
         time, times = time_of(time, times=self._times, latest=self._evaluation.running.latest)
         if self._max_ahead is not None:
             self._max_ahead.check_timestamps(times)
@@ -561,7 +566,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> engine.flush()
         <Changes: 1 added, 0 removed: ('?x a ?y', 'r', 's', 10, '+')>
         """
-        self._usable()
+        self._usable(is_limited=True)
         running, now = self._evaluation.running, self._now
         due: dict[int, list[int]] = {}
         for number, reports in running.reports.items():
@@ -590,6 +595,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             threads=self._threads,
             memory_limit=evaluation.guard.limit,
             max_rows=evaluation.row_guard.effective_limit,
+            push_limit=evaluation.guard.push_limit,
+            _deadline=evaluation.guard.deadline,
             witness=evaluation.witness,
             report_empty=evaluation.report_empty,
             _keeps_values=evaluation.keeps_values,
@@ -633,7 +640,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> engine.register([rpq.Query("a", window=window), rpq.Query("?x a z", window=window)]).added
         3
         """
-        self._usable()
+        self._usable(is_limited=True)
         if start not in ("window", "empty"):
             raise QueryError(f"a query starts from the 'window' or 'empty', not {start!r}")
         new_queries = _as_list(query)
@@ -824,6 +831,22 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._most_ahead = self._most_ahead_of(max_ahead, self._times, self._queries_by_window.values())
         self._max_ahead = max_ahead
 
+    @property
+    def push_limit(self) -> float | None:
+        """The largest number of seconds that a push may take; None means no limit. It can be set.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)), push_limit=2.5)
+        >>> engine.push_limit = None
+        """
+        return self._evaluation.guard.push_limit
+
+    @push_limit.setter
+    def push_limit(self, seconds: float | None) -> None:
+        if seconds is not None and not seconds > 0:
+            raise QueryError(f"push_limit is a number of seconds above 0, or None for no limit, not {seconds!r}")
+        self._evaluation.guard.push_limit = seconds
+
     @one_thread_at_a_time
     def answers(
         self,
@@ -1013,10 +1036,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         threads: int = 1,
         memory_limit: int | None = None,
         max_rows: int | None = MOST_ROWS,
+        push_limit: float | None = None,
         witness: bool = False,
         max_ahead: int | str | timedelta | np.timedelta64 | None = None,
         report_empty: bool = False,
         _keeps_values: bool = False,
+        _deadline: np.ndarray | None = None,
+        _without: Collection[str] = (),
     ) -> Engine:
         """Return an engine that continues like the one that was saved to `path`.
 
@@ -1045,14 +1071,17 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             witness=witness,
             report_empty=report_empty,
             _keeps_values=_keeps_values,
+            _deadline=_deadline,
+            _without=_without,
         )
         engine.max_ahead = max_ahead
+        engine.push_limit = push_limit
         engine._warn_of_threads(engine._original_queries.values())
         return engine
 
     @classmethod
-    def _of_state(cls, saved: SavedState, **options: Any) -> Engine:
-        """Return an engine with a saved state, and with these options."""
+    def _of_state(cls, saved: SavedState, *, _without: Collection[str] = (), **options: Any) -> Engine:
+        """Return an engine with a saved state except for the queries `_without`, and with these options."""
         events = saved.content.events
         engine = cls(
             share=saved.content.share,
@@ -1060,7 +1089,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             edges="triple" if saved.content.multigraph is None else saved.content.multigraph.identity,
             **options,
         )
-        saved.fill(engine._evaluation)
+        saved.fill(engine._evaluation, without=_without)
         engine._times, engine._original_queries = saved.times()
         if engine._clock is not None and events is not None and events.time is not None:
             engine._clock.number, engine._clock.time = (saved.content.time or 1) - 1, events.time
@@ -1071,6 +1100,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         engine.extra = saved.content.extra
         engine._stopwatch.seconds = saved.content.seconds
         engine._rows_of_removed_queries[:] = saved.content.left
+        engine.unregister([name for name in _without if name in engine._original_queries])
         return engine
 
     def __copy__(self) -> Engine:
@@ -1084,13 +1114,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _usable(self) -> None:
+    def _usable(self, *, is_limited: bool = False) -> None:
+        """Raise an error if the engine cannot be used. Begin the time of the call, which `push_limit` limits if it
+        `is_limited`."""
         if self._evaluation.midway:
             raise RpqError(
-                "this engine failed in the middle of a tuple (it exceeded its memory limit or that on rows, was "
+                "this engine failed in the middle of a tuple (it exceeded its limit on memory, rows or time, was "
                 "interrupted, or raised an error) and accepts no further tuples; continue from a saved state with "
                 "Engine.restore"
             )
+        self._evaluation.guard.start_clock(is_limited=is_limited)
 
     @property
     def _now(self) -> int | None:

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.automata.symbols import LabelSymbol
+from rpq.compiled.cycle_counter import new_deadline
 from rpq.errors import ConflictBudgetError, QueryError, RowLimitError
 from rpq.language.hypercube import Hypercube, Share
 from rpq.language.readings import LabelSet
@@ -119,7 +120,10 @@ _GO_ON = (
 
 Guard = Callable[[int, int], None]
 """A function that is called with the bytes that a worker is about to allocate, besides those that it has, and its place in
-the chunk. It may raise."""
+the chunk. It may raise. It is called with `OUT_OF_TIME` in place of bytes where kernels have returned because the deadline
+has passed."""
+
+OUT_OF_TIME = -1
 
 ROW_COPIES = 2
 """The copies of the rows of a chunk that exist at once, besides those of the worker, while ids become names."""
@@ -179,6 +183,7 @@ class Resources:
     witness: bool
     capacity: int
     guard: Guard
+    deadline: np.ndarray = field(default_factory=new_deadline)  # after which kernels return, and call the guard
     rows: RowGuard = field(default_factory=lambda: RowGuard(None))
     host: Any = None  # the part that the kind's `host` created for all queries of the kind in the engine
     events: Literal["window", "alone"] | None = None  # the kind of events of several tuples, if there are any

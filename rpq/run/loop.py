@@ -64,7 +64,7 @@ class SliceSize:
         """Record the rows and the time of a slice of tuples."""
         growth = min(self.rows / max(rows, 1), self.seconds / max(seconds, 1e-9), 4.0)
         if tuples and (growth < 1 or tuples >= self.tuples):
-            size = max(LEAST_SLICE, int(tuples * growth))
+            size = max(min(LEAST_SLICE, tuples), int(tuples * growth))
             self.tuples = size if self.limit is None else min(self.limit, size)
 
 

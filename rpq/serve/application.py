@@ -65,6 +65,9 @@ MOST_NULLS = 256
 MOST_MESSAGE = 1000
 """The maximum length of the text that a follower requests for each row."""
 
+BUSY_SECONDS = 10.0
+"""Seconds for which the engine may be busy with one step before the server is no longer ready."""
+
 SMALL_BODY = 1 << 12
 """The size in bytes up to which JSON and CSV are parsed at once; other bodies are parsed in another thread."""
 
@@ -215,6 +218,7 @@ class Application:
         fields = await self.bodies.json(request)
         service = self.service
         query = await ignore_disconnect(request, self._checks.compile(fields, service.defaults, service.limits))
+        service.defaults.check_budget(query)
         start = fields.get("start") or "window"
         try:
             await self._compile_kernels(query)
@@ -240,7 +244,7 @@ class Application:
     @operation("DELETE /queries/{name}", "Drop a query.", status=204, role="register", refusals=(507,))
     async def drop_query(self, request: Request, name: str) -> Response:
         self._check_service()
-        await self.service.call(lambda: self.service.drop(name), writes=True)
+        await self.service.drop_at_once(name)
         return Response(status_code=204)
 
     def _describe(self, name: str) -> models.Query:
@@ -474,6 +478,9 @@ class Application:
         self._check_service()
         for outage in self.service.storage.outages:
             raise Problem(503, "StorageUnavailable", outage.reason, None, {"Retry-After": str(outage.retry_after)})
+        if (seconds := self.service.busy_seconds) > BUSY_SECONDS:
+            message = f"the engine has been busy for {seconds:.0f} s"
+            raise Problem(503, "ServiceBusy", message, None, {"Retry-After": "5"})
         return json_response(models.Status("ready"))
 
     @operation("GET /metrics", "Return the metrics for Prometheus.", gives={"text/plain": TEXT})

@@ -9,7 +9,7 @@ import click
 
 from rpq.cli import options as shared
 from rpq.cli.group import SeveralValuesCommand
-from rpq.cli.options import ByteSize, Seconds
+from rpq.cli.options import ByteSize, Seconds, SecondsOrNone
 from rpq.errors import install_command
 
 EPILOG = """\b
@@ -142,6 +142,13 @@ def _limit(name: str, field: str, kind: click.ParamType, default: int | str, hel
     "--memory-limit", type=ByteSize(), help="Maximum memory of the engine.  [default: 70% of the machine's memory]"
 )
 @shared.max_rows
+@click.option(
+    "--push-limit",
+    type=SecondsOrNone(),
+    default="10s",
+    show_default=True,
+    help="Maximum time for one tuple, or for registering a query; none means no limit.",
+)
 @shared.drop_self_loops
 @shared.on_error("What to do with a bad line of the input.")
 @click.option("--checkpoint", metavar="FILE", help="File for all acknowledged changes, together with FILE.journal.")

@@ -105,6 +105,7 @@ class EngineThread:
         self._announcements: list[Callable[[], object]] = []
         self._results: list[Result] = []
         self._has_ended = False
+        self._progress: float | None = None
         self.failure: str | None = None
         self.is_stopping = False
 
@@ -131,6 +132,12 @@ class EngineThread:
     def is_alive(self) -> bool:
         """True if the engine's thread is running, or was not started yet."""
         return not self._has_ended and (self._thread is None or self._thread.is_alive())
+
+    @property
+    def busy_seconds(self) -> float:
+        """How long the thread has been busy with one step of its work; 0 if it is idle."""
+        since = self._progress
+        return 0.0 if since is None else time.monotonic() - since
 
     def submit(self, job: Any) -> None:
         """Enqueue a job."""
@@ -198,8 +205,14 @@ class EngineThread:
             self._has_ended = True
             self._refuse_all()
 
+    def _mark_progress(self) -> None:
+        """Note that a step of the work begins."""
+        self._progress = time.monotonic()
+
     def _do_next(self) -> None:
+        self._progress = None
         self._next()
+        self._mark_progress()
         jobs = [job for job in self._batch if not isinstance(job, Stop)]
         self._has_ended = len(jobs) < len(self._batch)
         self._execute(jobs)

@@ -57,7 +57,7 @@ REFUSALS = {
     422: ("Refused", "The request is invalid or cannot be fulfilled; `line`, `column` and `length` locate the error."),
     429: ("Many", "The limit on queries, followers or wrong tokens is reached."),
     503: ("Away", "The engine accepts no requests now; `Retry-After` says when to retry."),
-    507: ("Limit", "The engine reached its limit on memory or rows."),
+    507: ("Limit", "The engine reached its limit on memory, rows or time."),
 }
 
 _NAME: Json = {

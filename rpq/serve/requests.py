@@ -20,7 +20,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rpq.cli.options import advice_for_command
-from rpq.errors import ExpressionError, InputError, LimitError, QueryError, QueryTextError, RegistrationError, RpqError
+from rpq.errors import (
+    ExpressionError,
+    InputError,
+    LimitError,
+    PushLimitError,
+    QueryError,
+    QueryTextError,
+    RegistrationError,
+    RpqError,
+)
 from rpq.language.notation import Language
 from rpq.language.query import PatternQuery, Query
 from rpq.language.query_file import Place, QueryEntry, query_entry
@@ -62,6 +71,10 @@ class StorageUnavailable(RpqError):
         self.retry_after = retry_after
 
 
+class ServiceBusy(RpqError):
+    """The engine cannot do something now, because it is busy; it does so later."""
+
+
 class NameTaken(RpqError):
     """There is a query of that name already."""
 
@@ -86,6 +99,7 @@ class NotApplied(RpqError):
 
 STATUS: tuple[tuple[type[Exception], int], ...] = (
     (ServiceFailed, 503),
+    (ServiceBusy, 503),
     (StorageUnavailable, 503),
     (NameTaken, 409),
     (NoSuchQuery, 404),
@@ -150,6 +164,8 @@ def problem_of(error: Exception, text: str | None = None) -> Problem:
     headers = {"Retry-After": "5"} if status == 503 else None
     if isinstance(error, StorageUnavailable):
         status, headers = 507 if error.is_full else 503, {"Retry-After": str(error.retry_after)}
+    if isinstance(error, PushLimitError) and error.limit is None:  # interrupted
+        status, headers = 503, {"Retry-After": "1"}
     return Problem(status, type(error).__name__, advice_for_command(str(error), "rpq serve "), _error_fields(error), headers)
 
 
@@ -586,6 +602,13 @@ class QueryDefaults:
 
     fields: Mapping[str, Any]
     time_unit: str | None = None
+
+    def check_budget(self, query: Query) -> None:
+        """Raise `QueryError` for a query of a client that has a larger budget than the server gives."""
+        given = getattr(query, "simple_budget", 0)
+        limit = self.fields.get("simple_budget", 10_000_000)
+        if given > limit:
+            raise QueryError(f"simple_budget: {given:,} is more than the budget of the server, {limit:,} (--simple-budget)")
 
 
 def parse_query(fields: Any, defaults: QueryDefaults) -> Query:

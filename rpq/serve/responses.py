@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import time
@@ -156,45 +157,62 @@ def vertex_of(text: str, *, is_integer: bool) -> int | str:
 FRESH_SECONDS = 0.5
 """Minimum age of figures before they are computed again; those of a large index take a while."""
 
+PATIENCE_SECONDS = 0.5
+"""Maximum time for which a request waits for figures while the engine is busy; it then gets the last ones."""
+
 RATE_SECONDS = 5.0
 """Period over which tuples per second are averaged."""
 
 
 class ServingFigures:
-    """The statistics and metrics of a service, computed in the engine's thread on request."""
+    """The statistics and metrics of a service, which the engine's thread publishes on request.
+
+    While the engine is busy, requests get what was published last.
+    """
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self.connections: Connections | None = None
-        self._computed_at = -math.inf
+        self._publication: asyncio.Future[None] | None = None
         self._of_engine: dict[str, Any] = {}
         self._of_queries: dict[str, dict[str, Any]] = {}
+        self._queries: tuple[Any, ...] = ()
+        self._publish()
+        self._computed_at = -math.inf
         self._counted: list[tuple[float, int]] = [(time.monotonic(), 0)]
 
     async def _update(self) -> None:
-        """Compute the figures again if they are too old."""
+        """Have the figures computed again if they are too old."""
         if time.monotonic() - self._computed_at > FRESH_SECONDS:
-            self._of_engine, self._of_queries = await self._service.call(self._compute, even_if_failed=True)
-            self._computed_at = time.monotonic()
+            if self._publication is None or self._publication.done():
+                self._publication = asyncio.ensure_future(self._service.call(self._publish, even_if_failed=True))
+            await _wait_for(self._publication)
 
-    def _compute(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    def _publish(self) -> None:
+        """Compute the figures. Called in the engine's thread."""
         engine = self._service.engine
         of_engine = asdict(engine.statistics())
         of_engine["time"] = engine.time
-        return of_engine, {query.name: asdict(engine.statistics(query.name)) for query in engine.queries}
+        self._of_queries = {query.name: asdict(engine.statistics(query.name)) for query in engine.queries}
+        self._of_engine, self._queries = of_engine, engine.queries
+        self._computed_at = time.monotonic()
 
     async def queries(self) -> models.Queries:
         """Return the descriptions of all queries."""
 
-        def describe() -> list[models.Query]:
+        def list_queries() -> None:
             self._service.require_engine()
             engine = self._service.engine
-            cached = self._of_queries
-            figures = {one.name: cached.get(one.name) or asdict(engine.statistics(one.name)) for one in engine.queries}
-            return [describe_query(one, answers=figures[one.name]["answers_live"]) for one in engine.queries]
+            names, known = [query.name for query in engine.queries], self._of_queries
+            self._of_queries = {name: known.get(name) or asdict(engine.statistics(name)) for name in names}
+            self._queries = engine.queries
 
         await self._update()
-        return models.Queries(queries=await self._service.call(describe, even_if_failed=True))
+        await _wait_for(asyncio.ensure_future(self._service.call(list_queries, even_if_failed=True)))
+        answers = {name: figures["answers_live"] for name, figures in self._of_queries.items()}
+        return models.Queries(
+            queries=[describe_query(one, answers=answers[one.name]) for one in self._queries if one.name in answers]
+        )
 
     async def statistics(self) -> models.Statistics:
         """Return the statistics that the page shows."""
@@ -269,6 +287,8 @@ class ServingFigures:
             yield GaugeMetricFamily("rpq_connections", "connections that are open", value=self.connections.open)
             about = "connections that were refused because the limit was reached"
             yield CounterMetricFamily("rpq_connections_refused", about, value=self.connections.refused)
+        about = "time for which the engine has been busy with one step"
+        yield GaugeMetricFamily("rpq_busy_seconds", about, value=service.busy_seconds)
         has_failed = service.failure is not None
         yield GaugeMetricFamily("rpq_failed", "whether the engine failed and accepts no more tuples", value=int(has_failed))
         if service.storage.age is not None:
@@ -279,6 +299,13 @@ class ServingFigures:
             yield GaugeMetricFamily("rpq_journal_bytes", "size of the journal", value=service.storage.journal_bytes)
         about = "seconds from the arrival of a post until it was applied, and saved if there is a checkpoint"
         yield latency_family(service.latency, about)
+
+
+async def _wait_for(publication: asyncio.Future[None]) -> None:
+    """Wait for figures, but not long. Raises their error."""
+    await asyncio.wait({publication}, timeout=PATIENCE_SECONDS)
+    if publication.done():
+        publication.result()
 
 
 def resident_bytes() -> int:

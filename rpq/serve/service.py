@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,8 +25,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rpq.compiled.cycle_counter import INTERRUPTED, new_deadline
 from rpq.engine.statistics import LatencyCounts
-from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError, did_you_mean
+from rpq.errors import ConflictBudgetError, InputError, LimitError, PushLimitError, QueryError, RpqError, did_you_mean
 from rpq.language.kinds import single_thread_warning
 from rpq.language.readings import properties_of
 from rpq.run.loop import CHECKPOINT_SHARE, SliceSize
@@ -39,6 +40,7 @@ from rpq.serve.requests import (
     NotApplied,
     Problem,
     QueryDefaults,
+    ServiceBusy,
     ServiceFailed,
     StorageUnavailable,
     TooManyQueries,
@@ -75,6 +77,17 @@ MOST_JOURNAL = 256 << 20
 
 MOST_EXCESSIVE, LEAST_HOLD = 64, 1.0
 """The number of tuples that are not tried again so soon, and the least seconds for which they are not."""
+
+DROP_SECONDS, INTERRUPT_SECONDS, MOST_DROP_SECONDS = 1.0, 0.1, 20.0
+"""Seconds for which the drop of a query waits for the engine, the interval at which it then interrupts the engine, and the
+seconds after which its client gets an answer in any case."""
+
+
+@dataclass(eq=False)
+class Drop(Call):
+    """A call that drops the query `name`. It does not wait for tuples, not even for one that is being applied."""
+
+    name: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +147,7 @@ class ExcessiveTuples:
     >>> columns = {"source": ["w", "x"], "target": ["y", "y"], "label": ["a", "a"], "timestamp": [1, 1]}
     >>> tuples = pa.RecordBatch.from_pydict(columns)
     >>> error = RowLimitError("tuple 1 of the batch has too many rows", query="a", row=1, number=11, limit=10)
-    >>> excessive.add(tuples, 1, error, seconds=2.0, now=100.0)
+    >>> excessive.add(tuples.slice(1), error, seconds=2.0, now=100.0)
     >>> excessive.first(tuples, now=119.0)[0], excessive.first(tuples, now=121.0)
     (1, None)
     """
@@ -142,11 +155,11 @@ class ExcessiveTuples:
     def __init__(self) -> None:
         self._tuples: dict[Hashable, tuple[float, dict[str, pa.Scalar], Problem]] = {}
 
-    def add(self, tuples: pa.RecordBatch, row: int, error: LimitError, *, seconds: float, now: float) -> None:
+    def add(self, refused: pa.RecordBatch, error: LimitError, *, seconds: float, now: float) -> None:
         """Add a tuple at which the engine met an error, and took so many `seconds` to be restored."""
         problem = problem_of(error)
         problem.message = problem.message.replace(f"tuple {error.row} of the batch", "this tuple", 1)
-        columns = _comparable_columns(tuples.slice(row, 1))
+        columns = _comparable_columns(refused)
         fields = {name: column[0] for name, column in columns.items() if column[0].is_valid}
         key = frozenset(fields.items())
         self._tuples.pop(key, None)
@@ -249,7 +262,12 @@ class Service(EngineThread):
         """The reader of posted documents of RDF, if these have times."""
         self.defaults = defaults
         self.limits = limits
-        self._options = options
+        self._deadline = new_deadline()  # of all engines in turn: one can be interrupted while it loads
+        self._options = options = replace(
+            options,
+            make=partial(options.make, _deadline=self._deadline),
+            restore=partial(options.restore, _deadline=self._deadline),
+        )
         self.input_columns: Sequence[str] | None = None
         """The properties that the input beside posts is read with; None if there is no such input."""
         self._checkpoint_seconds = checkpoint_seconds
@@ -257,6 +275,9 @@ class Service(EngineThread):
         self._has_engine = True
         self._excessive = ExcessiveTuples()
         self._deferred: list[Push] = []
+        self._drops: deque[Drop] = deque()  # those that wait; each is also among the jobs
+        self._query_names: set[str] = set()
+        self._left_out: set[str] = set()  # queries without which the engine was restored, because they are to be dropped
         self._published: list[PublishedChanges | QueryEnd] = []
         self.latencies: deque[float] = deque(maxlen=4096)
         self.latency = LatencyCounts()
@@ -284,6 +305,8 @@ class Service(EngineThread):
         state = loaded.state
         self.engine: Engine = loaded.engine
         self.engine.max_ahead = self._options.max_ahead
+        self.engine.push_limit = self._options.push_limit
+        self._query_names = {query.name for query in self.engine.queries} | self._left_out
         self.position, self.progress = state.position, state.progress
         self.tuples, self.late = state.tuples, state.late
         self.replayed_tuples = loaded.replayed_tuples
@@ -359,6 +382,28 @@ class Service(EngineThread):
         self.submit(Push(columns, waiter, arrival_time=time.monotonic() if arrived is None else arrived))
         return await waiter
 
+    async def drop_at_once(self, name: str) -> None:
+        """Drop a query, before tuples that wait. Interrupt a tuple that takes long, which is then applied without the query.
+
+        Raises `NoSuchQuery`, and `ServiceBusy` if the engine cannot be restored so soon; the query is dropped later then.
+        """
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        job = Drop(partial(self.drop, name), waiter, writes=True, name=name)
+        self._drops.append(job)
+        self.submit(job)
+        began, wait = time.monotonic(), DROP_SECONDS
+        while not (await asyncio.wait({waiter}, timeout=wait))[0]:
+            if time.monotonic() - began > MOST_DROP_SECONDS:
+                raise ServiceBusy(f"the engine is busy; query {name!r} is dropped as soon as possible")
+            wait = INTERRUPT_SECONDS
+            if self.storage.path is not None and name in self._query_names and name not in self._left_out:
+                self.interrupt()
+        waiter.result()
+
+    def interrupt(self) -> None:
+        """Interrupt what the engine evaluates now. Call this repeatedly: the next call of the engine goes on."""
+        self._deadline[0] = INTERRUPTED
+
     def _batch_limits(self) -> tuple[int, int]:
         return MOST_TOGETHER, self._slice.tuples
 
@@ -399,12 +444,18 @@ class Service(EngineThread):
         except _CommitFailed:
             self._take_back()
             # Jobs that only read are executed again, on the state without the undone operations.
-            self._do_in_order(jobs)
+            drops = [job for job in self._batch if isinstance(job, Drop)]
+            self._drops.extend(drops)
+            self._do_in_order([*jobs, *(job for job in drops if job not in jobs)])
             self._commit()
 
     def _do_in_order(self, jobs: Sequence[Push | Call]) -> None:
         pushes: list[Push] = []
         for job in jobs:
+            if isinstance(job, Drop):
+                if job not in self._drops:
+                    continue  # it was executed before the tuples ahead of it
+                self._drops.remove(job)
             if _writes(job) and self.storage.outage is not None:
                 self._defer(job)
                 continue
@@ -449,7 +500,18 @@ class Service(EngineThread):
         if self.failure is None and not self._has_engine and not job.even_if_failed:
             self._results.append(Result(job.waiter, error=self._unavailable()))
             return
+        self._mark_progress()
         super()._call(job)
+        error = self._results[-1].error
+        if error is not None and self._has_engine and self.failure is None and self.engine._evaluation.midway:
+            self._recover(error)
+
+    def _execute_drops(self) -> None:
+        """Execute the drops that wait, before the jobs ahead of them."""
+        while self._drops and self._has_engine:
+            job = self._drops.popleft()
+            self._batch.append(job)
+            self._call(job)
 
     def _commit(self) -> None:
         """Put results on disk, then acknowledge them and publish the changes.  Raises `_CommitFailed`."""
@@ -489,14 +551,24 @@ class Service(EngineThread):
             self._fail(f"the engine cannot be restored: {problem}")
 
     def _reload(self) -> None:
-        """Replace the engine by the one on disk.  Raises the errors of `Storage.reload`; then there is an empty engine."""
+        """Replace the engine by the one on disk.  Raises the errors of `Storage.reload`; then there is an empty engine.
+
+        There is one, too, if the server ends meanwhile. Queries that are to be dropped are not restored.
+        """
         from rpq.engine.engine import Engine
 
         self.engine, self._has_engine = Engine(), False  # memory that is full has no room for two
         gc.unfreeze()  # the first engine was frozen (`serve_with`), and would never be collected
         gc.collect()
-        self._set_engine(self.storage.reload())
-        self._has_engine = True
+        while not self._has_engine:
+            drops = [*self._drops] if self.storage.outage is None else []  # otherwise drops are refused
+            self._left_out = {job.name for job in drops} & self._query_names
+            try:
+                self._set_engine(self.storage.reload(without=self._left_out))
+                self._has_engine = True
+            except PushLimitError:  # interrupted by the end of the server, or by the drop of a query
+                if self.is_stopping:
+                    return
 
     def _try_storage(self, *, for_write: bool) -> None:
         """Try to end an outage if a retry is due; then execute the deferred jobs."""
@@ -527,8 +599,14 @@ class Service(EngineThread):
     def _push(self, posts: list[Push]) -> None:
         """Push posted tuples in the order of their arrival, in slices of an adapted size."""
         while posts:
+            self._execute_drops()
             if self.failure is not None:
                 self._results += [Result(post.waiter, error=self._refusal()) for post in posts]
+                return
+            if not self._has_engine:  # the end of the server has interrupted it
+                for post in posts:
+                    post.error = NotApplied(self._refusal(), applied=post.applied, position=self.position)
+                    self._acknowledge(post)
                 return
             together: list[Push] = []
             rows = 0
@@ -550,8 +628,9 @@ class Service(EngineThread):
     def _push_slice(self, posts: list[Push], tuples: pa.RecordBatch) -> None:
         """Push one slice, the tuples of these posts in their order."""
         began = time.perf_counter()
+        self._mark_progress()
         error: Exception | None = None
-        is_broken = False
+        broken_by: LimitError | None = None
         refused = self._first_excessive(posts, tuples)
         if refused is not None:
             tuples, error = tuples.slice(0, refused[0]), refused[1]
@@ -566,7 +645,9 @@ class Service(EngineThread):
         except ConflictBudgetError as problem:
             changes = problem.changes
         except LimitError as problem:
-            error, changes, count, is_broken = problem, problem.changes, problem.row or 0, True
+            broken_by, changes, count = problem, problem.changes, problem.row or 0
+            is_tried_again = isinstance(problem, PushLimitError) and self.storage.path is not None
+            error = problem if not is_tried_again or (problem.limit is not None and tuples.num_rows == 1) else None
         except Exception as problem:
             LOG.exception("a push failed")
             self._fail(f"the engine failed: {problem!r}")
@@ -578,9 +659,10 @@ class Service(EngineThread):
         self._slice.update(tuples.num_rows, rows=len(changes), seconds=time.perf_counter() - began)
         if error is not None:
             self._refuse_next(posts, error)
-        if is_broken:
-            assert isinstance(error, LimitError)
-            self._recover(error, tuples, count)
+        if broken_by is not None:
+            if error is None:
+                self._slice.tuples = 1  # only a tuple that takes too long by itself is refused
+            self._recover(broken_by, tuples.slice(count, 1) if error is not None else None)
 
     def _first_excessive(self, posts: Sequence[Push], tuples: pa.RecordBatch) -> tuple[int, Problem] | None:
         """Return the row of the first tuple of a client that is not to be tried again now, and the problem to report.
@@ -650,8 +732,16 @@ class Service(EngineThread):
         )
         self._results.append(Result(post.waiter, applied))
 
-    def _recover(self, error: LimitError, tuples: pa.RecordBatch, row: int) -> None:
-        """Resume from the saved state, without the tuple at which the engine reached a limit; fail without a checkpoint."""
+    def _recover(self, error: Exception, refused: pa.RecordBatch | None = None) -> None:
+        """Resume from the saved state after an error that broke the engine; fail without a checkpoint.
+
+        `refused` is the tuple that caused the error, if it is not to be applied again.
+        """
+        if self.is_stopping and isinstance(error, PushLimitError) and error.limit is None:
+            self._commit()
+            self._has_engine = False  # the state on disk is complete
+            return
+        self._mark_progress()
         if self.storage.path is None:
             self._fail(f"the engine reached a limit, and there is no checkpoint from which it could continue: {error}")
             return
@@ -664,8 +754,10 @@ class Service(EngineThread):
             self._fail(f"the engine reached a limit ({error}), and cannot be restored: {problem}")
             return
         now = time.monotonic()
-        if row < tuples.num_rows:
-            self._excessive.add(tuples, row, error, seconds=now - began, now=now)
+        if refused is not None and refused.num_rows and isinstance(error, LimitError):
+            seconds = now - began + (error.limit or 0.0 if isinstance(error, PushLimitError) else 0.0)
+            self._excessive.add(refused, error, seconds=seconds, now=now)
+        self._execute_drops()
 
     # --- queries ---------------------------------------------------------------------------------------------
 
@@ -698,6 +790,7 @@ class Service(EngineThread):
             LOG.warning("%s", message)
         registered = {**fields, "name": query.name}
         registered.pop("start", None)
+        self._query_names.add(query.name)
         with self._or_fail():
             self.position += 1
             self.storage.note_query_change(self.position, {"registered": self._complete(registered), "start": start})
@@ -719,10 +812,13 @@ class Service(EngineThread):
 
     def drop(self, name: str) -> None:
         """Drop a query.  Must be called in the engine's thread.  Raises `NoSuchQuery`."""
-        query = self.find_query(name)
-        self.engine.unregister(name)
+        query = None if name in self._left_out else self.find_query(name)
+        if query is not None:
+            self.engine.unregister(name)
+        self._left_out.discard(name)
+        self._query_names.discard(name)
         self._excessive = ExcessiveTuples()  # without the query, there may be room for them
-        if properties_of(query):
+        if query is None or properties_of(query):
             self._set_further_columns()
         with self._or_fail():
             self.position += 1

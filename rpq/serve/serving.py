@@ -42,7 +42,7 @@ from rpq.serve.feeds import Feed, FileFeed, Playback, TopicFeed
 from rpq.serve.models import ServeLimits
 from rpq.serve.operations import Admission, parse_tokens
 from rpq.serve.requests import FIELDS, NameTaken, QueryDefaults, parse_query
-from rpq.serve.service import Service
+from rpq.serve.service import INTERRUPT_SECONDS, Service
 from rpq.serve.storage import EngineOptions
 from rpq.stream.durations import NANOSECONDS, duration_text
 from rpq.stream.window import WindowTextError, window_of
@@ -76,6 +76,7 @@ def serve_with(
     checkpoint: str | None,
     checkpoint_every: float,
     damaged_journal: Literal["refuse", "set-aside"],
+    push_limit: float | None,
     **options: Any,
 ) -> int:
     """Serve until a signal ends the server; return the exit status.  Usage errors are exceptions of click.
@@ -119,6 +120,7 @@ def serve_with(
             limits,
             checkpoint_every,
             damaged_journal,
+            push_limit=push_limit,
             properties=properties,
             documents=documents,
             rules=rules_of(settings),
@@ -263,6 +265,7 @@ def _service(
     seconds: float,
     damaged_journal: Literal["refuse", "set-aside"],
     *,
+    push_limit: float | None,
     properties: frozenset[str],
     documents: RdfDocuments | None,
     rules: EdgeRules | None,
@@ -279,12 +282,13 @@ def _service(
     keep = _keep_window(settings)
     max_ahead = max_ahead_of(settings, settings.time_unit, durations=True)
 
-    def make() -> rpq.Engine:
+    def make(**further: Any) -> rpq.Engine:
         engine = rpq.Engine(
             keep=keep,
             time_unit=settings.time_unit,  # type: ignore[arg-type]
             edges=settings.edges,
             **of_engine,
+            **further,
         )
         if times is not None:
             engine._times = engine._times.with_type(times)
@@ -294,8 +298,8 @@ def _service(
         load_static(settings, engine, LabelMonitor([]), properties=sorted(properties) if multigraph is not None else ())
         return engine
 
-    def restore(path: str) -> rpq.Engine:
-        engine = rpq.Engine.restore(path, **of_engine)
+    def restore(path: str, **further: Any) -> rpq.Engine:
+        engine = rpq.Engine.restore(path, **of_engine, **further)
         if engine.edges != settings.edges:
             raise QueryError(f"--edges {settings.edges}: the checkpoint has edges of the identity {engine.edges}")
         if (unit := engine._times.unit) != settings.time_unit:
@@ -311,7 +315,7 @@ def _service(
 
     try:
         return Service(
-            EngineOptions(make=make, restore=restore, max_ahead=max_ahead),
+            EngineOptions(make=make, restore=restore, max_ahead=max_ahead, push_limit=push_limit),
             defaults=defaults,
             limits=limits,
             checkpoint=settings.checkpoint,
@@ -412,6 +416,9 @@ def _topic_feed(service: Service, settings: RunSettings) -> Feed:
 GRACE_SECONDS = 8.0
 """The seconds for responses in progress when the server ends."""
 
+LAST_SECONDS = 4.0
+"""The seconds after which the engine is interrupted then, so that requests in progress still get a response."""
+
 
 DAY = 86_400
 
@@ -503,12 +510,14 @@ async def run_server(
     server = _Server(config, service.limits, tls)
     application.figures.connections = server.connections
     received: list[signal.Signals] = []
+    interruptions: list[asyncio.Future[None]] = []
 
     def end(number: signal.Signals) -> None:
         if received:
             server.force_exit = True
         received.append(number)
         service.is_stopping = True
+        interruptions.append(asyncio.ensure_future(_interrupt(service)))
         service.hub.end("the server is stopping")
         server.should_exit = True
 
@@ -532,8 +541,18 @@ async def run_server(
         for feed in feeds:
             await loop.run_in_executor(None, feed.stop)
         await loop.run_in_executor(None, service.stop)
+        for interruption in interruptions:
+            interruption.cancel()
         application.close()
     return received[0] if received else None
+
+
+async def _interrupt(service: Service) -> None:
+    """Interrupt the engine until it ends, if it does not do so soon: everything acknowledged is on disk, or nowhere."""
+    await asyncio.sleep(LAST_SECONDS)
+    while True:
+        service.interrupt()
+        await asyncio.sleep(INTERRUPT_SECONDS)
 
 
 def listening_socket(host: str, port: int) -> socket.socket:

@@ -21,7 +21,7 @@ import shutil
 import struct
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -324,14 +324,16 @@ def _read_rdf_times(content: JsonValue) -> Kind | None:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """The options for creating an engine, also from a checkpoint, and the limit on timestamps ahead of the stream time.
+    """The functions that create an engine and restore one from a path, and the limits on timestamps and pushes.
 
-    The journal is replayed without that limit: its tuples were accepted under the limit of their time.
+    Both functions pass further options on to the engine. The journal is replayed without those limits: its tuples were
+    accepted under the limits of their time.
     """
 
-    make: Callable[[], Engine]
-    restore: Callable[[str], Engine]
+    make: Callable[..., Engine]
+    restore: Callable[..., Engine]
     max_ahead: int | str | None = None
+    push_limit: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -517,14 +519,14 @@ class Storage:
         state = replace(loaded.state, run=uuid.uuid4().hex[:8]) if self._has_set_aside else loaded.state
         return replace(loaded, state=self.save(loaded.engine, state))
 
-    def reload(self) -> LoadedEngine:
-        """Restore the engine from disk, without the changes since the last `synchronise`; write nothing.
+    def reload(self, *, without: Collection[str] = ()) -> LoadedEngine:
+        """Restore the engine from disk, without the changes since the last `synchronise` and some queries; write nothing.
 
-        Raises the errors of `load`.
+        Raises the errors of `load`, and `PushLimitError` if the engine is interrupted.
         """
-        engine = self._options.restore(self.path)
+        engine = self._options.restore(self.path, _without=without)
         state = read_served_state(engine, self.path)
-        return self._replay(engine, state, self.journal.read())
+        return self._replay(engine, state, self.journal.read(), without)
 
     def _refuse_orphan(self) -> None:
         """Refuse a journal without a checkpoint, except one without records, which a first start left."""
@@ -618,10 +620,15 @@ class Storage:
             os.replace(path, place)
         LOG.warning("%s %s, as %s", path, why, place)
 
-    def _replay(self, engine: Engine, state: ServedState, content: JournalContent | None) -> LoadedEngine:
-        """Replay the records of the journal after the checkpoint."""
+    def _replay(
+        self, engine: Engine, state: ServedState, content: JournalContent | None, without: Collection[str] = ()
+    ) -> LoadedEngine:
+        """Replay the records of the journal after the checkpoint, except for changes of the queries `without`."""
         replayed = 0
         for record in () if content is None else content.records:
+            if _name_in(record) in without:
+                state = replace(state, position=record.position)
+                continue
             state = self._redo(engine, state, record)
             replayed += 0 if record.tuples is None else record.tuples.num_rows
         return LoadedEngine(engine=engine, state=state, is_resumed=True, replayed_tuples=replayed)
@@ -745,6 +752,13 @@ class Storage:
                 self.checkpoint_outage.reason,
             )
         self.checkpoint_outage.note_failure(least_wait=least_wait)
+
+
+def _name_in(record: Record) -> str | None:
+    """Return the name of the query that a record registers or drops."""
+    registered = record.details.get("registered")
+    name: str | None = record.details.get("dropped") if registered is None else registered["name"]
+    return name
 
 
 def _is_empty(path: str) -> bool:

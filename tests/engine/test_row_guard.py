@@ -38,7 +38,7 @@ def test_of_the_tuple_nothing_and_of_those_before_everything():
     error = caught.value
     assert (error.query, error.row, error.number, error.limit) == ("star", 10, 9, 8)
     assert short(error.changes) == [("edges", "other", "q", 2, "+")] and error.changes.added == 1
-    with pytest.raises(rpq.RpqError, match="memory limit or that on rows.*accepts no further tuples"):
+    with pytest.raises(rpq.RpqError, match="limit on memory, rows or time.*accepts no further tuples"):
         engine.insert("other", "s", "b", 4)
     with pytest.raises(rpq.RpqError, match="accepts no further tuples"):
         engine.answers("star")

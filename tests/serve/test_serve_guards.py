@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 
 import httpx
 import pyarrow as pa
@@ -326,9 +327,9 @@ def test_an_engine_that_reached_a_limit_is_released_before_another_is_restored(t
     """Memory that is full has no room for two."""
     were_alive, reload = [], Storage.reload
 
-    def note(self):
+    def note(self, **options):
         were_alive.append(before() is not None)
-        return reload(self)
+        return reload(self, **options)
 
     monkeypatch.setattr(Storage, "reload", note)
     with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served:
@@ -421,7 +422,7 @@ def test_the_tuple_over_a_limit_is_found_by_all_its_fields():
     excessive = ExcessiveTuples()
     error = RowLimitError("tuple 0 of the batch has too many rows", query="a+", row=0, number=11, limit=10)
     posted = pa.RecordBatch.from_pydict(columns("y", "x", 2) | {"op": ["+"], "weight": [5]})
-    excessive.add(posted, 0, error, seconds=60.0, now=100.0)
+    excessive.add(posted, error, seconds=60.0, now=100.0)
 
     def first(**changed: object) -> int | None:
         fields = {"source": "y", "target": "x", "label": "a", "timestamp": 3, "weight": 5} | changed
@@ -438,7 +439,7 @@ def test_the_tuple_over_a_limit_is_found_by_all_its_fields():
     same_ends = pa.RecordBatch.from_pydict(repeated | {"weight": range(6, count + 6)})
     encoded = same_ends.set_column(0, "source", same_ends.column("source").dictionary_encode())
     for number in range(16):
-        excessive.add(posted.set_column(2, "label", pa.array([f"l{number}"])), 0, error, seconds=60.0, now=100.0)
+        excessive.add(posted.set_column(2, "label", pa.array([f"l{number}"])), error, seconds=60.0, now=100.0)
     began = time.process_time()
     assert excessive.first(same_ends, now=101.0) is None and excessive.first(encoded, now=101.0) is None
     assert time.process_time() - began < 3, "each row was looked at by itself"
@@ -456,6 +457,87 @@ def test_an_input_is_not_refused_for_a_tuple_that_a_client_posted(tmp_path):
         read: Future = Future()
         served.service.submit(Push(pa.RecordBatch.from_pydict(columns("y", "x", 4)), read, waits_for_storage=True))
         assert read.result(60).tuples == 1 and ("y", "x") in served.answers("a+")
+
+
+SLOW = {"expression": "a/(b/a)+", "paths": "simple", "window": 100_000, "slide": 100, "name": "hard"}
+OTHER = {"expression": "a", "window": 100_000, "slide": 100, "name": "other"}
+
+
+def hard_edges() -> list[tuple[str, str, str, int]]:
+    """Return edges of which the last thousand take minutes each in the query `SLOW`, and some before them a second."""
+    chosen = random.Random(1)
+    return [(f"v{chosen.randrange(200)}", f"v{chosen.randrange(200)}", chosen.choice("ab"), i) for i in range(1600)]
+
+
+def pairs(edges: list[tuple[str, str, str, int]]) -> set[tuple[str, str]]:
+    return {(source, target) for source, target, label, _ in edges if label == "a"}
+
+
+@contextmanager
+def busy(served: Served) -> Iterator[Future]:
+    """Post edges that keep the engine busy in another thread. Yield the response once the engine has been so for a while."""
+    with ThreadPoolExecutor(1) as pool:
+        response = pool.submit(served.post, *hard_edges())
+        while served.service.busy_seconds < 1:
+            time.sleep(0.05)
+        yield response
+
+
+@pytest.mark.ci
+def test_tuple_that_takes_too_long_is_refused_and_the_server_answers_meanwhile(tmp_path):
+    with Served(SLOW, OTHER, push_limit=1.0, checkpoint=tmp_path / "state") as served:
+        with busy(served) as response:
+            while not response.done():
+                began = time.monotonic()
+                assert "rpq_busy_seconds" in served.client.get("/metrics").text
+                listed = served.client.get("/queries").json()["queries"]
+                assert [query["name"] for query in listed] == ["hard", "other"]
+                assert served.client.get("/healthz").status_code == 200
+                assert time.monotonic() - began < 10
+                time.sleep(0.2)
+        refused = response.result()
+        error = refused.json()["error"]
+        assert refused.status_code == 507 and error["type"] == "PushLimitError" and error["query"] == "hard"
+        assert error["applied"] > 100 and f"tuple {error['applied']} " in error["message"], error
+        assert served.answers("other") == pairs(hard_edges()[: error["applied"]])
+        assert served.post(("x", "y", "a", 1600)).status_code == 200 and ("x", "y") in served.answers("other")
+        again = served.post(hard_edges()[error["applied"]])
+        assert again.status_code == 507 and "retry-after" in again.headers
+
+
+@pytest.mark.ci
+def test_drop_of_a_query_interrupts_its_tuple_which_is_applied_without_it(tmp_path):
+    with Served(SLOW, OTHER, checkpoint=tmp_path / "state") as served:
+        with busy(served) as response:
+            while served.client.get("/readyz").status_code == 200:
+                time.sleep(0.2)
+            assert served.client.delete("/queries/hard").status_code == 204
+        assert response.result().status_code == 200 and response.result().json()["tuples"] == 1600
+        assert served.answers("other") == pairs(hard_edges()) and served.of("hard").status_code == 404
+        assert served.client.get("/readyz").status_code == 200
+    with Served(checkpoint=tmp_path / "state") as served:
+        assert [query["name"] for query in served.client.get("/queries").json()["queries"]] == ["other"]
+        assert served.answers("other") == pairs(hard_edges())
+
+
+@pytest.mark.ci
+def test_signal_ends_a_busy_server_and_what_was_acknowledged_remains(tmp_path):
+    with Served(SLOW, OTHER, checkpoint=tmp_path / "state") as served:
+        served.post(("x", "y", "a", 0))
+        with busy(served) as response:
+            began = time.monotonic()
+            served.stop()
+            assert time.monotonic() - began < 40
+            assert response.result().status_code == 503 and response.result().json()["error"]["applied"] > 100
+    with Served(checkpoint=tmp_path / "state") as served:
+        assert ("x", "y") in served.answers("other")
+
+
+def test_a_client_cannot_raise_the_budget_of_simple_paths():
+    with Served(PATH) as served:
+        refused = served.register(**SLOW | {"simple_budget": 10_000_001})
+        assert refused.status_code == 422 and "simple_budget" in refused.json()["error"]["message"]
+        assert served.register(**PATH | {"name": "b", "simple_budget": 10}).status_code == 201
 
 
 def test_a_query_that_would_begin_with_too_many_rows_is_refused_and_nothing_else():

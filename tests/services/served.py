@@ -151,12 +151,14 @@ class Served(Talk):
         self._tls = tls
         defaults = QueryDefaults(fields={}, time_unit=time_unit)
         keep, max_ahead = of_engine.pop("keep", None), of_engine.pop("max_ahead", None)
-        edges = of_engine.pop("edges", "triple")
+        edges, push_limit = of_engine.pop("edges", "triple"), of_engine.pop("push_limit", None)
+        of_engine["_keeps_values"] = True
         self.service = Service(
             EngineOptions(
-                make=lambda: rpq.Engine(keep=keep, time_unit=time_unit, edges=edges, _keeps_values=True, **of_engine),
-                restore=lambda path: rpq.Engine.restore(path, _keeps_values=True, **of_engine),
+                make=lambda **more: rpq.Engine(keep=keep, time_unit=time_unit, edges=edges, **of_engine, **more),
+                restore=lambda path, **more: rpq.Engine.restore(path, **of_engine, **more),
                 max_ahead=max_ahead,
+                push_limit=push_limit,
             ),
             defaults=defaults,
             limits=limits or ServeLimits(),

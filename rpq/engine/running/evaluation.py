@@ -137,6 +137,7 @@ class Evaluation:
         edges: Identity = "triple",
         keeps_values: bool = False,
         report_empty: bool = False,
+        deadline: np.ndarray | None = None,
     ) -> None:
         self.events = events
         self.identity: Identity = edges
@@ -155,7 +156,11 @@ class Evaluation:
         self.report_empty = report_empty
         self.awaits_first = False  # whether rows precede the first tuple, which has not arrived
         self.midway = False  # whether the last call began to apply tuples and did not finish
-        self.guard = MemoryGuard(memory_limit, other_bytes=lambda: self.vertices.nbytes + self.edge_bytes)
+        self.guard = MemoryGuard(
+            memory_limit,
+            other_bytes=lambda: self.vertices.nbytes + self.edge_bytes,
+            deadline=deadline,
+        )
         self._crew = Crew(threads)
         self._room = Room(
             self.vertices,
@@ -980,6 +985,7 @@ class Evaluation:
             witness=self.witness,
             capacity=self._capacity,
             guard=self.guard.of(lambda: question.name, lambda: running.part.workers),
+            deadline=self.guard.deadline,
             rows=self.row_guard,
             sharing=self._sharing,
             is_late=is_late,

@@ -1,4 +1,4 @@
-"""The limits of an engine: on its memory, and on the rows that one event may bring to a query."""
+"""The limits of an engine: on its memory, on the time of a push, and on the rows that one event may bring to a query."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rpq.compiled.arrays import reserve
-from rpq.errors import MemoryLimitError
+from rpq.compiled.cycle_counter import INTERRUPTED, NEVER, new_deadline, read_cycles, ticks_per_second
+from rpq.compiled.stopwatch import compiling_seconds
+from rpq.errors import MemoryLimitError, PushLimitError
+from rpq.language.protocol import OUT_OF_TIME
 from rpq.rows.delta import Delta, split_by_query
 
 if TYPE_CHECKING:
@@ -66,11 +69,23 @@ def peak_memory_bytes() -> int:
 class MemoryGuard:
     """The memory of the workers of all queries, known without examining each of them whenever one grows.
 
-    With thousands of queries, examining all of them at each growth would dominate the run time.
+    With thousands of queries, examining all of them at each growth would dominate the run time. The guard also refuses what
+    exceeds the time of a push: `push_limit` is the number of seconds, or None.
     """
 
-    def __init__(self, limit: int, *, other_bytes: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        limit: int,
+        *,
+        other_bytes: Callable[[], int],
+        deadline: np.ndarray | None = None,
+    ) -> None:
         self.limit = limit
+        self.push_limit: float | None = None
+        self.deadline = new_deadline() if deadline is None else deadline
+        """The tick after which kernels return and what they compute is refused. Other threads may set `INTERRUPTED`."""
+        self._is_extended = False
+        self._compiled = 0.0  # seconds for compiling kernels, when the clock was started
         self.row = 0  # of the push, at which the chunk begins
         self.places: np.ndarray | None = None  # the tuple of each edge of the chunk; None if every edge is one
         self.result_bytes = 0  # bytes of the rows of the push so far, which its caller has not received yet
@@ -98,6 +113,9 @@ class MemoryGuard:
         """Return the guard of a query, or of a host and a query that it serves."""
 
         def guard(more: int, place: int) -> None:
+            if more == OUT_OF_TIME:
+                self._refuse_if_too_late(name(), self.row + self._tuple_of(place))
+                return
             self._refuse_if_too_much(name(), workers(), more, self.row + self._tuple_of(place))
 
         return guard
@@ -105,6 +123,42 @@ class MemoryGuard:
     def request(self, query: str, more: int) -> None:
         """Raise `MemoryLimitError`, which names a query, if there is no room for `more` bytes that belong to no worker."""
         self._refuse_if_too_much(query, (), more, self.row)
+
+    def start_clock(self, *, is_limited: bool) -> None:
+        """Begin a call of the engine, whose time `push_limit` limits if it `is_limited`."""
+        self.deadline[0] = NEVER
+        if is_limited and self.push_limit is not None:
+            self._is_extended = False
+            self._compiled = compiling_seconds()
+            self.deadline[0] = _ticks_after(self.push_limit)
+
+    def _refuse_if_too_late(self, query: str, row: int) -> None:
+        """Raise `PushLimitError` for a tuple during which the deadline has passed; time for compiling does not count.
+
+        The workers that come after this one get as much time once more, in which they reach the tuple; after an
+        interruption, the time until the next one.
+        """
+        if self.deadline[0] == INTERRUPTED:
+            self.deadline[0] = NEVER
+            raise PushLimitError(
+                f"query {query!r}: tuple {row} of the batch was interrupted", query=query, row=row, limit=None
+            )
+        if self.push_limit is None or read_cycles() <= self.deadline[0]:
+            return  # the worker of another thread has been refused
+        compiled, self._compiled = compiling_seconds() - self._compiled, compiling_seconds()
+        if compiled > 0:
+            self.deadline[0] += int(compiled * ticks_per_second())
+            return
+        if not self._is_extended:
+            self._is_extended = True
+            self.deadline[0] = _ticks_after(self.push_limit)
+        raise PushLimitError(
+            f"query {query!r}: tuple {row} of the batch is not done after {self.push_limit:g} s, the limit on a push. "
+            "Restrict the query, take a smaller window, or raise push_limit (--push-limit)",
+            query=query,
+            row=row,
+            limit=self.push_limit,
+        )
 
     def _tuple_of(self, place: int) -> int:
         """Return the tuple of the chunk that the edge at a place is of; places behind the chunk are those of its last edge.
@@ -140,6 +194,11 @@ class MemoryGuard:
     def _bytes_with(self, more: int) -> int:
         """Return bytes of everything together with `more`. O(workers)."""
         return self._other_bytes() + self.result_bytes + sum(self._workers.values()) + more
+
+
+def _ticks_after(seconds: float) -> int:
+    """Return the tick of the cycle counter after some seconds from now."""
+    return int(read_cycles()) + int(seconds * ticks_per_second())
 
 
 class RowOverflow(NamedTuple):

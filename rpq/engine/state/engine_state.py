@@ -11,7 +11,7 @@ without building the index twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -397,8 +397,8 @@ class SavedState:
         counted = None if self.content.multigraph is None else self.content.multigraph.counted
         return questions if counted is None else [question.over(counted.window) for question in questions]
 
-    def fill(self, evaluation: Evaluation) -> None:
-        """Restore the saved state in an empty evaluation. O(window · index).
+    def fill(self, evaluation: Evaluation, *, without: Collection[str] = ()) -> None:
+        """Restore the saved state in an empty evaluation. Queries `without` stay empty. O(window · index).
 
         Raises `StateFormatError` if the parts do not fit together.
         """
@@ -446,6 +446,8 @@ class SavedState:
                 host.make_room(evaluation.vertices, new_ids, evaluation.graph)
             for running, state, mine in zip(evaluation.running, self.content.queries, of_queries, strict=True):
                 running.make_room(evaluation.vertices, new_ids, evaluation.graph)
+                if running.question.name in without:
+                    continue
                 running.restore(
                     state.content, partial(self._load, running, state, mine, entered, evaluation), evaluation.vertices.id_of
                 )

@@ -176,6 +176,7 @@ class PathTrees:
             "capacity": resources.capacity,
             "guard": self._check_memory,
             "check_rows": self._check_rows,
+            "deadline": resources.deadline,
         }
         if query.time_order is not None:
             from rpq.operators.paths.ordered.ordered_index import ordered_index_over  # its kernels take memory

@@ -13,7 +13,7 @@ import numpy as np
 
 from rpq.automata.symbols import LabelSymbol
 from rpq.language.hypercube import Cell
-from rpq.language.protocol import ROW_COPIES, Resources
+from rpq.language.protocol import OUT_OF_TIME, ROW_COPIES, Resources
 from rpq.language.readings import Reading
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins.live_patterns import LivePatterns
@@ -93,7 +93,7 @@ class PatternHost:
         self.thread = thread
         self._lead = self if lead is None else lead
         self.store = RelationStore(capacity=capacity, thread=thread, threads=resources.threads)
-        self.tables = PlanTables(self.store, sharing=resources.sharing)
+        self.tables = PlanTables(self.store, sharing=resources.sharing, deadline=resources.deadline)
         self.relations = SharedRelations(self.store)
         self.constants = Constants()
         self.members: dict[str, Member] = {}
@@ -120,6 +120,7 @@ class PatternHost:
             self.constants,
             capacity=capacity,
             guard=resources.guard,
+            deadline=resources.deadline,
             have_coordinate=self._have_coordinate,
         )
         # For queries with paths, by their window, the labels that a count window numbers, and origin; for queries with
@@ -664,7 +665,9 @@ class PatternHost:
 
     def _request_memory(self, need: int, more: int) -> None:
         """Request `more` bytes from the guard, which it may refuse; `need` is the code that a kernel returned."""
-        if need == tables.NEED_OUTPUT:
+        if need == tables.NEED_TIME:
+            more = OUT_OF_TIME
+        elif need == tables.NEED_OUTPUT:
             delivered = self._delivered_rows.nbytes
             if delivered + more <= self._granted_bytes:
                 return  # adding up the memory in use takes as long as some thousand rows

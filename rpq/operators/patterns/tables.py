@@ -51,6 +51,7 @@ NEED_ARENA = 2
 NEED_TABLE = 3
 NEED_OUTPUT = 4
 NEED_CONDITIONS = 5
+NEED_TIME = 6  # the deadline has passed
 
 LOW = (1 << 32) - 1
 BITS = 62
@@ -388,6 +389,7 @@ class Plans(NamedTuple):
     latency: np.ndarray  # int64[LATENCY_BUCKETS]: tuples that some relation reads, by the ticks that they took
     conditions: Conditions  # shared by all plans
     state: PlanState
+    deadline: np.ndarray  # int64[1]: the tick after which kernels return NEED_TIME
 
 
 class Output(NamedTuple):

@@ -425,6 +425,7 @@ def index_over(
     capacity: int = 256,
     guard: Guard | None = None,
     check_rows: Callable[[int, int], None] | None = None,
+    deadline: np.ndarray | None = None,
 ) -> DeltaIndex:
     """Return the index of an expression over a window of any kind."""
     options: dict[str, Any] = {
@@ -435,6 +436,7 @@ def index_over(
         "capacity": capacity,
         "guard": guard,
         "check_rows": check_rows,
+        "deadline": deadline,
     }
     may_have_bits = not witness and (judge is None or (judge.walks_return and not judge.doubts))
     if isinstance(window, Window):

@@ -35,6 +35,7 @@ from rpq.operators.paths.index.layout import (
     INSERTING,
     IS_NEW_EDGE,
     NEED_OUTPUT,
+    NEED_TIME,
     NEXT_BOUNDARY,
     NOW,
     OUTCOMES,
@@ -68,6 +69,8 @@ def apply_chunk(index, closure, chunk, count):
                 if fields[EVENTS] >= fields[EVENT_CAPACITY]:
                     return np.int64(NEED_OUTPUT)
                 fields[TUPLE_START] = cycles()
+                if fields[TUPLE_START] > index.deadline[0]:
+                    return np.int64(NEED_TIME)
             code = _move_clock(index, closure, chunk.timestamp[i], 2 * i)
             if code != DONE:
                 return code

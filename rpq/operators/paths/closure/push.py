@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rpq.compiled.arrays.words import join, lacking
+from rpq.compiled.cycle_counter import WORK_BETWEEN_CHECKS, has_passed
 from rpq.compiled.intrinsics import population, trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.closure.layout import (
@@ -35,6 +36,7 @@ from rpq.operators.paths.index.layout import (
     DONE,
     FREE_SLOT,
     NEED_OUTPUT,
+    NEED_TIME,
     NOW,
     OUT,
     OUT_CAPACITY,
@@ -133,7 +135,12 @@ def push_pending(index, closure):
     """Push the pending bits of components, in the order in which the components were enqueued."""
     program, graph, fields = index.program, index.graph, closure.fields
     classes, words = program.sizes[CLASSES], fields[WORDS]
+    next_check = fields[PUSHED_WORDS] + WORK_BETWEEN_CHECKS
     while fields[QUEUE_LENGTH] > 0:
+        if fields[PUSHED_WORDS] > next_check and index.state[QUIET] == 0:
+            next_check = fields[PUSHED_WORDS] + WORK_BETWEEN_CHECKS
+            if has_passed(index.deadline):
+                return np.int64(NEED_TIME)
         component = np.int64(closure.queue[fields[QUEUE_HEAD]])
         source, low, high = component * words, np.int64(closure.low[component]), np.int64(closure.high[component])
         if component < fields[SETTLED]:

@@ -36,6 +36,7 @@ from rpq.operators.paths.index.layout import (
     NEED_OUTPUT,
     NEED_PATHS,
     NEED_SUPPORTS,
+    NEED_TIME,
     NEXT_BOUNDARY,
     NEXT_LOST,
     NEXT_PATH,
@@ -305,6 +306,8 @@ def apply_tuples(index, chunk, count):
                 if fields[EVENTS] >= fields[EVENT_CAPACITY]:
                     return np.int64(NEED_OUTPUT)
                 fields[TUPLE_START] = cycles()
+                if fields[TUPLE_START] > index.deadline[0]:
+                    return np.int64(NEED_TIME)
             code = move_clock(index, chunk.timestamp[i], 2 * i)
             if code != DONE:
                 return code

@@ -18,7 +18,7 @@ from rpq.compiled.growth import guarded_growth
 from rpq.compiled.stopwatch import compiling_seconds
 from rpq.compiled.views import bound, view
 from rpq.errors import QueryError
-from rpq.language.protocol import ROW_COPIES, Guard, Overrun
+from rpq.language.protocol import OUT_OF_TIME, ROW_COPIES, Guard, Overrun
 from rpq.operators.paths.index import answers, kernels, layout
 from rpq.operators.paths.index.check import check_index
 from rpq.operators.paths.index.judging import DoubtFigures, Judge, NoDoubt
@@ -151,6 +151,7 @@ class DeltaIndex:
         capacity: int = 256,
         guard: Guard | None = None,
         check_rows: Callable[[int, int], None] | None = None,
+        deadline: np.ndarray | None = None,
     ) -> None:
         self.window = window
         self.is_reversed = is_reversed
@@ -179,7 +180,8 @@ class DeltaIndex:
         self._place_of_load: int | None = None  # the tuple of a chunk that makes the index reload its edges
         self._apply_chunk: Any = None  # bound at the first chunk
         supports = supports or witness or self.judge.doubts
-        self.index = new_index(program, settings, self.cell, supports=supports, capacity=capacity)
+        index = new_index(program, settings, self.cell, supports=supports, capacity=capacity)
+        self.index = index if deadline is None else index._replace(deadline=deadline)
         self.judge.serve(self)
 
     def _cells_for(self, span: int) -> tuple[np.dtype, int] | None:
@@ -544,7 +546,10 @@ class DeltaIndex:
             self.provide(code)
 
     def provide(self, code: int) -> None:
-        """Give a kernel the memory that it asked for. The memory guard may refuse it."""
+        """Give a kernel what it asked for. The guard may refuse it."""
+        if code == layout.NEED_TIME:
+            self.guard(OUT_OF_TIME, self._place)
+            return
         later = 0
         if code == layout.NEED_OUTPUT:
             rows, of_event = (int(self.state[layout.OUT] - first) for first in (0, self.state[layout.EVENT_OUT]))
@@ -554,13 +559,17 @@ class DeltaIndex:
         with self.guarded_growth(later):
             self.index = with_more_memory(self.index, code)
 
+    @property
+    def _place(self) -> int:
+        """The tuple of the chunk that is being applied."""
+        return int(self.state[layout.TUPLE] if self._place_of_load is None else self._place_of_load)
+
     def guarded_growth(self, later: int = 0) -> AbstractContextManager[None]:
         """Return a context in which the memory guard is asked before arrays grow; it may refuse.
 
         `later` is a number of bytes that will be needed after the growth.
         """
-        place = int(self.state[layout.TUPLE] if self._place_of_load is None else self._place_of_load)
-        granted = self.nbytes // 4
+        place, granted = self._place, self.nbytes // 4
         self.guard(granted + later, place)
         return guarded_growth(lambda more: self.guard(more + later, place), granted=granted)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rpq.compiled.arrays.lanes import LANES, clear, live, prefetch, raise_block, raise_block_with_hops
+from rpq.compiled.cycle_counter import WORK_BETWEEN_CHECKS, has_passed
 from rpq.compiled.intrinsics import trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.conflicts import barred_lanes, bring_doubt, forget_new_doubt, note_conflicts, own_slot
@@ -20,6 +21,7 @@ from rpq.operators.paths.index.layout import (
     DONE,
     JUDGED,
     NEED_OUTPUT,
+    NEED_TIME,
     NOW,
     OUT,
     OUT_CAPACITY,
@@ -279,7 +281,12 @@ def push_row(index, row, rank):
 def fixpoint(index):
     """Push rows until none is pending."""
     fields = index.state
+    next_check = fields[STEPS] + WORK_BETWEEN_CHECKS
     while True:
+        if fields[STEPS] > next_check:
+            next_check = fields[STEPS] + WORK_BETWEEN_CHECKS
+            if has_passed(index.deadline):
+                return np.int64(NEED_TIME)
         row = dequeue(index.queue, fields)
         if row < 0:
             return np.int64(DONE)

@@ -45,7 +45,7 @@ import numpy as np
 from rpq.compiled.arrays.lanes import LANES
 from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.arrays.lists import Lists, lists_bytes, lists_with_room, new_lists, with_count
-from rpq.compiled.cycle_counter import LATENCY_BUCKETS
+from rpq.compiled.cycle_counter import LATENCY_BUCKETS, new_deadline
 from rpq.compiled.growth import request
 from rpq.operators.paths.program import CLASSES, STATES, Program
 
@@ -60,6 +60,7 @@ NEED_SUPPORTS = 6
 NEED_PATHS = 7
 NEED_JUDGE = 8  # simple paths: the tuple may change an answer in doubt
 NEED_CROSSING = 9  # simple paths: a boundary may change an answer in doubt
+NEED_TIME = 10  # the deadline has passed
 
 # Fields of `Index.state`.
 BASE = 0  # absolute slide of cell value 0
@@ -215,6 +216,7 @@ class Index(NamedTuple):
     settings: np.ndarray  # int64[SETTINGS_FIELDS]
     latency: np.ndarray  # int64[LATENCY_BUCKETS]: tuples by cycles
     ticks: np.ndarray  # int64 a tuple of a chunk: the ticks that it took so far, to which the index adds its own
+    deadline: np.ndarray  # int64[1]: the tick after which kernels return NEED_TIME, shared by the whole engine
 
 
 def block_numbers(vertices: int) -> int:
@@ -296,6 +298,7 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
         settings=settings,
         latency=np.zeros(LATENCY_BUCKETS, np.int64),
         ticks=np.zeros(0, np.int64),
+        deadline=new_deadline(),
     )
 
 

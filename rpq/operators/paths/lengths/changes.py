@@ -3,6 +3,7 @@
 import numpy as np
 
 from rpq.compiled.arrays.lanes import LANES, clear, highest, live, nearer, raise_nearer
+from rpq.compiled.cycle_counter import WORK_BETWEEN_CHECKS, has_passed
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.insert import EVERY, gather, has_out
 from rpq.operators.paths.index.layout import (
@@ -12,6 +13,7 @@ from rpq.operators.paths.index.layout import (
     DONE,
     EDGES,
     LOW_HALF,
+    NEED_TIME,
     NOW,
     STATE_BITS,
     STEPS,
@@ -153,7 +155,12 @@ def _push_row(index, progress, row, rank):
 @njit(cache=True, nogil=True)
 def push(index, progress):
     """Push rows, the nearest first, until none is pending. Return a code, after which the call can be repeated."""
+    next_check = index.state[STEPS] + WORK_BETWEEN_CHECKS
     while True:
+        if index.state[STEPS] > next_check:
+            next_check = index.state[STEPS] + WORK_BETWEEN_CHECKS
+            if has_passed(index.deadline):
+                return np.int64(NEED_TIME)
         row = dequeue(index.queue, index.state)
         if row < 0:
             return np.int64(DONE)

@@ -22,6 +22,7 @@ from rpq.operators.paths.index.layout import (
     LOW_HALF,
     NEED_OUTPUT,
     NEED_PATHS,
+    NEED_TIME,
     NEXT_BOUNDARY,
     NEXT_PATH,
     NOW,
@@ -343,6 +344,8 @@ def apply_chunk(index, progress, chunk, count):
             relevant = forward >= 0 or inverse >= 0
             if relevant:
                 fields[TUPLE_START] = cycles()
+                if fields[TUPLE_START] > index.deadline[0]:
+                    return np.int64(NEED_TIME)
             code = _move_clock(index, progress, chunk.timestamp[i], 2 * i)
             if code != DONE:
                 return code

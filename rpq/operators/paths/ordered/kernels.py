@@ -25,6 +25,7 @@ from rpq.operators.paths.index.layout import (
     INSERTING,
     LOSING,
     NEED_OUTPUT,
+    NEED_TIME,
     NEXT_BOUNDARY,
     NOW,
     OUTCOMES,
@@ -263,6 +264,8 @@ def apply_chunk(index, timeline, chunk, times, count):
                 if fields[EVENTS] >= fields[EVENT_CAPACITY]:
                     return np.int64(NEED_OUTPUT)
                 fields[TUPLE_START] = cycles()
+                if fields[TUPLE_START] > index.deadline[0]:
+                    return np.int64(NEED_TIME)
             code = _move_clock(index, timeline, chunk.timestamp[i], 2 * i)
             if code != DONE:
                 return code

@@ -8,6 +8,7 @@ messages): nothing more is searched for it, and Python writes its rows.
 import numpy as np
 
 from rpq.compiled.arrays.lanes import LANES, live
+from rpq.compiled.cycle_counter import has_passed
 from rpq.compiled.intrinsics import trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.conflicts import forget_new_doubt, has_bit, in_doubt, unblocking_lanes
@@ -19,6 +20,7 @@ from rpq.operators.paths.index.layout import (
     LOW_HALF,
     NEED_OUTPUT,
     NEED_PATHS,
+    NEED_TIME,
     NEXT_PATH,
     NOW,
     OUT,
@@ -70,6 +72,7 @@ from rpq.operators.paths.simple.search import (
     FOUND,
     LENGTH,
     NONE,
+    OUT_OF_TIME,
     OVER_BUDGET,
     WORK,
     best_value,
@@ -84,7 +87,7 @@ NEED_ROOM = 32
 
 @njit(cache=True, nogil=True)
 def _search(index, certificates, scratch, pair, budget):
-    """Search a path for a pair and store the result. Return DONE or NEED_ROOM."""
+    """Search a path for a pair and store the result. Return DONE, NEED_ROOM or NEED_TIME."""
     source = pair >> 32
     slot = np.int64(index.table.slot_of[source])
     fields = certificates.fields
@@ -93,9 +96,13 @@ def _search(index, certificates, scratch, pair, budget):
         return np.int64(NEED_ROOM)
     if has_bit(index.table.suspended_roots, slot):
         return np.int64(DONE)
+    if has_passed(index.deadline):
+        return np.int64(NEED_TIME)
     spent = certificates.expansions[source] if certificates.expansion_stamp[source] == stamp else np.int64(0)
     scratch.fields[WORK] = 0
     outcome = find_path(index, scratch, source, pair & LOW_HALF, budget - spent)
+    if outcome == OUT_OF_TIME:
+        return np.int64(NEED_TIME)
     length = scratch.fields[LENGTH] if outcome == FOUND else np.int64(0)
     if not has_room(certificates, length):
         return np.int64(NEED_ROOM)

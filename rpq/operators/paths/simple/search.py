@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rpq.compiled.cycle_counter import has_passed
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.layout import LOW_HALF, NOW
@@ -36,6 +37,10 @@ NONE = 0
 FOUND = 1
 UNDECIDED = 2
 OVER_BUDGET = 3
+OUT_OF_TIME = 4
+
+WORK_BETWEEN_CHECKS = 1 << 10
+"""The number of expanded nodes, a power of two, after which a search looks whether its deadline has passed."""
 
 # Fields of `Scratch.fields`.
 STAMP = 0
@@ -193,6 +198,8 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
         fields[WORK] += 1
         if fields[WORK] > budget:
             return np.int64(OVER_BUDGET)
+        if fields[WORK] & (WORK_BETWEEN_CHECKS - 1) == 0 and has_passed(index.deadline):
+            return np.int64(OUT_OF_TIME)
         if ahead_end - ahead <= back_end - back:
             node = scratch.queue_ahead[ahead]
             ahead += 1
@@ -292,7 +299,7 @@ def _extend(index, scratch, slot, target, floor, budget):
         scratch.node[depth] = to * states + to_state
         scratch.is_on_path[to] = 1
         outcome = _connect(index, scratch, depth, slot, target, floor, budget)
-        if outcome == FOUND or outcome == OVER_BUDGET:
+        if outcome == FOUND or outcome >= OVER_BUDGET:
             break
         if outcome == NONE:
             scratch.is_on_path[to] = 0
@@ -333,8 +340,8 @@ def origins(scratch, states):
 
 @njit(cache=True, nogil=True)
 def find_path(index, scratch, source, target, budget):
-    """Search a simple path that answers (source, target). Return NONE, FOUND (the path is in `scratch.path`) or
-    OVER_BUDGET."""
+    """Search a simple path that answers (source, target). Return NONE, FOUND (the path is in `scratch.path`), OVER_BUDGET or
+    OUT_OF_TIME."""
     slot = np.int64(index.table.slot_of[source])
     scratch.fields[LENGTH] = 0
     scratch.fields[REACHABLE] = 0

@@ -26,12 +26,13 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from rpq.compiled.cycle_counter import WORK_BETWEEN_CHECKS, has_passed
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.patterns.joins.conditions import holds
 from rpq.operators.patterns.joins.seeds import choose_seeds, next_candidate
 from rpq.operators.patterns.relations.adjacency import list_length, place_of, span
 from rpq.operators.patterns.relations.edges import find, is_own_pair
-from rpq.operators.patterns.tables import DONE, LOW, NEED_OUTPUT, OUT
+from rpq.operators.patterns.tables import DONE, LOW, NEED_OUTPUT, NEED_TIME, OUT
 
 WIDEST = 16
 """The columns of the widest vector. Arrays from which rows are read, or to which they are written, have as much spare
@@ -304,12 +305,19 @@ def _begin_seed(relations, plans, seed, edge):
 
 @njit(cache=True, nogil=True)
 def _walk(relations, plans, output, seed):
-    """Enumerate the remaining rows of a seed, from the current step on. Return DONE or NEED_OUTPUT."""
+    """Enumerate the remaining rows of a seed, from the current step on. Return DONE, NEED_OUTPUT or NEED_TIME."""
     first, last = seed.steps, seed.steps_end - 1
     step = plans.state.step
+    work = np.int64(0)
     while step >= first:
         depth = step - first
+        if work > WORK_BETWEEN_CHECKS:
+            work = np.int64(0)
+            if has_passed(plans.deadline):
+                plans.state.step = step
+                return np.int64(NEED_TIME)
         if step == last:
+            work += plans.frame[depth].end - plans.frame[depth].position
             if _enumerate_last_step(relations, plans, output, seed, step, depth) != DONE:
                 plans.state.step = step
                 return np.int64(NEED_OUTPUT)
@@ -320,6 +328,7 @@ def _walk(relations, plans, output, seed):
         position = first_position
         while position < end and not _intersect(relations, plans, step, proposer, relations.lists[position]):
             position += 1
+        work += position - first_position + 1
         seed.visited_values += position - first_position + 1
         if position == end:
             step -= 1
@@ -343,7 +352,7 @@ def _write_seed_row(plans, output, seed):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _enumerate(relations, plans, output, seed, edge):
-    """Write the rows of an edge in a seed, from where the previous call stopped. Return DONE or NEED_OUTPUT."""
+    """Write the rows of an edge in a seed, from where the previous call stopped. Return a code of `_walk`."""
     if plans.state.step < 0:
         if not _begin_seed(relations, plans, seed, edge):
             return np.int64(DONE)
@@ -361,7 +370,7 @@ def _enumerate(relations, plans, output, seed, edge):
 def enumerate_edge(relations, plans, output, number, explicit_only):
     """Write the rows of an edge from the current seed on.
 
-    Return DONE, or NEED_OUTPUT, after which the same call resumes.
+    Return DONE, NEED_OUTPUT or NEED_TIME, after which the same call resumes.
     """
     state, shared = plans.state, plans.conditions.state
     if shared.is_enabled != 0 and shared.has_candidates == 0:

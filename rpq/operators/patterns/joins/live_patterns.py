@@ -31,6 +31,7 @@ from rpq.operators.patterns.tables import (
     DONE,
     NEED_CONDITIONS,
     NEED_OUTPUT,
+    NEED_TIME,
     NO_CHANGES,
     Changes,
     Output,
@@ -290,6 +291,10 @@ class LivePatterns:
             bound_kernel = self._bound_kernels[kernel] = bound(kernel, *self._views(), *arguments)
         while (code := bound_kernel(*self._views(), *arguments)) != DONE:
             try:
+                if code == NEED_TIME:
+                    if self.guard is not None:
+                        self.guard(code, 0)
+                    continue
                 with nullcontext() if self.guard is None else guarded_growth(partial(self.guard, int(code))):
                     self._provide(code)
             except BaseException:

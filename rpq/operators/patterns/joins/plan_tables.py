@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from rpq.compiled.cycle_counter import LATENCY_BUCKETS
+from rpq.compiled.cycle_counter import LATENCY_BUCKETS, new_deadline
 from rpq.compiled.views import Record, bound, lengthen, view
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins.condition_graph import BranchShape, ConditionGraph, Needs
@@ -78,7 +78,13 @@ class _Shape(NamedTuple):
 class PlanTables:
     """The plans that read the relations of a store. `add` and `remove` may replace the arrays `plans`."""
 
-    def __init__(self, store: RelationStore, *, sharing: Literal["auto", "always", "never"] = "auto") -> None:
+    def __init__(
+        self,
+        store: RelationStore,
+        *,
+        sharing: Literal["auto", "always", "never"] = "auto",
+        deadline: np.ndarray | None = None,
+    ) -> None:
         self.store = store
         self.sharing = sharing
         self.vertex_of_constant: dict[int, int] = {}
@@ -91,6 +97,7 @@ class PlanTables:
             frame=tables.Frame.zeros(_MOST_STEPS),
             latency=np.zeros(LATENCY_BUCKETS, np.int64),
             state=tables.PlanState(seed=NONE, step=NONE),
+            deadline=new_deadline() if deadline is None else deadline,
         )
         self._used_records = dict.fromkeys(_RECORDS, 0)
         self._bytes: dict[str, memoryview] = {}  # the bytes of the tables: NumPy would write records field by field

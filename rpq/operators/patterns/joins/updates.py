@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rpq.compiled.cycle_counter import count_ticks
+from rpq.compiled.cycle_counter import count_ticks, has_passed
 from rpq.compiled.intrinsics import cycles, prefetch_at
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.patterns.joins.conditions import change_conditions
@@ -44,6 +44,7 @@ from rpq.operators.patterns.tables import (
     EVICTING,
     LEAVING,
     LOW,
+    NEED_TIME,
     NO_LABEL,
     NUMBERED,
     TIME_WINDOW,
@@ -54,6 +55,8 @@ from rpq.stream.edges.outcomes import DELETED, INSERTED, NOT_HELD, outcome_of, o
 
 AHEAD = 12
 """The number of tuples by which prefetching is ahead."""
+EDGES_BETWEEN_CHECKS = 1 << 12
+"""The number of edges that leave, a power of two, after which a kernel looks whether its deadline has passed."""
 CACHED = 1 << 16
 """The number of entries up to which a table fits into a cache, so that prefetching for edges that leave does not pay."""
 
@@ -215,6 +218,8 @@ def expire_slide(relations, plans, output, window, limit):
         for _ in range(AHEAD):
             later = _prefetch_removal(relations, later)
         while True:
+            if plans.state.expired_edges & (EDGES_BETWEEN_CHECKS - 1) == 0 and has_passed(plans.deadline):
+                return np.int64(NEED_TIME)
             edge = first_edge(relations, window)
             if edge == 0:
                 break
@@ -442,6 +447,9 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
         if state.phase == CROSSING:
             if is_timed and state.tuple_start == 0:
                 state.tuple_start = now if now != 0 else cycles()
+                if state.tuple_start > plans.deadline[0]:
+                    state.tuple_start = 0
+                    return np.int64(NEED_TIME)
             time = tuples.timestamp[i]
             if i + AHEAD < count:
                 _prefetch_tuple(relations, tuples, i + AHEAD)

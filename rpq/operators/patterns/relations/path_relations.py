@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rpq.automata.symbols import LabelSymbol
-from rpq.errors import MemoryLimitError
+from rpq.errors import LimitError
 from rpq.language.protocol import Guard, Overrun
 from rpq.language.query import PatternQuery, automaton_of
 from rpq.language.readings import LabelSet
@@ -177,6 +177,7 @@ class PathRelation:
         *,
         capacity: int,
         guard: Guard,
+        deadline: np.ndarray,
     ) -> None:
         self.number = number
         """The number of its relation in the store."""
@@ -186,7 +187,7 @@ class PathRelation:
         self._graphs = content.graphs or ()
         self._compiled = CompiledExpression(automaton_of(expression), closes=content.closes)
         program = self._compiled.program
-        options: dict[str, Any] = {"explicit": True, "capacity": capacity, "guard": guard}
+        options: dict[str, Any] = {"explicit": True, "capacity": capacity, "guard": guard, "deadline": deadline}
         if content.order is not None:
             self.index: DeltaIndex = ordered_index_over(content.window, program, content.order, **options)
         else:
@@ -309,6 +310,7 @@ class PathRelations:
         *,
         capacity: int,
         guard: Guard,
+        deadline: np.ndarray,
         have_coordinate: Callable[[np.ndarray, tuple[int, int]], np.ndarray],
     ) -> None:
         """`have_coordinate` returns which vertices have a coordinate (number, of how many) of shares."""
@@ -317,7 +319,7 @@ class PathRelations:
         self._relations = relations
         self._constants = constants
         self._capacity = capacity
-        self._guard = guard
+        self._guard, self._deadline = guard, deadline
         self._by_content: dict[PathContent, PathRelation] = {}
         self._users: Counter[PathContent] = Counter()
         self._window: int | None = None
@@ -344,7 +346,13 @@ class PathRelations:
         self._users[content] += 1
         if content not in self._by_content:
             relation = PathRelation(
-                content, expression, question, self._new_relation(), capacity=self._capacity, guard=self._guard
+                content,
+                expression,
+                question,
+                self._new_relation(),
+                capacity=self._capacity,
+                guard=self._guard,
+                deadline=self._deadline,
             )
             relation.set_labels(*self._relations.labels())
             relation.needs[need] += 1
@@ -415,7 +423,7 @@ class PathRelations:
 
     def apply(
         self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS
-    ) -> tuple[Changes, MemoryLimitError | None, int]:
+    ) -> tuple[Changes, LimitError | None, int]:
         """Apply a chunk. Return (changes, failure, place).
 
         After a failure the changes are those of the tuples before `place`; else `place` is the length of the chunk.
@@ -432,13 +440,13 @@ class PathRelations:
             if None not in relation.needs:
                 try:
                     found += self._grow(relation, self._candidates(relation, chunk, named[0]))
-                except MemoryLimitError as problem:
+                except LimitError as problem:
                     return NO_CHANGES, problem, 0
             if relation.is_static:
                 continue
             try:
                 relation.index.apply(*((chunk, tuples) if relation.stream is None else named), edges)
-            except MemoryLimitError as problem:
+            except LimitError as problem:
                 if int(relation.index.state[layout.TUPLE]) < place:
                     failure, place = problem, int(relation.index.state[layout.TUPLE])
             found.append((relation.number, relation.index.delta()))
@@ -492,7 +500,7 @@ class PathRelations:
         return [(relation.number, _copy(relation.index.grow(roots)))] if len(roots) else []
 
     def settle(self, content: PathContent) -> Changes:
-        """Grow the roots that a running index lacks; return how its relation changes. Raises `MemoryLimitError`."""
+        """Grow the roots that a running index lacks; return how its relation changes. Raises `LimitError`."""
         relation = self._by_content[content]
         relation.is_dirty = False
         missing = relation.non_roots if None in relation.needs else relation.missing_roots(self._needed_roots(relation))
@@ -532,7 +540,7 @@ class PathRelations:
     def load(self, content: PathContent, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
         """Load its edges into an empty index; with `is_checked` verify that a running index holds them.
 
-        The relation gets the pairs, nothing is enumerated. Raises `MemoryLimitError`, `Damage`.
+        The relation gets the pairs, nothing is enumerated. Raises `LimitError`, `Damage`.
         """
         relation = self._by_content[content]
         index = relation.index
