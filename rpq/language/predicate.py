@@ -413,8 +413,8 @@ class Predicate:
         left, right = self._in_one_unit(left, right, column)
         kind = typed.pop()
         if kind == "number":
-            one, other = self._numeric(left), self._numeric(right)
-            return _Expression("boolean", lambda columns: _compare_numbers(sign, one(columns), other(columns)))
+            left_run, right_run = self._numeric(left), self._numeric(right)
+            return _Expression("boolean", lambda columns: _compare_numbers(sign, left_run(columns), right_run(columns)))
         cast = _texts if kind == "text" else _booleans
         return _Expression("boolean", lambda columns: compare(cast(left.run(columns)), cast(right.run(columns))))
 
@@ -470,8 +470,8 @@ class Predicate:
         left, right = self._in_one_unit(left, right, column)
         kind = _ARITHMETIC_KINDS.get((left.kind, sign, right.kind), "number")
         unit = (left.unit or right.unit) if kind != "number" else None
-        one, other = self._numeric(left), self._numeric(right)
-        return _Expression(kind, unit=unit, run=lambda columns: _calculate(sign, one(columns), other(columns)))
+        left_run, right_run = self._numeric(left), self._numeric(right)
+        return _Expression(kind, unit=unit, run=lambda columns: _calculate(sign, left_run(columns), right_run(columns)))
 
     def _numeric(self, one: _Expression) -> Callable[[Columns], Value]:
         """Return an operand as numbers; note the rows in which it is a text that is not a number."""
