@@ -38,6 +38,7 @@ from rpq.language.pattern import (
 from rpq.language.readings import LabelSet
 from rpq.language.time_order import TimeLength, TimeOrder, time_order
 from rpq.stream.edges.edge_ends import ALL, Ends
+from rpq.stream.names.terms import normal_form
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 Vertex = int | str
@@ -863,7 +864,7 @@ def _vertices(ends: str, value: Collection[Vertex]) -> frozenset[Vertex]:
     for vertex in items:
         if isinstance(vertex, str):
             _check_text(f"a vertex of {ends}", vertex)
-            vertices.append(str(vertex))
+            vertices.append(normal_form(str(vertex)))
         elif hasattr(vertex, "__index__") and not isinstance(vertex, bool):
             number = vertex.__index__()
             if not -(2**63) <= number < 2**63:

@@ -52,6 +52,7 @@ from rpq.stream.arrays.values import (
     vertices_of,
 )
 from rpq.stream.chunk import DELETE_UNLESS_NEWER
+from rpq.stream.names.terms import normal_form
 from rpq.stream.stream_time import EARLIEST, AheadLimit, StreamTime, timestamps_as_integers
 from rpq.stream.window import INT64_MAX
 
@@ -60,6 +61,8 @@ _SORTED_NAMES = sorted(_NAMES)
 _SORTED_NAMES_WITH_OP = sorted((*_NAMES, "op"))
 _FEW_TUPLES = 1024
 """The number of tuples up to which labels stay texts: Arrow takes ten microseconds for a dictionary, but less a row."""
+_OTHER_FORM = r'[\\\x00-\x1f\x7f]|\^\^<http://www\.w3\.org/2001/XMLSchema#string>$'
+"""What stands in literals that may be in another form than the normal one: escapes, control characters, xsd:string."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +173,7 @@ def columns_of(
         if is_by_id.any():
             has_no_label = is_by_id & ~_present_values(read["label"])
             read |= _fill_ends(read, is_by_id, kind)
-    source, target = _ends(read["source"], read["target"], kind, problems)
+    source, target = map(_normal_forms, _ends(read["source"], read["target"], kind, problems))
     label = _labels(read["label"], problems)
     if has_no_label is not None and has_no_label.any():
         label = label.dictionary_decode() if pa.types.is_dictionary(label.type) else label
@@ -334,6 +337,8 @@ def is_plain(
         return False
     if vertex is str:
         if kind == "int64" or not source or not target:
+            return False
+        if any(name[0] == '"' and normal_form(name) != name for name in (source, target)):
             return False
         are_ascii = source.isascii() and target.isascii() and label.isascii()  # as most are
         return are_ascii or (is_utf8(source) and is_utf8(target) and is_utf8(label))
@@ -540,6 +545,15 @@ def _vertices(array: pa.Array, name: str, problems: list[InputError]) -> pa.Arra
         return pa.nulls(len(array), TEXT)
     array = fill_nulls(array, name, 0, problems)
     return to_int64(array, name, problems) if pa.types.is_uint64(own) else cast(array, NUMBER)
+
+
+def _normal_forms(vertices: pa.Array) -> pa.Array:
+    """Return vertices with literals in normal form, in which constants of queries meet them. O(total length)."""
+    if vertices.type != TEXT or not pc.any(may_be_other := pc.starts_with(vertices, '"')).as_py():
+        return vertices
+    may_be_other = pc.and_(may_be_other, pc.match_substring_regex(vertices, _OTHER_FORM))
+    others = vertices.filter(may_be_other)
+    return pc.replace_with_mask(vertices, may_be_other, text_array([normal_form(term) for term in others.to_pylist()]))
 
 
 def _edge_ids(column: Any, kind: str | None, is_delete: np.ndarray, problems: list[InputError]) -> pa.Array:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rpq
 from rpq.stream.names.vertices import VertexDictionary
 from tests.twins import examples
 
@@ -90,3 +92,34 @@ def test_numbers_are_a_dict_too(batches, data):
         gone = [number for number in twin if data.draw(st.booleans())]
         dictionary.release(np.array([twin.pop(number) for number in gone], np.int32))
         dictionary._check()
+
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+
+
+@pytest.mark.parametrize(
+    ("pushed", "name"),
+    [
+        (f'"CHINA"^^<{XSD}string>', '"CHINA"'),
+        (f'"CH\\u0049NA"^^<{XSD}string>', '"CHINA"'),
+        ('"CH\\u0049NA"', '"CHINA"'),
+        ('"a\tb\\u0009\\""', '"a\\tb\\t\\""'),
+        ('"x"@en', '"x"@en'),
+        (f'"5"^^<{XSD}integer>', f'"5"^^<{XSD}integer>'),
+        ('"\\uD800"', '"\\uD800"'),
+        ('"x', '"x'),
+        ("C\\u0049", "C\\u0049"),
+    ],
+)
+@pytest.mark.parametrize("columns", [dict, pa.table, pa.RecordBatch.from_pydict, None])
+def test_literals_have_one_form(pushed, name, columns):
+    query = rpq.Query("a", window=rpq.Window(size=10, slide=1), targets=[pushed], name="q")
+    engine = rpq.Engine(query, rpq.Query("a|b", window=query.window, name="all"))
+    if columns is None:
+        rows = [*engine.insert("s", pushed, "a", 1), *engine.insert(pushed, "t", "b", 2), *engine.delete("s", name, "a", 3)]
+    else:
+        edges = {"source": ["s", pushed, "s"], "target": [pushed, "t", name], "label": [*"aba"], "timestamp": [1, 2, 3]}
+        rows = [*engine.push(columns(edges)), *engine.delete("s", pushed, "a", 4)]
+    found = [tuple(row)[:3] for row in rows if row.op == "+"]
+    assert sorted(found) == sorted([("q", "s", name), ("all", "s", name), ("all", name, "t")])
+    assert [tuple(row)[:3] for row in rows if row.op == "-" and row.query == "q"] == [("q", "s", name)]

@@ -22,6 +22,7 @@ from rpq.compiled.views import View, bound, view
 
 _NOT_ASCII = np.uint64(0x8080808080808080)
 _UNSOUND = -1
+_QUOTE, _BACKSLASH, _BLANK, _DELETE, _ANGLE, _LAST_OF_STRING = map(ord, '"\\ \x7f>g')
 
 
 class TupleTexts(NamedTuple):
@@ -49,7 +50,8 @@ _VIEW: Any = view(TupleTexts._make([*[_INT32, _UINT8] * _COLUMNS, np.zeros(2 * _
 def view_of_texts(columns: Sequence[pa.Array]) -> Any | None:
     """Return the view of `TupleTexts` of sources, targets, labels and maybe streams, each of them an array of string.
 
-    None where a text is missing, empty or no UTF-8, which is for others to report, and where nothing is compiled.
+    None where a text is missing, empty or no UTF-8, which is for others to report, where a literal may not be in normal form,
+    and where nothing is compiled.
     """
     if config.DISABLE_JIT:
         return None
@@ -87,12 +89,26 @@ def _bound_check() -> Any:
 
 
 @njit(cache=True, nogil=True)
+def _may_be_other_form(data, start, end):
+    """Return whether a literal has escapes, control characters or a datatype that may be xsd:string."""
+    for place in range(start, end):
+        if data[place] == _BACKSLASH or data[place] < _BLANK or data[place] == _DELETE:
+            return True
+    return data[end - 1] == _ANGLE and data[end - 2] == _LAST_OF_STRING
+
+
+@njit(cache=True, nogil=True)
 def _check_column(ends, data, count, places, size):
-    """Return 0 for a column of ASCII, 1 for one of other bytes, `_UNSOUND` for wrong bounds or an empty text."""
+    """Return 0 for a column of ASCII, 1 for one of other bytes.
+
+    Return `_UNSOUND` for wrong bounds, an empty text, or a literal that may not be in normal form.
+    """
     if places < count + 1 or ends[0] < 0 or ends[count] > size:
         return _UNSOUND
     for row in range(count):
         if ends[row] >= ends[row + 1]:
+            return _UNSOUND
+        if data[ends[row]] == _QUOTE and _may_be_other_form(data, np.int64(ends[row]), np.int64(ends[row + 1])):
             return _UNSOUND
     start, end = np.int64(ends[0]), np.int64(ends[count])
     bits = np.uint64(0)

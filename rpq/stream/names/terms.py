@@ -20,6 +20,7 @@ RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@([A-Za-z]+(?:-[A-Za-z0-9]+)*)|\^\^<([^<>]*)>)?', re.DOTALL)
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@[A-Za-z0-9-]+|\^\^<[^<>]*>)?', re.DOTALL)
 """The form of literals as the names of vertices: tags of languages need not be well-formed."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _TO_ESCAPE = re.compile(r'["\\\x00-\x1f\x7f]')
 _PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
@@ -73,6 +74,19 @@ def read_literal(term: str) -> Literal | None:
     if found[2]:
         return Literal(text, RDF + "langString", found[2])
     return Literal(text, found[3] or XSD + "string")
+
+
+def normal_form(term: str) -> str:
+    r"""Return the one text of a literal, which may be spelled in other ways; return any other term unchanged.
+
+    >>> print(normal_form('"a\u0062c"^^<http://www.w3.org/2001/XMLSchema#string>'), normal_form("bob"))
+    "abc" bob
+    """
+    literal = read_literal(term)
+    if literal is None:
+        return term
+    text = str(literal)
+    return term if _SURROGATE.search(text) else text  # which UTF-8 cannot hold
 
 
 def lexical_form(name: str) -> str:
