@@ -428,6 +428,28 @@ def test_a_query_that_does_not_fit_is_not_registered() -> None:
     engine._check()
 
 
+@pytest.mark.parametrize("text", ["a/a/a/a*", "a+", "?x a ?y . ?y a+ ?z", "?x a ?y . ?z a ?y"])
+def test_nothing_remains_of_a_query_that_did_not_fit(text: str) -> None:
+    rows = dense(450)
+    first = ask("a+", sources=[7, 26])  # the trees of "a+" are shared
+    outcomes = set()
+    for share in (1.01, 1.1, 1.3, 1.7, 2.5, 50):
+        engine, twin = rpq.Engine(first), rpq.Engine(first)
+        for one in (engine, twin):
+            one.push_rows(rows[:300])
+        guard = engine._evaluation.guard
+        guard.limit = int(share * guard.nbytes)
+        try:
+            engine.register(rpq.Query(text, window=WINDOW, name="large"))
+            outcomes.add("registered")
+        except rpq.MemoryLimitError:
+            outcomes.add("refused")
+            guard.limit = 1 << 40
+            engine._check()
+            assert sorted(map(row, engine.push_rows(rows[300:]))) == sorted(map(row, twin.push_rows(rows[300:])))
+    assert outcomes == {"registered", "refused"}
+
+
 def test_a_witness_that_does_not_fit() -> None:
     engine = rpq.Engine(ask("a/a*"))
     engine.push_rows(dense(450))

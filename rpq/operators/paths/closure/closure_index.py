@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from rpq.compiled.arrays.lanes import LANES
+from rpq.compiled.arrays.lists import lists_bytes
 from rpq.compiled.cycle_counter import ticks_per_second
+from rpq.compiled.growth import request
 from rpq.compiled.kernel_cache import reason_to_compile
 from rpq.compiled.stopwatch import compiling_seconds
 from rpq.compiled.views import bound, view
@@ -387,10 +389,11 @@ class ClosureIndex(DeltaIndex):
             super().provide(code)
             return
         with self.guarded_growth():
-            if code == NEED_SUPPORTS:
-                self._keep_in_edges()
-            else:
+            if code != NEED_SUPPORTS:
                 self._set_closure(with_more_memory(self._closure, code, int(self.state[SLOTS])))
+                return
+            request(2 * lists_bytes(self.index.graph.out))
+        self._keep_in_edges()
 
     def sweep(self) -> None:
         """Release the memory of everything that has left the window."""

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from rpq.compiled.cycle_counter import ticks_per_second
-from rpq.compiled.growth import guarded_growth
+from rpq.compiled.growth import guarded_growth, request
 from rpq.compiled.stopwatch import compiling_seconds
 from rpq.compiled.views import bound, view
 from rpq.errors import QueryError
@@ -503,7 +503,8 @@ class DeltaIndex:
         relative = graph.expiry[live].astype(np.int64)
         saved = state[layout.TUPLE]
         with self.guarded_growth():
-            self.index = without_cells(self.index, len(live))
+            request(index_bytes(self.index))
+        self.index = without_cells(self.index, len(live))
         chunk = Chunk(
             source=edges.source[live],
             target=edges.target[live],

@@ -159,8 +159,9 @@ class LengthIndex(DeltaIndex):
         if code != NEED_WIDER:
             super().provide(code)
             return
-        with self.guarded_growth():
-            self._widen()
+        with self.guarded_growth():  # cells are twice as wide, and there are three copies
+            request(6 * (self.index.table.values.nbytes + self.index.table.hops.nbytes))
+        self._widen()
 
     def _widen(self) -> None:
         """Make cells wider, for longer walks and more slides."""
@@ -170,7 +171,6 @@ class LengthIndex(DeltaIndex):
         ceiling = top // 2
 
         def lengths(cells: np.ndarray) -> np.ndarray:
-            request(3 * len(cells) * self.cell.itemsize)
             wide = cells.astype(self.cell)
             return np.where(wide > old_ceiling, wide + self.cell.type(top - old_top), self.cell.type(0))
 
