@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rpq.automata.symbols import LabelSymbol
+from rpq.compiled.cycle_counter import read_cycles
 from rpq.language.hypercube import Cell
 from rpq.language.protocol import OUT_OF_TIME, Resources
 from rpq.language.readings import Reading
@@ -667,11 +668,10 @@ class PatternHost:
 
         `need` is the code that a kernel returned.
         """
-        if need == tables.NEED_TIME:
+        if need == tables.NEED_TIME or read_cycles() > self.tables.plans.deadline[0]:
             self._guard(OUT_OF_TIME, self.tables.plans.state.tuple)
-            return
         delivered, piece = self._delivered_rows.nbytes, self._live.nbytes
-        if need == tables.NEED_OUTPUT and delivered + piece <= self._granted_bytes:
+        if need == tables.NEED_TIME or (need == tables.NEED_OUTPUT and delivered + piece <= self._granted_bytes):
             return  # adding up the memory in use takes as long as some thousand rows
         size = self.nbytes
         more = max(size // 4, _PIECES * piece)
