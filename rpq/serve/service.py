@@ -646,8 +646,12 @@ class Service(EngineThread):
             changes = problem.changes
         except LimitError as problem:
             broken_by, changes, count = problem, problem.changes, problem.row or 0
-            is_tried_again = isinstance(problem, PushLimitError) and self.storage.path is not None
-            error = problem if not is_tried_again or (problem.limit is not None and tuples.num_rows == 1) else None
+            is_tried_again = (
+                isinstance(problem, PushLimitError)
+                and self.storage.path is not None
+                and (problem.limit is None or tuples.num_rows > 1)
+            )
+            error = None if is_tried_again else problem
         except Exception as problem:
             LOG.exception("a push failed")
             self._fail(f"the engine failed: {problem!r}")

@@ -398,7 +398,7 @@ class NoStorage:
         """Return a new engine."""
         return LoadedEngine(engine=self._options.make(), state=ServedState(run=uuid.uuid4().hex[:8], position=0))
 
-    def reload(self) -> LoadedEngine:
+    def reload(self, *, without: Collection[str] = ()) -> LoadedEngine:
         """Raise an error, since nothing was saved."""
         raise ServedStateError("there is no checkpoint")
 

@@ -113,10 +113,10 @@ class MemoryGuard:
         """Return the guard of a query, or of a host and a query that it serves."""
 
         def guard(more: int, place: int) -> None:
-            if more == OUT_OF_TIME:
+            if more == OUT_OF_TIME or read_cycles() > self.deadline[0]:
                 self._refuse_if_too_late(name(), self.row + self._tuple_of(place))
-                return
-            self._refuse_if_too_much(name(), workers(), more, self.row + self._tuple_of(place))
+            if more != OUT_OF_TIME:
+                self._refuse_if_too_much(name(), workers(), more, self.row + self._tuple_of(place))
 
         return guard
 
@@ -135,8 +135,8 @@ class MemoryGuard:
     def _refuse_if_too_late(self, query: str, row: int) -> None:
         """Raise `PushLimitError` for a tuple during which the deadline has passed; time for compiling does not count.
 
-        The workers that come after this one get as much time once more, in which they reach the tuple; after an
-        interruption, the time until the next one.
+        The workers that come after this one get as much time once more, or that until the next interruption, in which they
+        reach the tuple.
         """
         if self.deadline[0] == INTERRUPTED:
             self.deadline[0] = NEVER

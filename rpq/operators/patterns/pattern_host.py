@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rpq.automata.symbols import LabelSymbol
+from rpq.compiled.cycle_counter import read_cycles
 from rpq.language.hypercube import Cell
 from rpq.language.protocol import OUT_OF_TIME, ROW_COPIES, Resources
 from rpq.language.readings import Reading
@@ -665,9 +666,11 @@ class PatternHost:
 
     def _request_memory(self, need: int, more: int) -> None:
         """Request `more` bytes from the guard, which it may refuse; `need` is the code that a kernel returned."""
+        if need == tables.NEED_TIME or read_cycles() > self.tables.plans.deadline[0]:
+            self._guard(OUT_OF_TIME, self.tables.plans.state.tuple)
         if need == tables.NEED_TIME:
-            more = OUT_OF_TIME
-        elif need == tables.NEED_OUTPUT:
+            return
+        if need == tables.NEED_OUTPUT:
             delivered = self._delivered_rows.nbytes
             if delivered + more <= self._granted_bytes:
                 return  # adding up the memory in use takes as long as some thousand rows
