@@ -218,8 +218,8 @@ def type_of(column: Column, vertices: VertexDictionary) -> pa.DataType | None:
 def _type_of_sum(kind: pa.DataType | None) -> pa.DataType:
     """Return the type of the sum of values of a type.
 
-    In Cypher the sum of values that are no numbers, or of nulls without a type yet, may be 0. Times are summed as integers in
-    their unit.
+    In Cypher the sum of values that are no numbers, or of nulls without a type yet, may be 0. Times are summed as integers
+    in their unit.
     """
     if kind is not None and pa.types.is_decimal(kind):
         return pa.decimal128(38, kind.scale)
