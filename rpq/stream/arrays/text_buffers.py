@@ -50,7 +50,7 @@ _VIEW: Any = view(TupleTexts._make([*[_INT32, _UINT8] * _COLUMNS, np.zeros(2 * _
 def view_of_texts(columns: Sequence[pa.Array]) -> Any | None:
     """Return the view of `TupleTexts` of sources, targets, labels and maybe streams, each of them an array of string.
 
-    None where a text is missing, empty or no UTF-8, which is for others to report, where a literal may not have its normal
+    None where a text is missing, empty or no UTF-8, which is for others to report, where a literal may not be in normal
     form, and where nothing is compiled.
     """
     if config.DISABLE_JIT:

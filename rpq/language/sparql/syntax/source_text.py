@@ -124,7 +124,8 @@ REFUSED = {
     "DESCRIBE": "write CONSTRUCT with the edges that you want",
     "SERVICE": "a query reads only its streams; pass constant edges with --static",
     "GRAPH in CONSTRUCT WHERE": "its body is its template; write CONSTRUCT { GRAPH <g> { … } } WHERE { GRAPH <g> { … } }",
-    "GRAPH in WINDOW": "a window holds edges of a stream, which has no graphs; write GRAPH beside WINDOW for static edges",
+    "GRAPH in WINDOW": "a window holds edges of a stream, which has no graphs; write GRAPH beside WINDOW for edges "
+    "without time",
     "STREAM": "write FROM NAMED WINDOW <name> ON <stream> [RANGE PT10S STEP PT1S] and WINDOW <name> { … }",
     "SEQ": "SPARQL cannot refer to the order of edges in time; a pattern can, with ?f.timestamp > ?e.timestamp in its "
     "filter, and so can MATCH",
