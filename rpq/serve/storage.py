@@ -757,7 +757,7 @@ class Storage:
 def _name_in(record: Record) -> str | None:
     """Return the name of the query that a record registers or drops."""
     registered = record.details.get("registered")
-    name: str | None = record.details.get("dropped") if registered is None else registered["name"]
+    name: str | None = record.details.get("dropped") if registered is None else registered.get("name")
     return name
 
 

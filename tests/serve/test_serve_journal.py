@@ -636,9 +636,9 @@ def test_a_disk_that_cannot_even_be_read_answers_once_it_can(tmp_path, disk):
 def test_an_engine_that_reached_a_limit_is_released_on_a_full_disk_too(tmp_path, disk, monkeypatch):
     were_alive, reload = [], Storage.reload
 
-    def note(self):
+    def note(self, **options):
         were_alive.append(before() is not None)
-        return reload(self)
+        return reload(self, **options)
 
     monkeypatch.setattr(Storage, "reload", note)
     with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served:
