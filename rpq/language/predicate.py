@@ -82,6 +82,10 @@ class UntypedColumn:
             return pa.array([None if one is None else _number_text(one) for one in values.to_pylist()], pa.string())
         return values.cast(pa.string())
 
+    def is_valid(self) -> pa.Array:
+        """Return which values are not null."""
+        return (self.texts() if pa.types.is_string(self._values.type) else self._values).is_valid()
+
     def numbers(self) -> ExactNumbers:
         """Return the values as numbers; other values are null."""
         values = self._values
@@ -480,7 +484,7 @@ class Predicate:
             value = one.run(columns)
             numbers = _number(value)
             if isinstance(value, UntypedColumn):
-                non_numeric = pc.and_(value.texts().is_valid(), numbers.is_null())
+                non_numeric = pc.and_(value.is_valid(), numbers.is_null())
                 if non_numeric.true_count:
                     self._non_numeric.append(_numpy(non_numeric))
             return numbers

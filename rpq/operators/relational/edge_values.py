@@ -559,7 +559,7 @@ def value_ids(formula: EdgeValue, ids: np.ndarray, terms: TermIds) -> np.ndarray
     texts = value_texts(values)
     if formula.is_number and value.name in edges.types.loose:
         loose = UntypedColumn(values)
-        non_numeric = pc.and_(loose.texts().is_valid(), loose.numbers().is_null()).to_numpy(zero_copy_only=False)
+        non_numeric = pc.and_(loose.is_valid(), loose.numbers().is_null()).to_numpy(zero_copy_only=False)
         edges.count_non_numeric(value.column, int(np.count_nonzero(non_numeric[places])))
     if formula.is_summed and pa.types.is_floating(values.type):
         texts = [None if text is None else literal_text(_FLOATS.get(text, text), XSD + "double") for text in texts]
