@@ -46,6 +46,9 @@ def cell_type(span: int) -> np.dtype | None:
     return next((np.dtype(t) for t in CELL_TYPES if span <= np.iinfo(t).max - np.iinfo(t).max // 50 - 1), None)
 
 
+_STEP = 1 << 20
+"""The least number of rows after which kernels return, so that those of one event are counted."""
+
 _OF_OUTPUT = np.array([layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS, layout.NEXT_PATH])
 
 NO_LIMIT = np.iinfo(np.int64).max
@@ -534,6 +537,17 @@ class DeltaIndex:
 
     def _begin_output(self) -> None:
         self._index.state[_OF_OUTPUT] = 0
+        if len(self._index.output.pairs) > _STEP:
+            self._index.state[layout.OUT_CAPACITY] = 0
+            self._open_output(0)
+
+    def _open_output(self, rows: int) -> bool:
+        """Let kernels write some more rows of the output than these. Return False if they may do that already."""
+        state, room = self._index.state, min(len(self._index.output.pairs), rows + max(_STEP, rows // 2))
+        is_more = room > state[layout.OUT_CAPACITY]
+        if is_more:
+            state[layout.OUT_CAPACITY] = room
+        return bool(is_more)
 
     def cross_table(self, slide: int, order: int) -> None:
         """Advance the table to an absolute slide, with events of that order."""
@@ -553,10 +567,12 @@ class DeltaIndex:
             return
         later = 0
         if code == layout.NEED_OUTPUT:
-            rows, of_event = (int(self.state[layout.OUT] - first) for first in (0, self.state[layout.EVENT_OUT]))
-            later = ROW_COPIES * rows * self.index.output.pairs.itemsize
+            rows = int(self.state[layout.OUT])
             if self._check_rows is not None:
-                self._check_rows(of_event, int(self.state[layout.TUPLE]))
+                self._check_rows(rows - int(self.state[layout.EVENT_OUT]), int(self.state[layout.TUPLE]))
+            if self._open_output(rows):
+                return
+            later = ROW_COPIES * rows * self.index.output.pairs.itemsize
         with self.guarded_growth(later):
             self.index = with_more_memory(self.index, code)
 
