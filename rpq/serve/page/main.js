@@ -256,7 +256,7 @@ async function tick() {
       await takeStatistics(response, begun);
     }
   } catch (error) {
-    if (error.status === 401) return refused(error);
+    if (error.status === 401 || error.status === 403) return refused(error);
     if (!listening) connectionState("waiting", 1);
   }
   if (chosen && begun - (chosen.at ?? 0) > WITNESS_EVERY) readWitness();
