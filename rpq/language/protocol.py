@@ -24,7 +24,6 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.automata.symbols import LabelSymbol
-from rpq.compiled.cycle_counter import new_deadline
 from rpq.errors import ConflictBudgetError, QueryError, RowLimitError
 from rpq.language.hypercube import Hypercube, Share
 from rpq.language.readings import LabelSet
@@ -183,7 +182,7 @@ class Resources:
     witness: bool
     capacity: int
     guard: Guard
-    deadline: np.ndarray = field(default_factory=new_deadline)  # after which kernels return, and call the guard
+    deadline: np.ndarray | None = None  # the tick after which kernels return, and call the guard
     rows: RowGuard = field(default_factory=lambda: RowGuard(None))
     host: Any = None  # the part that the kind's `host` created for all queries of the kind in the engine
     events: Literal["window", "alone"] | None = None  # the kind of events of several tuples, if there are any

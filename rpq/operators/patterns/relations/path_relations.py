@@ -177,7 +177,7 @@ class PathRelation:
         *,
         capacity: int,
         guard: Guard,
-        deadline: np.ndarray,
+        deadline: np.ndarray | None,
     ) -> None:
         self.number = number
         """The number of its relation in the store."""
@@ -310,7 +310,7 @@ class PathRelations:
         *,
         capacity: int,
         guard: Guard,
-        deadline: np.ndarray,
+        deadline: np.ndarray | None,
         have_coordinate: Callable[[np.ndarray, tuple[int, int]], np.ndarray],
     ) -> None:
         """`have_coordinate` returns which vertices have a coordinate (number, of how many) of shares."""
