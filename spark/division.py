@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 import rpq
-from rpq.engine.running.limits import default_limit
+from rpq.engine.machine_memory import default_limit
 from rpq.language.hypercube import Hypercube, Share
 from rpq.language.query import PatternQuery
 from rpq.language.readings import LabelSet, has_conditions, readings_of

@@ -49,7 +49,7 @@ from rpq.cli.reporting import (
 from rpq.cli.request import MissingWindowError, RunRequest, RunSettings, has_default_window, max_ahead_of, read_request
 from rpq.cli.run_outputs import FileOutputs, output_names, row_messages, table_outputs
 from rpq.cli.validation import check_request
-from rpq.engine.running.limits import peak_memory_bytes
+from rpq.engine.machine_memory import peak_memory_bytes
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError, WhereError
 from rpq.kafka.client import KafkaError, KafkaUsageError
 from rpq.kafka.topic_names import is_topic, one_topic

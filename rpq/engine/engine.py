@@ -15,9 +15,9 @@ import numpy as np
 
 from rpq.compiled.stopwatch import Stopwatch
 from rpq.engine.handlers import Handler, Handlers, one_thread_at_a_time, refuse_unless_callable
+from rpq.engine.machine_memory import default_limit
 from rpq.engine.running.edge_restrictions import begins_empty, refuse_forgotten_edges, refuse_unread_conditions
 from rpq.engine.running.evaluation import ChunkRows, Evaluation
-from rpq.engine.running.limits import default_limit
 from rpq.engine.running.retention import keep_option, refuse_if_lost
 from rpq.engine.statistics import Statistics, statistics_of
 from rpq.errors import InputError, LimitError, QueryError, RowLimitError, RpqError, ThreadsWarning

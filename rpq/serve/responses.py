@@ -15,7 +15,7 @@ import pyarrow as pa
 from msgspec import UNSET, Raw
 
 from rpq import Answers, Path, Step, Witness
-from rpq.engine.running.limits import peak_memory_bytes
+from rpq.engine.machine_memory import peak_memory_bytes
 from rpq.engine.statistics import engine_families, latency_family
 from rpq.rows.table_formats import csv_lines, json_arrays
 from rpq.serve import models

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rpq.engine.running.limits import machine_memory
+from rpq.engine.machine_memory import machine_memory
 from rpq.errors import install_command
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import class_archive

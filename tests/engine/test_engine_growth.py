@@ -543,7 +543,7 @@ PEAK = textwrap.dedent(
     import gc, random, sys
     import rpq
     from rpq.compiled.arrays import reserve
-    from rpq.engine.running.limits import peak_memory_bytes
+    from rpq.engine.machine_memory import peak_memory_bytes
     case, limit = sys.argv[1], int(sys.argv[2])
     chance = random.Random(1)
     step = 500

@@ -124,6 +124,6 @@ def _work(specification: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     _work(json.loads(sys.argv[1]))
-    from rpq.engine.running.limits import peak_memory_bytes
+    from rpq.engine.machine_memory import peak_memory_bytes
 
     print(peak_memory_bytes())

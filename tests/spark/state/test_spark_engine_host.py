@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 import rpq
-from rpq.engine.running.limits import default_limit
+from rpq.engine.machine_memory import default_limit
 from rpq.language.hypercube import Share
 from rpq.spark.division import engine_bytes, partition_keys, share_limit
 from rpq.spark.envelopes import pack
