@@ -21,6 +21,7 @@ _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@([A-Za-z]+(?:-[A-Za-z0-9]+)*)|\^\
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@[A-Za-z0-9-]+|\^\^<[^<>]*>)?', re.DOTALL)
 """The form of literals as the names of vertices: tags of languages need not be well-formed."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_KNOWN_ESCAPES = re.compile(r"""(?:[^\\]|\\(?:[tnrbf"'\\]|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}))*""")
 _ESCAPED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _TO_ESCAPE = re.compile(r'["\\\x00-\x1f\x7f]')
 _PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
@@ -79,11 +80,13 @@ def read_literal(term: str) -> Literal | None:
 def normal_form(term: str) -> str:
     r"""Return the one text of a literal, which may be spelled in other ways; return any other term unchanged.
 
+    A text with an escape that N-Triples does not have is not changed either.
+
     >>> print(normal_form('"a\u0062c"^^<http://www.w3.org/2001/XMLSchema#string>'), normal_form("bob"))
     "abc" bob
     """
     literal = read_literal(term)
-    if literal is None:
+    if literal is None or not _KNOWN_ESCAPES.fullmatch(term):
         return term
     text = str(literal)
     return term if _SURROGATE.search(text) else text  # which UTF-8 cannot hold
