@@ -50,7 +50,7 @@ def test_tuple_that_takes_too_long_is_refused_as_a_whole():
 
 def test_registration_that_takes_too_long_is_refused_and_nothing_else():
     engine = rpq.Engine(rpq.Query("a|b", window=HARD.window, name="other"), push_limit=0.3)
-    engine.push_rows(edges(1600, vertices=200)[:570])
+    engine.push_rows(edges(1600, vertices=200)[:700])
     with pytest.raises(rpq.PushLimitError, match="query 'hard'"):
         engine.register(HARD)
     assert [query.name for query in engine.queries] == ["other"]

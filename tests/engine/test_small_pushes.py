@@ -39,7 +39,7 @@ def slide_of_posts(number: int) -> pa.RecordBatch:
     )
 
 
-@pytest.mark.parametrize(("text", "most"), [(FRIENDS, 600), (FRIENDS.replace("<p1>", "<p2>"), 340)], ids=["rows", "none"])
+@pytest.mark.parametrize(("text", "most"), [(FRIENDS, 600), (FRIENDS.replace("<p1>", "<p2>"), 360)], ids=["rows", "none"])
 def test_the_calls_of_a_push_are_few(text: str, most: int) -> None:
     engine = rpq.Engine(rpq.Query(text, name="q", semantics="explicit"), time_unit="ms")
     engine.load_static([("u", "u0", "knows"), ("u", "p1", "account_of")])
