@@ -182,5 +182,5 @@ def test_the_memory_limit_ends_a_single_tuple() -> None:
         for number in range(10**6):
             engine.insert(f"v{number % 997}", f"v{number * 7 % 991}", "a", 0)
     assert caught.value.row == 0 and caught.value.changes.rows() == []
-    with pytest.raises(rpq.RpqError, match="memory limit"):
+    with pytest.raises(rpq.RpqError, match="middle of a tuple"):
         engine.insert("x", "y", "a", 0)
