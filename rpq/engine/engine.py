@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from rpq.compiled.stopwatch import Stopwatch
+from rpq.engine.dry_run import DryRun
 from rpq.engine.handlers import Handler, Handlers, one_thread_at_a_time, refuse_unless_callable
 from rpq.engine.machine_memory import default_limit
 from rpq.engine.running.edge_restrictions import begins_empty, refuse_forgotten_edges, refuse_unread_conditions
@@ -157,6 +158,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             report_empty=report_empty,
             deadline=_deadline,
         )
+        self._dry_run = DryRun(least=min(64, _capacity))
         self.push_limit = push_limit
         self._times = StreamTime(unit=time_unit)
         self._max_ahead: MaxAhead | None = None
@@ -298,7 +300,12 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             tuples = self._clock.number_events(tuples)
             self._clock.note_applied(tuples)
             self._evaluation.output.reported_time = int(tuples.reported_time[0])  # type: ignore[index]
-        applied = self._evaluation.push(tuples, collect=has_rows)
+        if has_rows:
+            ends = self._dry_run.ends(self._evaluation, tuples, lambda: self._copy(witness=False)._evaluation)
+        else:  # and no witnesses
+            self._dry_run.drop()
+            ends = np.zeros(0, np.int64)
+        applied = self._evaluation.push(tuples, collect=has_rows, ends=ends)
         failure = applied.failure
         if failure is None and self._clock is not None and len(tuples):
             self._evaluation.output.reported_time = self._clock.time
@@ -443,9 +450,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                     data["edge"] = [edge]
             return self._push(data, collect=collect)
         has_rows = collect or bool(self._handlers)
-        applied = evaluation.apply_one(
-            source, target, label or "", timestamp, op == "-", collect=has_rows, values=values, edge=edge
-        )
+        given = source, target, label or "", timestamp, op == "-"
+        applied = evaluation.apply_one(*given, collect=has_rows, values=values, edge=edge)
+        self._dry_run.follow(lambda copy: copy.apply_one(*given, collect=False, values=values, edge=edge))
         changes = self._changes([applied.rows] if applied.rows else [], applied.counts, applied.late_rows)
         changes = changes if has_rows == collect else changes._without_rows()
         self._stopwatch.stop(started)
@@ -494,6 +501,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         <Changes: 1 added, 0 removed: ('?x role moderator . ?x a ?y', 'k', 'y', 1, '+')>
         """
         self._usable()
+        self._dry_run.drop()
         if self._evaluation.graph.time is not None:
             raise InputError(
                 f"static edges are loaded before the first tuple, and the stream time is {self.time} already: push them "
@@ -544,6 +552,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         except LimitError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))
             raise
+        self._dry_run.follow(lambda copy: copy.advance(time))
         self._stopwatch.stop(started)
         changes = self._changes(rows, counts)
         self._raise_overrun(changes)
@@ -585,8 +594,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         counts = sum((np.array(block.counts()) for blocks in rows for block in blocks), np.zeros(2, np.int64))
         return self._changes([*rows], counts)
 
-    def _copy(self) -> Engine:
-        """Return an independent engine with the same state, limits and number of threads."""
+    def _copy(self, *, witness: bool | None = None) -> Engine:
+        """Return an independent engine with the same state, limits and number of threads, and witnesses unless told."""
         from rpq.engine.state.engine_state import copy_state
 
         evaluation = self._evaluation
@@ -597,9 +606,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             max_rows=evaluation.row_guard.effective_limit,
             push_limit=evaluation.guard.push_limit,
             _deadline=evaluation.guard.deadline,
-            witness=evaluation.witness,
+            witness=evaluation.witness if witness is None else witness,
             report_empty=evaluation.report_empty,
-            _keeps_values=evaluation.keeps_values,
+            _keeps_values=evaluation.keeps_values if witness is None else witness,
         )
 
     # --- queries ---------------------------------------------------------------------------------------------
@@ -641,6 +650,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         3
         """
         self._usable(is_limited=True)
+        self._dry_run.drop()
         if start not in ("window", "empty"):
             raise QueryError(f"a query starts from the 'window' or 'empty', not {start!r}")
         new_queries = _as_list(query)
@@ -713,6 +723,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> engine.queries
         ()
         """
+        self._dry_run.drop()
         running = self._evaluation.running
         names = [name] if isinstance(name, str) or not isinstance(name, Iterable) else list(dict.fromkeys(name))
         queries = [running.find(one) for one in names]
@@ -768,6 +779,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         <Changes: 0 added, 0 removed>
         """
         self._usable()
+        self._dry_run.drop()
         running = self._evaluation.running.find(query)
         vertex = self._evaluation.vertices.id_of(root)
         before = self._evaluation.running.rows()

@@ -185,6 +185,8 @@ class Evaluation:
             witness=witness,
         )
         self._next_chunk: _NextChunk | None = None
+        self._ends: np.ndarray | None = None  # the tuples of the push with which chunks end
+        self._entered: list[np.ndarray] | None = None  # tuples with rows that need a witness, where they are collected
         self._single = SingleTuple()
         self._uncounted_outcomes = np.zeros(1, np.uint8), np.zeros(OUTCOME_COUNT, np.int64)
         self._singles = 0  # single tuples since the last check whether to collect, which costs as much as a tuple
@@ -244,10 +246,6 @@ class Evaluation:
         Where each event is evaluated alone, a window contains next to nothing, and a check after every few events would cost
         more than the events. Several threads wait for each other at the end of each chunk.
         """
-        if self.output.has_present_witnesses and any(running.has_witnesses for running in self.running):
-            return 1
-        if self.witness and any(running.witnesses_are_of_now for running in self.running):
-            return 1
         if self.events == "alone":
             return _LARGEST_CHUNK
         least, most = _SMALLEST_CHUNK, _LARGEST_CHUNK
@@ -256,8 +254,30 @@ class Evaluation:
             most = most if self.running.are_hosted else least
         return int(min(most, max(least, self.graph.edge_count // 2)))
 
-    def push(self, tuples: Columns, *, collect: bool) -> PushResult:
-        """Apply the tuples of a push in chunks, up to a failure.  Return also the rows that precede the first tuple."""
+    def find_ends(self, tuples: Columns) -> tuple[np.ndarray, LimitError | None]:
+        """Apply the tuples of a push. Return the `ends` of its chunks for an engine with witnesses, and the failure, if any.
+
+        From a failure on, each tuple is a chunk.
+        """
+        self._entered = found = [_NONE]
+        try:
+            failure = self.push(tuples, collect=False).failure
+        finally:
+            self._entered = None
+        if failure is not None:
+            found.append(np.arange(failure.row or 0, len(tuples)))
+        ends = np.unique(np.concatenate(found))
+        if self._hides_times(tuples):  # of all tuples but single ones
+            ends = np.union1d(ends, ends[ends > 0] - 1)
+        return ends, failure
+
+    def push(self, tuples: Columns, *, collect: bool, ends: np.ndarray | None = None) -> PushResult:
+        """Apply the tuples of a push in chunks, up to a failure.  Return also the rows that precede the first tuple.
+
+        `ends` are tuples with which a chunk has to end, in ascending order: those with rows whose witness is in the graph
+        after them (`needs_ends`). Without `ends`, each tuple may be such a one.
+        """
+        self._ends = ends
         if reserve.rows.nbytes > reserve.KEPT_BYTES:  # few pushes have so many rows, and the call would slow down small ones
             reserve.rows.release_unused()
         rows: list[ChunkRows] = []
@@ -302,16 +322,35 @@ class Evaluation:
 
     def _length_of_chunk(self, tuples: Columns, first: int) -> int:
         """Return the number of tuples of the chunk that begins at `first`."""
-        size = self.chunk_size
-        if self.witness and self._hides_times(tuples):
-            size = 1
+        size, ends = self.chunk_size, self._ends
+        if ends is None:
+            size = 1 if self.needs_ends(tuples) else size
+        elif (place := int(np.searchsorted(ends, first))) < len(ends):
+            size = min(size, int(ends[place]) + 1 - first)
         if self._crew.has_others and not first:
             size = min(size, _FIRST_CHUNK_WITH_THREADS)
         count = min(len(tuples) - first, size)
         return count if tuples.first is None or not count else end_of_event(tuples.first, first + count - 1) - first
 
+    def needs_ends(self, tuples: Columns) -> bool:
+        """Return whether witnesses are found in the graph after a chunk, which has to end where rows enter."""
+        return self.witness and (self._hides_times(tuples) or any(map(self._is_of_now, self.running)))
+
+    def _is_of_now(self, running: RunningQuery) -> bool:
+        return running.has_witnesses and (self.multigraph is not None or running.witnesses_are_of_now)
+
+    def _entered_in(self, deltas: list[tuple[int, Delta]], tuples: Columns) -> np.ndarray:
+        """Return the places of a chunk that add rows whose witnesses need the present graph."""
+        every = self._hides_times(tuples)
+        queries = [number for number, running in enumerate(self.running) if every or self._is_of_now(running)]
+        found = [_NONE]
+        for number, delta in deltas:
+            is_needed = (delta.kinds > 0) & np.isin(number if delta.numbers is None else delta.numbers, queries)
+            found.append(delta.orders[is_needed] // 2)
+        return np.concatenate(found)
+
     def _hides_times(self, tuples: Columns) -> bool:
-        """Return whether each tuple must be a chunk, so that the timestamps of edges in count windows are known for it."""
+        """Return whether the timestamps of edges in count windows are known only after a chunk."""
         has_count_window = any(isinstance(running.question.window, CountWindow) for running in self.running)
         return has_count_window and (tuples.stream is not None or bool(self.graph.statics))
 
@@ -380,14 +419,14 @@ class Evaluation:
                 edge_times.note(outcome if details.named is None else None)
             first_of_event = details.first
         else:
-            edge_times = None  # each tuple is a chunk
+            edge_times = None  # rows with witnesses are those of the last tuple
             events = _events_of(tuples, first, count)
             outcome = derived.outcome
             first_of_event = derived.first if events is None else derived.first_of_events(events)
             details = self._resolve_derived(derived, taken, view_of_chunk, derived.first_of_parts(first_of_event))
         running = self.running
         is_netted = details.first is not None or tuples.reported_time is not None
-        if not (collect or is_netted):
+        if not (collect or is_netted or self._entered is not None):
             details = details._replace(counts_only=True)
         failure = self._crew.apply(running.schedule, chunk, view_of_chunk, self.graph.edges, details, extra_task=extra_task)
         if self._next_chunk is not None:
@@ -416,6 +455,9 @@ class Evaluation:
             if deltas and (overflow := self.output.overflow(deltas)) is not None:
                 failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
                 deltas = [(number, delta.events_before(2 * overflow.place)) for number, delta in deltas]
+            if self._entered is not None and deltas:
+                places = self._entered_in(deltas, tuples)
+                self._entered.append(first + (places if tuple_of is None else tuple_of[places]))
             if collect and deltas:
                 if 0 < sum([len(delta) for _, delta in deltas]) <= FEW_OF_CHUNK and self._has_lists:
                     rows = few_rows_of(deltas, self.vertices, running.texts)

@@ -616,7 +616,7 @@ class Multigraph:
 
     def _store_values(self, derived: DerivedChunk, properties: Mapping[str, pa.Array], bound: np.ndarray) -> None:
         """Store the values of the edges that tuples become, unless they are as old as `bound` (a tuple)."""
-        if self.witness_values is None:
+        if self.witness_values is None or not (self.sets.properties or len(self.witness_values)):
             return
         chunk, names = derived.chunk, sorted(self.sets.properties)
         of_tuples = range(len(chunk.label)) if derived.row is None else derived.row.tolist()
@@ -631,7 +631,7 @@ class Multigraph:
         self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, properties: Mapping[str, pa.Array]
     ) -> None:
         """Store the values of the inserts that are the current versions of their edges: of equally old ones, the last."""
-        if self.witness_values is None:
+        if self.witness_values is None or not (self.sets.properties or len(self.witness_values)):
             return
         names = sorted(self.sets.properties)
         is_current = edges.are_held(edge, chunk.timestamp) & (chunk.delete == 0)

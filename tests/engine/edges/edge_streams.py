@@ -179,7 +179,7 @@ def restored(engine: rpq.Engine, *, threads: int = 1, witness: bool = False) -> 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "engine.state"
         engine.save(path)
-        return rpq.Engine.restore(path, threads=threads, witness=witness)
+        return type(engine).restore(path, threads=threads, witness=witness)
 
 
 def check_stream(

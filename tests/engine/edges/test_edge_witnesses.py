@@ -17,6 +17,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import rpq
+from rpq.engine.running.evaluation import Evaluation
 from tests.engine.edges.edge_streams import (
     CONDITION,
     WINDOW,
@@ -32,7 +33,7 @@ from tests.reference_properties import (
     PropertyEngine,
     pairs,
 )
-from tests.twins import examples, left_to_ci
+from tests.twins import examples, left_to_ci, tiny
 
 
 def steps_of(witness: rpq.Path | rpq.Witness, expressions: list[str]) -> list[tuple[str, list[rpq.Step]]]:
@@ -82,6 +83,7 @@ def check_witness(one: Described, row: tuple, witness: rpq.Path | rpq.Witness, e
             assert ends == row
 
 
+@pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
 @pytest.mark.parametrize("identity", ["id", *left_to_ci("triple", "parallel")])
 @examples(150)
 @given(data=st.data())
@@ -94,7 +96,8 @@ def test_witnesses_are_paths_of_the_snapshot(identity, data):
     oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
     options = {"edges": identity, "witness": True, "_capacity": data.draw(st.sampled_from((1, 16)))}
     engine = rpq.Engine(*(one.query for one in queries), **options)
-    batched = rpq.Engine(*(one.query for one in queries), **options)
+    threads = data.draw(st.sampled_from((1, 1, 2)))
+    batched = tiny(1)(*(one.query for one in queries), edges=identity, witness=True, threads=threads)
     by_name = {one.query.name: one for one in queries}
     rows = drawn_tuples(data, identity, 5, most=20)
     note(rows)
@@ -122,13 +125,62 @@ def test_witnesses_are_paths_of_the_snapshot(identity, data):
             for name, one in by_name.items():
                 for answer in engine.answers(name):
                     check_witness(one, tuple(answer), engine.witness(*answer, query=name), present[name], read)
-    changes = batched.push(as_batch(rows, arrow=False))
-    found = [
-        (name, tuple(change[column] for column in one.query.columns), change["op"], change["path"], change["path_times"])
-        for name, one in by_name.items()
-        for change in changes.to_arrow(name, witness=True).to_pylist()
-    ]
+    found = []
+    while rows:
+        count = data.draw(st.integers(1, 20))
+        changes = batched.push(as_batch(rows[:count], arrow=False))
+        batched._check()
+        rows = rows[count:]
+        found += [
+            (name, tuple(change[column] for column in one.query.columns), change["op"], change["path"], change["path_times"])
+            for name, one in by_name.items()
+            for change in changes.to_arrow(name, witness=True).to_pylist()
+        ]
+        if data.draw(st.integers(0, 3)) == 0:
+            batched = restored(batched, witness=True, threads=threads)
     assert Counter(map(repr, found)) == Counter(map(repr, witnesses))
+
+
+@pytest.mark.parametrize(
+    ("query", "edges"),
+    [
+        (rpq.Query("?x a ?y . ?y b ?z", window=WINDOW), "triple"),
+        (rpq.Query("a/b", window=WINDOW), "parallel"),
+        (rpq.Query("MATCH (x)-[:a]->(y)-[:b]->(z) RETURN x, y, z", window=WINDOW, language="gql"), "parallel"),
+    ],
+)
+def test_tuples_without_rows_are_applied_together(query, edges, monkeypatch):
+    """A large push takes few chunks: one for each tuple that brings rows, and those of other tuples."""
+    chunks = []
+    apply_chunk = Evaluation.apply
+
+    def counted(evaluation, tuples, first, count, **options):
+        chunks.append(count)
+        return apply_chunk(evaluation, tuples, first, count, **options)
+
+    monkeypatch.setattr(Evaluation, "apply", counted)
+    engine = rpq.Engine(query, edges=edges, witness=True)
+    rows = [(f"v{number}", f"w{number}", "a", 1) for number in range(1000)]
+    assert not engine.push_rows(rows)
+    assert engine.push_rows([*rows[500:], ("w3", "z", "b", 2), *rows[500:], ("w3", "z", "b", 2, "-")]).added == 1
+    assert len(chunks) < 12
+
+
+def test_rows_before_a_failure_have_witnesses():
+    """Where the limit on rows ends a push, the rows of the tuples before it are those of single tuples."""
+    query = rpq.Query("?x a ?y . ?y b ?z", window=WINDOW)
+    rows = [("x", "y", "a", 1), ("y", "z", "b", 2), ("v", "y", "a", 3), ("w", "y", "a", 3), ("y", "u", "b", 4)]
+    found = []
+    for pushes in ([rows], [[row] for row in rows]):
+        engine = rpq.Engine(query, witness=True, max_rows=2, _capacity=1)
+        parts = []
+        with pytest.raises(rpq.RowLimitError) as caught:
+            for part in pushes:
+                parts.append(engine.push_rows(part))  # noqa: PERF401
+        parts.append(caught.value.changes)
+        found.append([row for part in parts for row in part.to_arrow(witness=True).to_pylist()])
+    assert len(found[0]) == 3
+    assert found[0] == found[1]
 
 
 def test_a_witness_has_the_labels_and_the_values_of_its_edges():

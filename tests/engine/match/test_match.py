@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import rpq
 from tests.strategies.drawn_match import DrawnQuery, Edge, edge_streams, match_queries
-from tests.twins import examples
+from tests.twins import examples, tiny
 
 SIZE = 12
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -180,14 +180,21 @@ def check_witnesses(query: DrawnQuery, stream: list[tuple[Any, ...]], identity: 
         assume("has two ids" not in str(error))
         raise
     engine = rpq.Engine(question, edges=identity, threads=threads, witness=True)
+    batched = tiny(1)(question, edges=identity, threads=threads, witness=True)
+    parts = [batched.push(table(stream[: restored + 1]))]
     snapshots = Snapshots(identity)
+    rows: list[Any] = []
     for place, tuple_ in enumerate(stream):
         changes = engine.push(table([tuple_])).to_arrow("q", witness=True).to_pylist()
+        rows += changes
         edges = snapshots.take(tuple_)
         if place == restored:
             with tempfile.TemporaryDirectory() as folder:
                 engine.save(f"{folder}/state")
-                engine = rpq.Engine.restore(f"{folder}/state", threads=threads, witness=True)
+                kinds = rpq.Engine, tiny(1)
+                engine, batched = (kind.restore(f"{folder}/state", threads=threads, witness=True) for kind in kinds)
+            if stream[restored + 1 :]:
+                parts.append(batched.push(table(stream[restored + 1 :])))
         answers = Counter(map(tuple, engine.answers()))
         for row in answers:
             witness = engine.witness(*row)
@@ -202,6 +209,9 @@ def check_witnesses(query: DrawnQuery, stream: list[tuple[Any, ...]], identity: 
         others = [(*row[:-1], "absent") for row in answers if isinstance(row[-1], str)]
         assert all(engine.witness(*row) is None for row in others), query.text
         engine._check()
+    batched._check()
+    in_batches = [row for part in parts for row in part.to_arrow("q", witness=True).to_pylist()]
+    assert Counter(map(repr, in_batches)) == Counter(map(repr, rows)), query.text
 
 
 @pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections import Counter
 from dataclasses import replace
 from datetime import date
@@ -251,13 +252,36 @@ def test_every_answer_has_one(question, window, tuples, static, restored, capaci
     twins.advance(engine.time + 70)
 
 
-@examples(40)
-@given(questions() | chains(), streams)
-def test_every_row_that_enters_has_one(question, tuples):
-    query = query_of(question)
-    engine, plain = tiny(2)(query, witness=True), tiny(2)(query)
-    changes = engine.push_rows(tuples)
-    assert Counter(changes.rows()) == Counter(plain.push_rows(tuples).rows())
-    table = changes.to_arrow(witness=True)
-    for text, op in zip(table["path"].to_pylist(), table["op"].to_pylist(), strict=True):
-        assert (len(json.loads(text)) == len(question.pattern.atoms)) if op == "+" else text == ""
+@pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
+@examples(10)
+@given(
+    questions() | chains(),
+    st.sampled_from([None, *WINDOWS]),
+    streams,
+    st.sampled_from((1, 1, 2)),
+    st.lists(st.tuples(st.integers(1, 12), st.booleans(), st.booleans()), max_size=6),
+)
+def test_every_row_that_enters_has_one(question, window, tuples, threads, pieces):
+    """Those of a push with many tuples are those of pushes with one."""
+    query = query_of(question if window is None else replace(question, window=window))
+    engine, single, plain = tiny(1)(query, witness=True, threads=threads), rpq.Engine(query, witness=True), tiny(2)(query)
+    for count, is_restored, moves in [*pieces, (len(tuples), False, False)]:
+        rows, tuples = tuples[:count], tuples[count:]
+        changes = engine.push_rows(rows)
+        engine._check()
+        assert Counter(changes.rows()) == Counter(plain.push_rows(rows).rows())
+        table = changes.to_arrow(witness=True).to_pylist()
+        for row in table:
+            assert (len(json.loads(row["path"])) == len(question.pattern.atoms)) if row["op"] == "+" else row["path"] == ""
+        alone = [change for row in rows for change in single.push_rows([row]).to_arrow(witness=True).to_pylist()]
+        assert Counter(map(repr, table)) == Counter(map(repr, alone))
+        if moves and engine.time is not None:
+            later = engine.time + 3
+            moved = [one.advance(later).to_arrow(witness=True).to_pylist() for one in (engine, single)]
+            plain.advance(later)
+            assert Counter(map(repr, moved[0])) == Counter(map(repr, moved[1]))
+        if is_restored:
+            with tempfile.TemporaryDirectory() as folder:
+                engine.save(f"{folder}/state")
+                engine = tiny(1).restore(f"{folder}/state", witness=True, threads=threads)
+                single = rpq.Engine.restore(f"{folder}/state", witness=True)
