@@ -576,6 +576,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         <Changes: 1 added, 0 removed: ('?x a ?y', 'r', 's', 10, '+')>
         """
         self._usable(is_limited=True)
+        self._dry_run.drop()
         running, now = self._evaluation.running, self._now
         due: dict[int, list[int]] = {}
         for number, reports in running.reports.items():
@@ -595,7 +596,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return self._changes([*rows], counts)
 
     def _copy(self, *, witness: bool | None = None) -> Engine:
-        """Return an independent engine with the same state, limits and number of threads, and witnesses unless told."""
+        """Return an independent engine with the same state, limits and number of threads; `witness` replaces its setting."""
         from rpq.engine.state.engine_state import copy_state
 
         evaluation = self._evaluation
