@@ -406,7 +406,7 @@ def read_tuple_body(
             raise InputError("the tuples have a column 'stream', and ?stream= names one for all: give one of the two")
         named = pa.DictionaryArray.from_arrays(pa.array(np.zeros(columns.num_rows, np.int32)), pa.array([stream]))
         columns = columns.append_column("stream", named.cast(LABEL_TYPE))
-    size = columns.nbytes + sum(map(_written_bytes, columns.columns))
+    size = columns.get_total_buffer_size() + sum(map(_written_bytes, columns.columns))
     check_size(size, most_bytes=most_bytes, name=NAME)
     return PostedTuples(columns, warnings, size)
 
@@ -470,7 +470,7 @@ def _read_arrow(body: bytes, further: Sequence[str], most_bytes: int) -> tuple[p
             batches: list[pa.RecordBatch] = []
             for batch in reader:
                 batch.validate()  # lengths from outside may be of more than there is
-                size += batch.nbytes  # with its dictionaries, of which each batch may have longer ones
+                size += batch.get_total_buffer_size()  # with its dictionaries, of which each batch may have longer ones
                 check_size(size, most_bytes=most_bytes, name=NAME)
                 batches.append(batch)
             table = pa.Table.from_batches(batches, reader.schema)

@@ -44,7 +44,7 @@ for found in pkgutil.walk_packages(rpq.__path__, "rpq."):
             __import__(found.name)
         except ImportError as error:
             extras = {"pyspark", "pandas", "matplotlib", "msgspec", "pyoxigraph", "starlette", "uvicorn"}
-            extras |= {"bytewax", "quixstreams"}
+            extras |= {"bytewax", "h11", "quixstreams"}
             if (error.name or "").partition(".")[0] not in extras:
                 raise
 files = {}
