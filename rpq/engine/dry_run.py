@@ -22,9 +22,9 @@ _EDGES_PER_TUPLE = 16
 class DryRun:
     """The copy of an engine with witnesses that applies each push first.
 
-    It is made for a push of several tuples, after some that were applied one by one, so that copies do not dominate the run
-    time. `drop` it when the engine changes otherwise than by tuples and time. It counts toward the memory limit of the
-    engine, and there is none if that is too small.
+    It is made after some tuples that were applied one by one, so that copies do not dominate the run time. `drop` it when
+    the engine changes otherwise than by `push`. It counts toward the memory limit of the engine, and there is none if that
+    is too small.
     """
 
     def __init__(self, *, least: int) -> None:
@@ -36,27 +36,32 @@ class DryRun:
         """Forget the copy."""
         self._copy = None
 
-    def ends(self, evaluation: Evaluation, tuples: Columns, copy_of: Callable[[], Evaluation]) -> np.ndarray | None:
+    def ends(
+        self, evaluation: Evaluation, tuples: Columns, copy_of: Callable[[int], Evaluation]
+    ) -> np.ndarray | None:
         """Return the `ends` of `Evaluation.push` for tuples that are pushed next; None if there is no copy.
 
-        `copy_of` returns an independent evaluation with the same state, without witnesses.
+        `copy_of` returns an independent evaluation with the same state and a limit on memory, without witnesses.
         """
-        if not evaluation.needs_ends(tuples) or evaluation.running.queries_with_budget:
-            self.drop()  # a copy may exceed a budget at other tuples
+        copy, self._copy = self._copy, None  # which an error would leave midway
+        # One tuple needs no copy, and a copy may exceed a budget at other tuples.
+        if len(tuples) < 2 or not evaluation.needs_ends(tuples) or evaluation.running.queries_with_budget:
             return None
-        if self._copy is None:
+        guard = evaluation.guard
+        room = guard.limit - guard.nbytes
+        if copy is None or copy.guard.nbytes > room or not _have_equal_types(copy, evaluation):
             self._single_tuples += len(tuples)
             if self._single_tuples < self._least + evaluation.graph.edge_count // _EDGES_PER_TUPLE:
                 return None
             self._single_tuples = 0
             try:
-                self._copy = copy_of()
+                copy = copy_of(room)
             except LimitError:
                 return None
-        copy, self._copy = self._copy, None  # which an error leaves midway
-        guard, own = evaluation.guard, copy.guard
-        own.limit, own.push_limit = guard.limit - guard.nbytes, guard.push_limit
-        own.start_clock(is_limited=True)
+        own = copy.guard
+        own.limit, own.push_limit = room, guard.push_limit
+        if guard.deadline[0] != INTERRUPTED:
+            own.start_clock(is_limited=True)
         ends, failure = copy.find_ends(tuples)
         if failure is None:
             self._copy = copy
@@ -65,14 +70,10 @@ class DryRun:
             own.deadline[0] = INTERRUPTED if failure.limit is None else 0
         return ends
 
-    def follow(self, apply: Callable[[Evaluation], object]) -> None:
-        """Apply to the copy what was applied to the engine."""
-        copy, self._copy = self._copy, None
-        if copy is None:
-            return
-        try:
-            apply(copy)
-        except LimitError:
-            return
-        if not copy.midway:
-            self._copy = copy
+
+def _have_equal_types(copy: Evaluation, evaluation: Evaluation) -> bool:
+    """Return whether a copy knows the types of properties and timestamps, which are learnt before tuples are applied."""
+    if copy.multigraph is None or evaluation.multigraph is None:
+        return copy.multigraph is evaluation.multigraph
+    one, other = copy.multigraph.sets, evaluation.multigraph.sets
+    return (one.types.names, one.time_unit, one.is_timed) == (other.types.names, other.time_unit, other.is_timed)

@@ -301,7 +301,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             self._clock.note_applied(tuples)
             self._evaluation.output.reported_time = int(tuples.reported_time[0])  # type: ignore[index]
         if has_rows:
-            ends = self._dry_run.ends(self._evaluation, tuples, lambda: self._copy(witness=False)._evaluation)
+            ends = self._dry_run.ends(
+                self._evaluation,
+                tuples,
+                lambda room: self._copy(memory_limit=room, witness=False, _keeps_values=False)._evaluation,
+            )
         else:  # and no witnesses
             self._dry_run.drop()
             ends = np.zeros(0, np.int64)
@@ -450,9 +454,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                     data["edge"] = [edge]
             return self._push(data, collect=collect)
         has_rows = collect or bool(self._handlers)
-        given = source, target, label or "", timestamp, op == "-"
-        applied = evaluation.apply_one(*given, collect=has_rows, values=values, edge=edge)
-        self._dry_run.follow(lambda copy: copy.apply_one(*given, collect=False, values=values, edge=edge))
+        self._dry_run.drop()
+        applied = evaluation.apply_one(
+            source, target, label or "", timestamp, op == "-", collect=has_rows, values=values, edge=edge
+        )
         changes = self._changes([applied.rows] if applied.rows else [], applied.counts, applied.late_rows)
         changes = changes if has_rows == collect else changes._without_rows()
         self._stopwatch.stop(started)
@@ -534,6 +539,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         started = self._stopwatch.start()
         self._usable(is_limited=True)
+        self._dry_run.drop()
         time, times = time_of(time, times=self._times, latest=self._evaluation.running.latest)
         if self._max_ahead is not None:
             self._max_ahead.check_timestamps(times)
@@ -552,7 +558,6 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         except LimitError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))
             raise
-        self._dry_run.follow(lambda copy: copy.advance(time))
         self._stopwatch.stop(started)
         changes = self._changes(rows, counts)
         self._raise_overrun(changes)
@@ -576,7 +581,6 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         <Changes: 1 added, 0 removed: ('?x a ?y', 'r', 's', 10, '+')>
         """
         self._usable(is_limited=True)
-        self._dry_run.drop()
         running, now = self._evaluation.running, self._now
         due: dict[int, list[int]] = {}
         for number, reports in running.reports.items():
@@ -595,22 +599,22 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         counts = sum((np.array(block.counts()) for blocks in rows for block in blocks), np.zeros(2, np.int64))
         return self._changes([*rows], counts)
 
-    def _copy(self, *, witness: bool | None = None) -> Engine:
-        """Return an independent engine with the same state, limits and number of threads; `witness` replaces its setting."""
+    def _copy(self, **changed: Any) -> Engine:
+        """Return an independent engine with the same state, limits and number of threads, except for `changed` options."""
         from rpq.engine.state.engine_state import copy_state
 
         evaluation = self._evaluation
-        return self._of_state(
-            copy_state(evaluation, self._about({})),
-            threads=self._threads,
-            memory_limit=evaluation.guard.limit,
-            max_rows=evaluation.row_guard.effective_limit,
-            push_limit=evaluation.guard.push_limit,
-            _deadline=evaluation.guard.deadline,
-            witness=evaluation.witness if witness is None else witness,
-            report_empty=evaluation.report_empty,
-            _keeps_values=evaluation.keeps_values if witness is None else witness,
-        )
+        options = {
+            "threads": self._threads,
+            "memory_limit": evaluation.guard.limit,
+            "max_rows": evaluation.row_guard.effective_limit,
+            "push_limit": evaluation.guard.push_limit,
+            "_deadline": evaluation.guard.deadline,
+            "witness": evaluation.witness,
+            "report_empty": evaluation.report_empty,
+            "_keeps_values": evaluation.keeps_values,
+        }
+        return self._of_state(copy_state(evaluation, self._about({})), **{**options, **changed})
 
     # --- queries ---------------------------------------------------------------------------------------------
 
