@@ -105,6 +105,7 @@ class RunningPattern(HostedQuery):
         )
         self._ids: dict[int, dict[str, int | None]] = {}  # meaning to the ids of its constants, as its plans have them
         self._parts: dict[int, list[MeaningPart]] = {}  # meaning to its parts
+        self._written_parts: dict[int, list[Part]] = {}  # meaning to its parts with the names of the pattern, for witnesses
         self._joined_meanings: set[int] = set()  # meanings whose parts deliver rows to it
         self._most_rows = resources.rows.limit if question.report == "change" and self.reports_joins else None
         self._relations = ReadRelations(
@@ -250,6 +251,7 @@ class RunningPattern(HostedQuery):
     def _join_parts(self, number: int, row_limit: int | None, new_names: Container[str]) -> None:
         if number not in self._parts:
             self._prepare(number)
+        self._written_parts.pop(number, None)  # with the former ids of constants and numbers of relations
         for place, part in enumerate(self._parts[number]):
             self._host.join_part(part.number, self.question.name, Place(number, place))
         self._joined_meanings.add(number)
@@ -444,10 +446,9 @@ class RunningPattern(HostedQuery):
 
     def _meanings_with_parts(self) -> list[tuple[Meaning, list[Part]]]:
         """Return the meanings that may have solutions, each with the parts of its plan."""
-        return [
-            (self._meanings[number], [part for _, part in self._parts_as_written(number)])
-            for number in sorted(self._joined_meanings)
-        ]
+        for number in self._joined_meanings - self._written_parts.keys():
+            self._written_parts[number] = [part for _, part in self._parts_as_written(number)]
+        return [(self._meanings[number], self._written_parts[number]) for number in sorted(self._joined_meanings)]
 
     def _witness_of(
         self,

@@ -209,8 +209,8 @@ class LivePatterns:
         self._tuples = 0  # of the chunk that is applied
         self._sizes = NOTHING_EXPECTED  # when a large chunk began
         self._bound_kernels: dict[Any, Any] = {}
-        self._viewed_arrays: tuple[Any, Any] = (None, None)
-        self._array_views: tuple[Any, Any, Any] = (None, None, None)
+        self._viewed_plans: Any = None
+        self._plans_view: Any = None
 
     def apply(self, tuples: Tuples) -> None:
         """Apply a chunk and deliver its rows."""
@@ -323,13 +323,10 @@ class LivePatterns:
 
     def _views(self) -> tuple[Any, Any, Any]:
         """Return the views that kernels are called with. Views of arrays that were replaced are renewed."""
-        arrays, viewed, views = (self.store.relations, self.plan_tables.plans), self._viewed_arrays, self._array_views
-        if arrays[0] is not viewed[0] or arrays[1] is not viewed[1]:
-            relations, plans = (
-                old if one is seen else view(one) for one, seen, old in zip(arrays, viewed, views[:2], strict=True)
-            )
-            self._viewed_arrays, self._array_views = arrays, (relations, plans, self._output_view)
-        return self._array_views
+        if self._viewed_plans is not self.plan_tables.plans:
+            self._viewed_plans = self.plan_tables.plans
+            self._plans_view = view(self._viewed_plans)
+        return self.store.view, self._plans_view, self._output_view
 
     def _deliver_output(self) -> None:
         state = self.output.state

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -104,6 +104,7 @@ class RelationStore:
             support_stack=SupportFrame.zeros(_MOST_FRAMES),
             state=state,
         )
+        self._viewed, self._view = self.relations, view(self.relations)
         self.fills = 0
         """The number of times that edges entered a relation in bulk, not in the order of the stream."""
         self._note_capacities()
@@ -116,6 +117,13 @@ class RelationStore:
         state.edge_room = len(relations.edge)
         state.mask = len(relations.table) - 1
         state.windows = len(relations.window)
+
+    @property
+    def view(self) -> Any:
+        """The argument of kernels for `relations`, renewed where arrays were replaced."""
+        if self._viewed is not self.relations:
+            self._viewed, self._view = self.relations, view(self.relations)
+        return self._view
 
     @property
     def edge_count(self) -> int:
@@ -225,12 +233,12 @@ class RelationStore:
         """Return which edges belong to this thread in a relation (boolean): all of them unless it is divided."""
         own = np.ones(len(source), bool)
         if self.relations.relation["divided_by"][relation] != tables.UNDIVIDED:
-            mark_own(view(self.relations), relation, source, target, own)
+            mark_own(self.view, relation, source, target, own)
         return own
 
     def empty_relation(self, relation: int) -> None:
         """Remove all edges from a relation that no plan reads. O(edges of all relations)."""
-        drop_all(view(self.relations), relation)
+        drop_all(self.view, relation)
 
     def fill_relation(
         self,
@@ -248,7 +256,7 @@ class RelationStore:
         """
         self.fills += 1
         at, label = np.zeros(1, np.int64), _labels(label, source)
-        while (code := enter_edges(view(self.relations), relation, source, target, label, time, expires, at)) != tables.DONE:
+        while (code := enter_edges(self.view, relation, source, target, label, time, expires, at)) != tables.DONE:
             self.grow(code)
 
     def enter_static(
@@ -257,7 +265,7 @@ class RelationStore:
         """Make edges of a relation static, so that they stay whether its window holds them or not; nothing is enumerated."""
         self.fills += 1
         at, label = np.zeros(1, np.int64), _labels(label, source)
-        while (code := enter_static(view(self.relations), relation, source, target, label, at)) != tables.DONE:
+        while (code := enter_static(self.view, relation, source, target, label, at)) != tables.DONE:
             self.grow(code)
 
     def linked_edges(self, relations: Sequence[int]) -> np.ndarray:
@@ -269,7 +277,7 @@ class RelationStore:
         for window in np.unique(self.relations.relation["window"][relations]).tolist():
             if self.relations.window["kind"][window] != tables.UNBOUNDED:
                 edges = np.empty(self.edge_count, np.int32)
-                found.append(edges[: linked_edges(view(self.relations), window, edges)])
+                found.append(edges[: linked_edges(self.view, window, edges)])
         edges = np.concatenate([np.zeros(0, np.int32), *found])
         is_wanted = np.zeros(len(self.relations.relation), bool)
         is_wanted[relations] = True
@@ -277,7 +285,7 @@ class RelationStore:
 
     def link_again(self, relation: np.ndarray, source: np.ndarray, target: np.ndarray) -> None:
         """Link edges of relations, by their numbers, in this order. O(edges)."""
-        link_again(view(self.relations), relation, source, target)
+        link_again(self.view, relation, source, target)
 
     def expiries(
         self, relation: int, source: np.ndarray, target: np.ndarray, absent: int, *, label: np.ndarray | None = None
@@ -287,7 +295,7 @@ class RelationStore:
         Edges that are only static have `NOT_HELD`.
         """
         found = np.empty(len(source), np.int64)
-        find_expiries(view(self.relations), relation, source, target, _labels(label, source), found, absent)
+        find_expiries(self.view, relation, source, target, _labels(label, source), found, absent)
         return found
 
     def holds(self, relation: int, source: int, target: int) -> bool:
@@ -301,7 +309,7 @@ class RelationStore:
 
     def _edge(self, relation: int, source: int, target: int) -> int:
         found, one, other = np.zeros(1, np.int64), np.array([source]), np.array([target])
-        find_edges(view(self.relations), relation, one, other, _labels(None, one), found)
+        find_edges(self.view, relation, one, other, _labels(None, one), found)
         return int(found[0])
 
     def current_edges(self, relation: int) -> int:
@@ -354,7 +362,7 @@ class RelationStore:
             return
         # A list of n edges passes through regions of fewer than 4 n entries in all.
         self._reshape(room=4 * edges)
-        if not fill_side(view(self.relations), relation, side):
+        if not fill_side(self.view, relation, side):
             raise AssertionError("the arena was too small for a side")
 
     def take_headers(self, count: int) -> list[tuple[int, int, int]]:
@@ -376,7 +384,7 @@ class RelationStore:
         """Empty the lists under headers. O(vertices × headers)."""
         records = self.relations.lists[: self.relations.state.arena].reshape(-1, self.relations.state.stride)
         for cell, word, bit in headers:
-            clear_header(view(self.relations), cell)
+            clear_header(self.view, cell)
             records[:, word] &= ~np.int64(bit)
 
     def make_room_for_supports(self, count: int) -> None:
