@@ -306,7 +306,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 tuples,
                 lambda room: self._copy(memory_limit=room, witness=False, _keeps_values=False)._evaluation,
             )
-        else:  # and no witnesses
+        else:  # rows are counted, without witnesses
             self._dry_run.drop()
             ends = np.zeros(0, np.int64)
         applied = self._evaluation.push(tuples, collect=has_rows, ends=ends)

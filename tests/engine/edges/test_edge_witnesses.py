@@ -183,6 +183,31 @@ def test_rows_before_a_failure_have_witnesses():
     assert found[0] == found[1]
 
 
+def test_rows_have_witnesses_where_there_is_no_room_for_a_copy():
+    query = rpq.Query("?x a ?y . ?y b ?z", window=WINDOW)
+    pushes = [
+        [*((f"v{number}", f"w{number % 50}", "a", 1) for number in range(first, first + 1000)), (f"w{first}", "z", "b", 1)]
+        for first in range(0, 5000, 1000)
+    ]
+    found, limit = [], None
+    for _ in range(2):
+        engine = rpq.Engine(query, witness=True, memory_limit=limit)
+        found.append([row for rows in pushes for row in engine.push_rows(rows).to_arrow(witness=True).to_pylist()])
+        limit = engine._evaluation.guard.nbytes * 3 // 2
+    assert len(found[0]) == 100
+    assert found[0] == found[1]
+
+
+def test_rows_have_witnesses_where_the_type_of_a_property_was_unknown():
+    """A push whose property is new brings rows with witnesses, although their edge is deleted in the same push."""
+    engine = tiny(1)(rpq.Query("a[n > 1]", window=WINDOW), edges="parallel", witness=True)
+    for _ in range(2):
+        assert not engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)])
+    ends = {"source": ["x", "x"], "target": ["y", "y"], "label": ["a", "a"]}
+    changes = engine.push(**ends, timestamp=[3, 3], op=["+", "-"], n=[5, None])
+    assert changes.to_arrow(witness=True)["path"].to_pylist() == ['["x", "a", {"n": 5}, "y"]', ""]
+
+
 def test_a_witness_has_the_labels_and_the_values_of_its_edges():
     pattern = rpq.Query("?x a[n > 1] ?y . ?y ^b+ ?z", window=WINDOW, name="pattern")
     engine = rpq.Engine(rpq.Query("a[n > 1]/^b", window=WINDOW, name="q"), pattern, witness=True)
