@@ -285,6 +285,7 @@ def test_bind_and_values():
 
 def test_values_without_variables():
     assert body("?x <a> ?y VALUES () { () () }").parts[1] == Values((), ((), ()))
+    assert read("SELECT ?x { ?x <a> ?y } VALUES () { }").body.inner.parts[1] == Values((), ())
 
 
 def test_a_constant_is_certainly_bound():
