@@ -1,5 +1,4 @@
-"""Refusals by the oracle of queries that its parser understands: rule 2.11 of the contract and the scopes of the
-standard.
+"""Refusals by the oracle of queries that parse: rule 2.11 of the contract and the scopes of the standard.
 
 Decided here:
 
@@ -152,13 +151,13 @@ def _group(
 
 
 def _blank_nodes(query: Query) -> None:
-    """A label of a blank node stands in one basic graph pattern."""
+    """A label of a blank node stands in one basic graph pattern, and a node without a label always does."""
     used: set[str] = set()
     for group in _groups(Group((query.select,))):
         for element in merged(group.elements):
             if isinstance(element, Triples):
                 ends = [end for triple in element.triples for end in (triple.subject, triple.object)]
-                labels = {end.label for end in ends if isinstance(end, Blank)}
+                labels = {one.label for one in ends if isinstance(one, Blank) and not one.label.startswith("anonymous.")}
                 if twice := used & labels:
                     raise Refused(f"_:{min(twice)} in two groups")
                 used |= labels

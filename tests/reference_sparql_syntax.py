@@ -1,4 +1,4 @@
-"""SPARQL queries as values: what the parser of the oracle gives, its evaluator reads and random tests draw.
+"""SPARQL queries as values: what the reader of the oracle gives, its evaluator reads and random tests draw.
 
 The tree follows the text, not the algebra: a group keeps its elements in their order, and the evaluator does with them
 what §18.2.2 of the standard says. `write` turns a tree into text again; `parse(write(query)) == query`.

@@ -9,9 +9,10 @@ absolute; what the contract's rules of values add to SPARQL neither knows, so co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyoxigraph
 import rdflib
@@ -85,11 +86,20 @@ def prepared(query: Query, graphs: Graphs) -> tuple[str, set[Quad]]:
 
 def by_pyoxigraph(query: Query, graphs: Graphs) -> Counter[Solution]:
     text, quads = prepared(query, graphs)
+    return solutions(query, stored(quads).query(text))
+
+
+def stored(quads: Iterable[Quad]) -> pyoxigraph.Store:
+    """Return a store of pyoxigraph with these quads."""
     store = pyoxigraph.Store()
     for source, label, target, window in quads:
         graph = pyoxigraph.DefaultGraph() if window is None else pyoxigraph.NamedNode(window)
         store.add(pyoxigraph.Quad(_oxigraph(source), pyoxigraph.NamedNode(label), _oxigraph(target), graph))
-    found = store.query(text)
+    return store
+
+
+def solutions(query: Query, found: Any) -> Counter[Solution]:
+    """Return what pyoxigraph found for a query as the oracle writes it."""
     if query.form == "ASK":
         return Counter([()] if bool(found) else [])
     if query.form == "CONSTRUCT":
@@ -183,6 +193,3 @@ def _rdflib(text: str) -> rdflib.term.Node:
     # Without its type a string is another literal to rdflib; queries have none either.
     simple = known.datatype.endswith("#string")
     return rdflib.Literal(known.lexical, datatype=None if simple else rdflib.URIRef(known.datatype))
-
-
-__all__ = ["alike", "by_pyoxigraph", "by_rdflib", "canonical", "literals_as_written", "prepared", "term"]

@@ -76,12 +76,6 @@ def test_a_query_is_read_as_it_stands(name):
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_a_query_has_answers_on_its_stream(name):
-    named_query = Asked.of(named_sparql(name), edges=TUPLES)
-    assert any(named_query.by_pyoxigraph(moment) for moment in range(TUPLES, 0, -TUPLES // 20))
-
-
-@pytest.mark.parametrize("name", EXPECTED)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # within rdflib
 def test_all_oracles_agree_on_a_small_snapshot(name):
     """The bags of brute force, rdflib and pyoxigraph are those of pyoxigraph on the text with its windows taken out."""

@@ -10,18 +10,14 @@ import pytest
 import rpq
 from rpq.language.pattern import Blank, Constant, Variable
 from rpq.language.sparql.algebra import (
-    Aggregate,
     Call,
     Conjunction,
     CountExtent,
-    Distinct,
     Exists,
     Extend,
     Filter,
     Group,
     Join,
-    LeftJoin,
-    Minus,
     Project,
     SemiJoin,
     TimeExtent,
@@ -244,23 +240,6 @@ def test_a_union_is_flat():
     assert possible_variables(found) == {"x", "y", "z"} and certain_variables(found) == {"y"} and is_monotone(found)
 
 
-def test_optional_has_the_conditions_of_its_group():
-    found = body("?x <a> ?y OPTIONAL { ?y <b> ?z FILTER(?z > ?x) FILTER(?z < 5) }")
-    greater, less = Call(">", (Variable("z"), Variable("x"))), Call("<", (Variable("z"), Constant(f'"5"{INTEGER}')))
-    assert isinstance(found, LeftJoin) and found.condition == Call("&&", (greater, less))
-    assert possible_variables(found) == {"x", "y", "z"} and certain_variables(found) == {"x", "y"} and not is_monotone(found)
-
-
-def test_an_optional_alone_is_joined_to_one_solution():
-    found = body("OPTIONAL { ?x <a> ?y }")
-    assert isinstance(found, LeftJoin) and found.left == Conjunction(()) and certain_variables(found) == frozenset()
-
-
-def test_minus():
-    found = body("?x <a> ?y MINUS { ?y <b> ?z }")
-    assert isinstance(found, Minus) and possible_variables(found) == {"x", "y"} and not is_monotone(found)
-
-
 def test_exists_by_itself_is_a_semi_join():
     found = body("?x <a> ?y FILTER(EXISTS { ?y <b> ?z FILTER(?z > ?x) } && ?y > 3) FILTER NOT EXISTS { ?x <c> ?w }")
     assert isinstance(found, SemiJoin) and found.is_negated and not is_monotone(found)
@@ -275,46 +254,13 @@ def test_exists_in_a_formula_stays_there():
     assert len(windows_read(found)[None]) == 2
 
 
-def test_bind_and_values():
-    found = body("?x <a> ?y BIND(?y + 1 AS ?z) VALUES (?x ?w) { (<b> 1) (UNDEF 'c'@en) (1 UNDEF) } VALUES ?v { } ")
-    assert isinstance(found, Join) and isinstance(found.parts[0], Extend)
-    assert found.parts[1] == Values(("x", "w"), (("b", f'"1"{INTEGER}'), (None, '"c"@en'), (f'"1"{INTEGER}', None)))
-    assert found.parts[2] == Values(("v",), ())
-    assert certain_variables(found) == {"x", "y", "v"} and possible_variables(found) == {"x", "y", "z", "w", "v"}
-
-
 def test_values_without_variables():
     assert body("?x <a> ?y VALUES () { () () }").parts[1] == Values((), ((), ()))
+    assert read("SELECT ?x { ?x <a> ?y } VALUES () { }").body.inner.parts[1] == Values((), ())
 
 
 def test_a_constant_is_certainly_bound():
     assert certain_variables(body("?x <a> ?y BIND(1 AS ?z) BIND(?x AS ?w) BIND(STR(?x) AS ?v)")) == {"x", "y", "z", "w"}
-
-
-def test_operators_bind_as_the_grammar_has_it():
-    x, y = Variable("x"), Variable("y")
-    numbers = {number: Constant(f'"{number}"{INTEGER}') for number in range(1, 5)}
-    found = body("?x <a> ?y FILTER(?x + 1 * 2 - 3 = ?y || !?x && -?y < 4)")
-    left = Call("-", (Call("+", (x, Call("*", (numbers[1], numbers[2])))), numbers[3]))
-    right = Call("&&", (Call("!", (x,)), Call("<", (Call("unary -", (y,)), numbers[4]))))
-    assert found.condition == Call("||", (Call("=", (left, y)), right))
-
-
-def test_functions_have_their_arguments_in_order():
-    found = body(
-        f"?x <a> ?y FILTER(REPLACE(?x, 'a', ?y, 'i') IN (IF(?x, ?y, 1), CONCAT(?x, ?y), uri(?x), <{XSD}integer>(?x)))"
-    )
-    x, y, a, i = Variable("x"), Variable("y"), Constant('"a"'), Constant('"i"')
-    assert found.condition == Call(
-        "IN",
-        (
-            Call("REPLACE", (x, a, y, i)),
-            Call("IF", (x, y, Constant(f'"1"{INTEGER}'))),
-            Call("CONCAT", (x, y)),
-            Call("IRI", (x,)),
-            Call(f"{XSD}integer", (x,)),
-        ),
-    )
 
 
 # --- SELECT, groups of solutions, subselects ------------------------------------------------------------------------
@@ -325,42 +271,12 @@ def test_select_star_has_the_variables_in_the_order_of_the_text():
     assert question.columns == ("c", "b", "z", "a", "d")
 
 
-def test_select_distinct_and_reduced():
-    assert isinstance(read("SELECT DISTINCT ?x { ?x <a> ?y }").body, Distinct)
-    assert isinstance(read("SELECT REDUCED ?x { ?x <a> ?y }").body, Project)
-
-
-def test_groups():
-    question = read(
-        """SELECT ?g (COUNT(*) AS ?n) (AVG(DISTINCT ?v) AS ?mean) (?n + 1 AS ?m)
-        { ?x <g> ?g ; <v> ?v } GROUP BY ?g HAVING (COUNT(*) > 1) VALUES ?g { <a> }"""
-    )
-    count = Aggregate("COUNT", None, is_distinct=False)
-    mean = Aggregate("AVG", Variable("v"), is_distinct=True)
-    assert question.columns == ("g", "n", "mean", "m")
-    last = question.body.inner
-    assert (last.variable, last.formula) == ("m", Call("+", (Variable("n"), Constant(f'"1"{INTEGER}'))))
-    assert [last.inner.inner.variable, last.inner.variable] == ["n", "mean"]
-    joined = last.inner.inner.inner
-    assert isinstance(joined, Join) and joined.parts[1] == Values(("g",), (("a",),))
-    having = joined.parts[0]
-    assert isinstance(having, Filter) and having.condition.arguments[0] == Variable(".1")
-    group = having.inner
-    assert isinstance(group, Group) and group.keys == ("g",) and group.aggregates == ((".1", count), (".2", mean))
-    assert certain_variables(group) == {"g", ".1"} and not is_monotone(question.body)
-
-
 def test_keys_that_are_formulas():
     group = read("SELECT ?k (SUM(?v) AS ?s) { ?x <v> ?v } GROUP BY (STR(?x) AS ?k) STRLEN(?v) (?v)").body.inner.inner
     assert isinstance(group, Group) and group.keys == ("k", ".key2", "v")
     assert group.inner == Extend(
         Extend(group.inner.inner.inner, "k", Call("STR", (Variable("x"),))), ".key2", Call("STRLEN", (Variable("v"),))
     )
-
-
-def test_an_aggregate_without_keys_has_one_group():
-    group = read("SELECT (MAX(?v) AS ?m) { ?x <v> ?v }").body.inner.inner
-    assert isinstance(group, Group) and group.keys == ()
 
 
 def test_what_a_subselect_keeps_to_itself_has_a_name_of_its_own():
@@ -408,19 +324,6 @@ def test_a_filter_on_a_variable_of_an_outer_group_is_told_of(text, place):
 # --- ASK and CONSTRUCT ----------------------------------------------------------------------------------------------
 
 
-def test_ask():
-    question = read("ASK WHERE { ?x <a> ?y }")
-    assert question.form == "ask" and question.columns == () and atoms(question.body) == ["?x a ?y"]
-
-
-def test_construct():
-    question = read("CONSTRUCT { ?x <b> ?y , 'lit' . <c> a ?x } { ?x <a> ?y }")
-    x, y = Variable("x"), Variable("y")
-    assert question.form == "construct" and question.columns == ()
-    literal = Constant('"lit"')
-    assert question.template == ((x, "b", y, None), (x, "b", literal, None), (Constant("c"), RDF + "type", x, None))
-
-
 def test_graphs_in_a_template():
     question = read("CONSTRUCT { ?x <b> ?y GRAPH ?x { ?y <b> ?x . } . GRAPH <g> { } [] <b> ?x . } { ?x <a> ?y }")
     x, y = Variable("x"), Variable("y")
@@ -428,19 +331,6 @@ def test_graphs_in_a_template():
     assert (first, second) == ((x, "b", y, None), (y, "b", x, x))
     assert isinstance(third.subject, Blank) and third.graph is None
     assert question.makes_quads
-
-
-def test_construct_in_short():
-    question = read("CONSTRUCT WHERE { ?x <a> ?y . ?y <b> ?z }")
-    assert atoms(question.body) == ["?x a ?y", "?y b ?z"]
-    assert question.template == (
-        (Variable("x"), "a", Variable("y"), None),
-        (Variable("y"), "b", Variable("z"), None),
-    )
-
-
-def test_the_template_is_not_the_body():
-    assert Blank("b") not in (part for triple in read("CONSTRUCT { ?x <b> ?x } { ?x <a> _:b }").template for part in triple)
 
 
 # --- windows --------------------------------------------------------------------------------------------------------

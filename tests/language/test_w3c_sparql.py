@@ -27,6 +27,8 @@ def test_the_oracle_passes_what_is_not_left_out(folder):
 def test_what_is_not_left_out_is_read_and_what_is_no_query_is_not(folder):
     faults = {}
     for case in kept_cases(folder):
+        if case.kind == "evaluation":  # the engine evaluates it
+            continue
         try:
             read(case.text)
         except SparqlError as error:

@@ -24,13 +24,15 @@ from tests.twins import examples
 pytestmark = warnings_of_rdflib
 
 
-@examples(60)
-@given(questions(), streams())
-def test_every_row_is_that_of_the_oracle(question, tuples):
+@examples(120)
+@given(questions(), streams(), st.sampled_from([1, 1, 2, 7]), st.integers(0, 30), st.lists(edges, max_size=3, unique=True))
+def test_every_row_is_that_of_the_oracle(question, tuples, size, saved, static):
     note(f"{write(question.query)} over {question.window}")
-    twins = Twins(question)
-    for one in tuples:
-        twins.push([one])
+    twins = Twins(question, static=static)
+    for begin in range(0, len(tuples), size):
+        if begin <= saved < begin + size:
+            twins.restore()
+        twins.push(tuples[begin : begin + size])
     twins.compare_counts()
 
 
@@ -51,29 +53,6 @@ def test_every_row_of_a_hundred_thousand_steps_is_that_of_the_oracle():
 
     push()
     assert steps > 100_000
-
-
-@examples(40)
-@given(questions(), streams(), st.integers(2, 9), st.lists(edges, max_size=3, unique=True))
-def test_batches_cannot_be_seen(question, tuples, size, static):
-    note(f"{write(question.query)} over {question.window}")
-    twins = Twins(question, static=static)
-    for begin in range(0, len(tuples), size):
-        twins.push(tuples[begin : begin + size])
-    twins.compare_counts()
-
-
-@examples(30)
-@given(questions(), streams(), st.integers(0, 15), st.lists(edges, max_size=3, unique=True))
-def test_saving_and_restoring_cannot_be_seen(question, tuples, place, static):
-    note(f"{write(question.query)} over {question.window}")
-    twins = Twins(question, static=static)
-    if tuples[:place]:
-        twins.push(tuples[:place])
-    twins.restore()
-    for one in tuples[place:]:
-        twins.push([one])
-    twins.compare_counts()
 
 
 @examples(40)
@@ -228,7 +207,8 @@ def test_paths_that_may_be_empty_join_what_they_join_by_the_oracle_and_by_pyoxig
         if begin <= saved < begin + size:
             twins.restore()
     twins.compare_counts()
-    if "<urn:none>" not in text:  # pyoxigraph joins a term that is no node with nothing, not even with itself
+    ends = {*text.replace("?x <urn:a> ?y", "").split()}
+    if not ends & {"<urn:a>", "<urn:none>"}:  # pyoxigraph joins a term that is no node with nothing, not even with itself
         compare(question, tuples, [], [size])
 
 

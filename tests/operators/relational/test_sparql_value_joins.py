@@ -85,9 +85,8 @@ def few_labels(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("few_labels")
-@pytest.mark.parametrize("kind", ["join", "rows", "left join", "exists", "not exists"])
-@examples(100)
-@given(st.sampled_from(SIGNS), st.data())
+@examples(300)
+@given(st.sampled_from(["join", "rows", "left join", "exists", "not exists"]), st.sampled_from(SIGNS), st.data())
 def test_a_join_by_value_changes_with_its_sides(kind: str, sign: str, data: st.DataObject):
     terms = TermIds()
     left_leaf = LeafNode(["key", "u", "x"], "")
@@ -142,14 +141,11 @@ def test_exact_numbers_are_promoted_to_the_nearest_double(numbers: list[int]):
 
 TEMPLATES = {
     "above the mean": "SELECT ?r ?f { { SELECT (AVG(?g) AS ?m) { ?q <b> ?g } } ?r <a> ?f FILTER(?f SIGN ?m * 1.5) }",
-    "the scalar too": "SELECT ?r ?m { { SELECT (MAX(?g) AS ?m) { ?q <b> ?g } } ?r <a> ?f FILTER(?m SIGN ?f) }",
     "latest of each": (
         "SELECT ?r ?f { { SELECT ?r (MAX(?g) AS ?m) { ?r <b> ?g } GROUP BY ?r } ?r <a> ?f FILTER(?f SIGN ?m) }"
     ),
     "two parts": "SELECT ?x ?y { ?x <a> ?f . ?y <b> ?g FILTER(?g SIGN ?f && ?x != ?y) }",
-    "one of two parts": "SELECT ?x { ?x <a> ?f . ?y <b> ?g FILTER(?f SIGN ?g + 1) }",
     "three parts": "SELECT ?x ?z { ?x <a> ?f . ?y <b> ?g . ?z <c> ?h FILTER(?f SIGN ?g) FILTER(?h SIGN ?g) }",
-    "optional": "SELECT * { ?x <a> ?f OPTIONAL { ?y <b> ?g FILTER(?g SIGN ?f + 1) } }",
     "optional of the same": "SELECT * { ?x <a> ?f OPTIONAL { ?x <b> ?g FILTER(?g SIGN ?f && ?g != 3) } }",
     "not exists": "SELECT ?x { ?x <a> ?f FILTER NOT EXISTS { ?y <b> ?g FILTER(?g SIGN ?f) } }",
     "exists of the same": "SELECT ?x { ?x <a> ?f FILTER EXISTS { ?x <b> ?g FILTER(?g SIGN ?f && ?g != 3) } }",

@@ -206,7 +206,7 @@ class _ModifierReader:
             operator = Group(operator, keys, tuple((name, one) for one, name in self._aggregates.items()))
         for formula in having:
             operator = make_filter(operator, formula)
-        if node.valuesClause:
+        if node.valuesClause is not None:  # `VALUES () {}`, which has no rows, is an empty node
             operator = make_join(operator, reader.values(node.valuesClause, scope))
         operator, columns = self._columns(operator, inner, select, keys)
         if keys is not None:

@@ -117,9 +117,9 @@ def shown(row):
 
 @pytest.mark.parametrize("seed", range(scaled(6)))
 @pytest.mark.parametrize("names", CHOICES, ids=" ".join)
-@pytest.mark.parametrize("keys", [("g",), ()], ids=["groups", "one group"])
-def test_groups_are_those_of_accumulators_after_every_event(names, keys, seed):
+def test_groups_are_those_of_accumulators_after_every_event(names, seed):
     chance = random.Random(f"{names}{seed}")
+    keys = () if seed % 2 else ("g",)
     terms = TermIds()
     leaf = LeafNode(("g", "v"), "edges")
     leaf.sure = frozenset("g")

@@ -7,7 +7,7 @@ from collections import Counter
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -18,6 +18,7 @@ from rpq.language.sparql.values.functions import text_of
 from rpq.language.sparql.values.operators import order_key
 from rpq.language.sparql.values.typed_values import NoValue, Number, value_of
 from rpq.stream.names.terms import XSD, literal_text
+from tests.twins import examples
 
 TERMS = [
     "7", "007", "-3", "0.5", "1e100", "-1e100", "1e0", ".1", "bob", "alice", "http://e/a", "_:b", "9223372036854775807",
@@ -127,7 +128,7 @@ class Group(RuleBasedStateMachine):
                 one._check()
 
 
-Group.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Group.TestCase.settings = examples(200, stateful_step_count=40)
 TestGroup = Group.TestCase
 
 
@@ -224,7 +225,7 @@ def test_neither_order_nor_what_went_can_be_seen_in_a_sum(amounts, random):
 def test_the_state_of_an_extremum_is_that_of_what_is_there():
     extremum = Extremum()
     extremum.insert("0")
-    for number in range(1, 5000):
+    for number in range(1, 500):
         extremum.insert(str(number))
         extremum.delete(str(number))
         assert len(extremum._heap) <= 40
