@@ -64,11 +64,10 @@ class Engine:
     - Present state: `time`, `answers`, `witness`, `statistics`
     - Saved states: `save`, `restore`
 
-    `threads` divide the roots of each path query, and the values of a variable of each SPARQL query and each pattern of
-    edges. A `ThreadsWarning` names the queries that a single thread evaluates, such as patterns with paths. `memory_limit`
-    (in bytes, by default 70 % of the machine's memory) ends a push with a `MemoryLimitError` before the engine exceeds it.
-    `max_rows` ends a push with a `RowLimitError` if one event (a tuple, a boundary) brings more rows to one query; None
-    means no limit. `push_limit` (in seconds, by default none) ends a push, an advance of time or the registration of a query
+    `threads` divide the roots of each path query; one of them evaluates all patterns, SPARQL queries and MATCH texts.
+    `memory_limit` (in bytes, by default 70 % of the machine's memory) ends a push with a `MemoryLimitError` before the engine
+    exceeds it. `max_rows` ends a push with a `RowLimitError` if one event (a tuple, a boundary) brings more rows to one query;
+    None means no limit. `push_limit` (in seconds, by default none) ends a push, an advance of time or the registration of a query
     with a `PushLimitError` when it takes longer, also in the middle of a tuple. With `witness`, every row that adds a pair
     contains a path; the properties of edges that queries read are kept then, so that witnesses show them. With `share`
     (number, of how many), the engine is responsible for a part of the roots, so that several engines over the same tuples

@@ -30,7 +30,7 @@ class Kind:
     """A kind of query: the type of its questions, and functions that start a question and convert it to JSON and back.
 
     `read` raises `Damage` for values that `to_json` cannot have returned. If queries of the kind share a part of the
-    engine, `host` creates it once for each engine, and `start` finds it in its resources.
+    engine, `host` creates it once for each engine, and `start` finds it in its resources; one thread evaluates them all.
     """
 
     name: str
@@ -39,8 +39,6 @@ class Kind:
     to_json: Callable[[Any], dict[str, Any]]
     read: Callable[[JsonValue], Any]
     host: Callable[[Resources], Part] | None = None
-    divides: Callable[[Any], bool] = lambda question: True
-    """A function that returns whether several threads of an engine divide the work of a query."""
 
 
 class KindModule(NamedTuple):
@@ -89,7 +87,7 @@ def _import_kind(name: str) -> Kind:
 
 def single_thread_warning(questions: Iterable[Question], threads: int) -> str | None:
     """Return a warning with the names of the queries that threads do not divide; None if all are divided."""
-    names = [repr(one.name) for one in questions if threads > 1 and not kind_of(one).divides(one)]
+    names = [repr(one.name) for one in questions if threads > 1 and kind_of(one).host is not None]
     if not names:
         return None
     shown, hidden_count = ", ".join(names[:_MOST_NAMED_QUERIES]), len(names) - _MOST_NAMED_QUERIES

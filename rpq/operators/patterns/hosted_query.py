@@ -36,9 +36,6 @@ class HostedQuery(RunningQuery, Member):
     _names: Sequence[str]
     """The names of the vertices that the query names."""
 
-    divided_by: str | None = None
-    """The variable, as plans name it, or the pair by which threads divide the query; None if it is not divided."""
-
     question: Any  # a query of the subclass's kind, with attributes for its report and the kind of its paths
 
     def __init__(self, question: Any, resources: Resources) -> None:
@@ -153,15 +150,7 @@ class HostedQuery(RunningQuery, Member):
 
     def restore_origin(self, saved: JsonValue) -> None:
         """Read the relations with the edges since the origin of a saved query, before these are loaded."""
-        self.begin_at(saved["origin"].integer(0, _LARGEST_COUNT))
-
-    @property
-    def origin(self) -> int:
-        """The host's number for queries that count edges from the same moment."""
-        return self._origin
-
-    def begin_at(self, origin: int) -> None:
-        """Read the relations with the edges since an origin, before these are loaded."""
+        origin = saved["origin"].integer(0, _LARGEST_COUNT)
         if origin != self._origin:
             self._withdraw()
             self._host.know_origin(origin)
