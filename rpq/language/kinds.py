@@ -48,8 +48,6 @@ class KindModule(NamedTuple):
     question: str
 
 
-_MOST_NAMED_QUERIES = 10
-"""The maximum number of queries that a warning names."""
 _kinds: dict[str, Kind | KindModule] = {}
 _DEFAULT_KIND = "path"  # the kind that JSON leaves out, as in states older than the other kinds
 
@@ -83,17 +81,6 @@ def _import_kind(name: str) -> Kind:
     if isinstance(kind, KindModule):
         kind = _kinds[name] = import_module(kind.module).KIND
     return kind
-
-
-def single_thread_warning(questions: Iterable[Question], threads: int) -> str | None:
-    """Return a warning with the names of the queries that threads do not divide; None if all are divided."""
-    names = [repr(one.name) for one in questions if threads > 1 and kind_of(one).host is not None]
-    if not names:
-        return None
-    shown, hidden_count = ", ".join(names[:_MOST_NAMED_QUERIES]), len(names) - _MOST_NAMED_QUERIES
-    more = f" and {hidden_count} more" if hidden_count > 0 else ""
-    verb = "is" if len(names) == 1 else "are each"
-    return f"{threads} threads do not divide every query: {shown}{more} {verb} evaluated by one thread"
 
 
 def query_json(question: Question) -> dict[str, Any]:
