@@ -119,7 +119,6 @@ class PatternHost:
         # several windows, by their readings and origin.
         self._memberships: dict[Hashable, WindowMembership] = {}
         self._graph: SnapshotGraph | None = None
-        self._vertices: VertexDictionary | None = None
         self._delivered_rows = DeliveredRows()
         self._sink = self._delivered_rows
         self._live = LivePatterns(
@@ -259,18 +258,6 @@ class PatternHost:
         self._holders[number] = 1
         self._equal_parts[key], self._keys[number] = number, key
         return number
-
-    @property
-    def vertices(self) -> VertexDictionary:
-        """The dictionary of vertices."""
-        assert self._vertices is not None
-        return self._vertices
-
-    @property
-    def graph(self) -> SnapshotGraph:
-        """The snapshot graph."""
-        assert self._graph is not None
-        return self._graph
 
     @property
     def shares_parts(self) -> bool:
@@ -429,7 +416,7 @@ class PatternHost:
         """Make room for the ids of the dictionary and the graph; `new_ids` are those of new names."""
         if vertices.count > self.vertex_room:
             self.make_room_for_vertices(vertices.count)
-        self._graph, self._vertices = graph, vertices
+        self._graph = graph
         if not self.is_whole and len(new_ids):
             if more := self.vertex_room - len(self._hashes):
                 self._hashes = np.concatenate([self._hashes, np.zeros(more, np.uint64)])

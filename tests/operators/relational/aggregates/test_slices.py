@@ -9,7 +9,7 @@ from functools import cmp_to_key
 import numpy as np
 import pytest
 
-from rpq.language.sparql.values.operators import order_key, rank_key
+from rpq.language.sparql.values.operators import order_key, value_of_key
 from rpq.operators.relational.nodes import LeafNode
 from rpq.operators.relational.slices import SliceNode
 from rpq.operators.relational.values import ordered_rows
@@ -45,7 +45,8 @@ def expected_rows(present, terms, order, columns, first, end):
 
     def compare(one, other):
         for place, is_descending in order:
-            left, right = rank_key(terms.text(one[place])), rank_key(terms.text(other[place]))
+            texts = (terms.text(row[place]) for row in (one, other))
+            left, right = ((-1,) if text is None else value_of_key(order_key(text)) for text in texts)
             if left != right:
                 return (-1 if left < right else 1) * (-1 if is_descending else 1)
         for place in columns:
