@@ -399,8 +399,7 @@ class WindowedReads:
         if read.reading is None:
             alone, graphs = static_content(read.graph, self._graphs)
             if isinstance(read, WindowedEdge):
-                content = Content(read.label, UnboundedWindow(), None, self.origin, loopless, alone)
-                return content._replace(graphs=graphs)
+                return Content(read.label, UnboundedWindow(), None, self.origin, loopless, alone, graphs=graphs)
             return content_of(
                 read.expression, self._question, self.origin, window=UnboundedWindow(), stream=alone, graphs=graphs
             )
@@ -410,9 +409,7 @@ class WindowedReads:
         if isinstance(read, WindowedEdge):
             counted_labels = reading.labels if reading.window.kind == "count" else None
             stream = reading.stream
-            return Content(
-                read.label, reading.window, counted_labels, self.origin, loopless, stream, without_static, graphs
-            )
+            return Content(read.label, reading.window, counted_labels, self.origin, loopless, stream, without_static, graphs)
         return content_of(
             read.expression,
             self._question,

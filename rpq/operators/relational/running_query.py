@@ -66,10 +66,10 @@ class OperatorPool:
         """Return the pool for a new query. Other queries may share it unless it `is_private`."""
         if resources.sharing == "never" or resources.is_late or is_private:
             return cls(TermIds(), lambda: None)
-        shared = resources.shared
-        if cls not in shared:
-            shared[cls] = cls(TermIds(), lambda: shared.pop(cls, None))
-        pool: OperatorPool = shared[cls]
+        shared, key = resources.shared, cls.__name__
+        if key not in shared:
+            shared[key] = cls(TermIds(), lambda: shared.pop(key, None))
+        pool: OperatorPool = shared[key]
         return pool
 
     def forget_if_unused(self) -> None:

@@ -218,4 +218,4 @@ def test_operators_go_with_the_last_query() -> None:
     engine._check()
     (pool,) = engine._evaluation.running._shared_parts.values()
     engine.unregister("two")
-    assert not pool.queries and not engine._evaluation.running._shared_parts
+    assert not len(pool.operators) and not engine._evaluation.running._shared_parts
