@@ -15,10 +15,6 @@ class RpqError(Exception):
     """The base class of all errors that this package raises on purpose."""
 
 
-class ThreadsWarning(UserWarning):
-    """The threads of an engine do not divide the work of some of its queries."""
-
-
 class InputError(RpqError):
     """Invalid input; the message contains the problem, its place, and the expected input.
 

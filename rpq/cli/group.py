@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import warnings
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoints, entry_points
@@ -20,7 +19,6 @@ import click
 
 from rpq import __version__
 from rpq.cli.options import Assignments
-from rpq.errors import ThreadsWarning
 
 ENTRY_POINTS = "rpq.commands"
 BUILT_IN = {"run": "rpq.cli.run:run", "explain": "rpq.cli.explain:explain", "warm-up": "rpq.cli.warm_up:warm_up"}
@@ -84,11 +82,9 @@ def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version and exit."
 )
 def main(**_: Any) -> None:
-    """Configure logging and warnings, then call the command."""
+    """Configure logging, then call the command."""
     # Commands report compilation in their own way; without a handler Python would print what the engine logs.
     logging.getLogger("rpq").addHandler(logging.NullHandler())
-    # They also report threads that cannot divide any query.
-    warnings.simplefilter("ignore", ThreadsWarning)
 
 
 _NEGATIVE_NUMBER = re.compile(r"-\d+(\.\d+)?")

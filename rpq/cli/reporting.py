@@ -359,13 +359,10 @@ def log_to_stderr(settings: RunSettings) -> Iterator[None]:
 
 
 def query_warnings(queries: Sequence[Query], settings: RunSettings) -> list[str]:
-    """Return the warnings of queries, and one about queries that threads cannot divide."""
-    from rpq.language.kinds import single_thread_warning
-
+    """Return the warnings of queries."""
     names = (f"query {query.name!r}: " if settings.queries_file else "" for query in queries)
     by_query = zip(names, (getattr(query, "warnings", ()) for query in queries), strict=True)
-    threads = single_thread_warning(queries, settings.threads)
-    found = [*(name + warning for name, warnings in by_query for warning in warnings), *([threads] if threads else [])]
+    found = [name + warning for name, warnings in by_query for warning in warnings]
     found += _warnings_of_empty_reports(queries, settings)
     loaded = {*settings.static_graphs}
     if not loaded - {None} and any(getattr(query, "reads_dataset", False) for query in queries):

@@ -184,7 +184,7 @@ class RunCommand(SeveralValuesCommand):
 @click.option("--witness", is_flag=True, help="Add a column with a witness path for each + row.")
 @shared.sources_and_targets
 @shared.order_options
-@shared.threads("Number of threads that divide queries.")
+@shared.threads("Number of threads that divide path queries.")
 @click.option(
     "--memory-limit",
     type=ByteSize(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -21,7 +20,7 @@ from rpq.engine.running.edge_restrictions import begins_empty, refuse_forgotten_
 from rpq.engine.running.evaluation import ChunkRows, Evaluation
 from rpq.engine.running.retention import keep_option, refuse_if_lost
 from rpq.engine.statistics import Statistics, statistics_of
-from rpq.errors import InputError, LimitError, QueryError, RowLimitError, RpqError, ThreadsWarning
+from rpq.errors import InputError, LimitError, QueryError, RowLimitError, RpqError
 from rpq.language import kinds
 from rpq.language.conditions import TUPLE_COLUMNS
 from rpq.language.hypercube import Share
@@ -65,17 +64,16 @@ class Engine:
     - Present state: `time`, `answers`, `witness`, `statistics`
     - Saved states: `save`, `restore`
 
-    `threads` divide the roots of each path query, and the values of a variable of each SPARQL query and each pattern of
-    edges. A `ThreadsWarning` names the queries that a single thread evaluates, such as patterns with paths. `memory_limit`
-    (in bytes, by default 70 % of the machine's memory) ends a push with a `MemoryLimitError` before the engine exceeds it.
-    `max_rows` ends a push with a `RowLimitError` if one event (a tuple, a boundary) brings more rows to one query; None
-    means no limit. `push_limit` (in seconds, by default none) ends a push, an advance of time or the registration of a query
-    with a `PushLimitError` when it takes longer, also in the middle of a tuple. With `witness`, every row that adds a pair
-    contains a path; the properties of edges that queries read are kept then, so that witnesses show them. With `share`
-    (number, of how many), the engine is responsible for a part of the roots, so that several engines over the same tuples
-    divide the work. Roots are the sources of pairs, or their targets if a query restricts the targets to few. Of a pattern,
-    it is responsible for the rows of a cell of a grid over its variables; (number, of how many, sizes) shapes the grid for
-    these numbers of edges by label, which must be the same in all shares.
+    `threads` divide the roots of each path query; one of them evaluates all patterns, SPARQL queries and MATCH texts.
+    `memory_limit` (in bytes, by default 70 % of the machine's memory) ends a push with a `MemoryLimitError` before the
+    engine exceeds it. `max_rows` ends a push with a `RowLimitError` if one event (a tuple, a boundary) brings more rows to
+    one query; None means no limit. `push_limit` (in seconds, by default none) ends a push, an advance of time or the
+    registration of a query with a `PushLimitError` when it takes longer, also in the middle of a tuple. With `witness`,
+    every row that adds a pair contains a path; the properties of edges that queries read are kept then, so that witnesses
+    show them. With `share` (number, of how many), the engine is responsible for a part of the roots, so that several
+    engines over the same tuples divide the work. Roots are the sources of pairs, or their targets if a query restricts the
+    targets to few. Of a pattern, it is responsible for the rows of a cell of a grid over its variables; (number, of how
+    many, sizes) shapes the grid for these numbers of edges by label, which must be the same in all shares.
 
     Timestamps and windows are plain numbers; or timestamps are dates or times, and windows are durations
     (`Window(size="30d", slide="1d")`). Rows, `time` and all other times have the type of the timestamps: numbers, dates, or
@@ -184,7 +182,6 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._evaluation.add(*(self._resolve(query, self._times) for query in queries))
         self.max_ahead = max_ahead
         self._threads = int(threads)
-        self._warn_of_threads(queries)
         if static is not None:
             self._load_graphs(static)
 
@@ -197,7 +194,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @property
     def threads(self) -> int:
-        """Return the number of threads that divide queries.
+        """Return the number of threads that divide path queries.
 
         >>> import rpq
         >>> rpq.Engine(rpq.Query("a", window=rpq.Window(size=10, slide=1)), threads=2).threads
@@ -214,12 +211,6 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         'id'
         """
         return self._evaluation.identity
-
-    def _warn_of_threads(self, queries: Iterable[Query]) -> None:
-        """Warn of queries that the threads do not divide; the warning points to the caller of the caller."""
-        evaluated = (for_identity(query, self._evaluation.identity) for query in queries)
-        if message := kinds.single_thread_warning(evaluated, self._threads):
-            warnings.warn(message, ThreadsWarning, stacklevel=3)
 
     def __repr__(self) -> str:
         registered = list(self._original_queries)
@@ -664,7 +655,6 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         for one in new_queries:
             evaluation.running.check_registration(one)
         _refuse_same_names(new_queries)
-        self._warn_of_threads(new_queries)
         # One query of each window is enough.
         by_window = [*self._queries_by_window.values(), *_queries_by_window(new_queries).values()]
         times = self._times.with_queries(by_window)
@@ -1093,7 +1083,6 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         )
         engine.max_ahead = max_ahead
         engine.push_limit = push_limit
-        engine._warn_of_threads(engine._original_queries.values())
         return engine
 
     @classmethod

@@ -100,8 +100,6 @@ def warm_up(
         _judge_streams()
         _join(name, state=state)
         _share(name)
-        if threads > 1:
-            _divide(name)
         if query.pattern.path_expressions:
             plain = Query(_CONFLICT, window=query.window, paths=query.paths)
             warm_up(plain, vertices=vertices, state=state)
@@ -188,12 +186,7 @@ def run_warm_up_steps(slides: int | None) -> None:
 def _steps_of_joins(vertices: str) -> list[Callable[[], object]]:
     """Return the steps for kernels that no variant has: those of patterns, of SPARQL and of MATCH without paths."""
     name = _names(vertices)
-    steps: list[Callable[[], object]] = [
-        _judge_streams,
-        partial(_join, name, state=True),
-        partial(_share, name),
-        partial(_divide, name),
-    ]
+    steps: list[Callable[[], object]] = [_judge_streams, partial(_join, name, state=True), partial(_share, name)]
     if find_spec("rdflib") is not None:  # otherwise there are queries neither in SPARQL nor with MATCH
         steps.append(partial(_solve, name, state=True))
     return steps
@@ -374,21 +367,6 @@ def _share(name: Callable[[int], int | str]) -> None:
     engine.push_rows([(*edge, "-") for edge in edges[:9]])
     engine.push_rows([(name(number), name(1), "a", 1) for number in range(40)])
     engine.unregister([query.name for query in engine.queries])
-
-
-def _divide(name: Callable[[int], int | str]) -> None:
-    """Run patterns that two threads divide: by a variable from the beginning, and by edges from some moment on."""
-    from rpq.operators.patterns.pattern_query import HeavyPattern  # path queries do not need it
-
-    window = Window(size=10, slide=1)
-    engine = Engine(Query("?x a ?y . ?y b ?z . ?z c ?w", window=window), threads=2, memory_limit=1 << 60, _capacity=16)
-    engine.push_rows([(name(number), name(number * 7 % 5), "abc"[number % 3], 0) for number in range(30)])
-    engine.register(Query("?x a ?y . ?x b ?z", window=window, name="late"))
-    for running in engine._evaluation.running:
-        if isinstance(running, HeavyPattern):
-            running.divide()
-    engine.push_rows([(name(number), name(number * 3 % 5), "abc"[number % 3], 1) for number in range(30)])
-    engine.advance(30)
 
 
 def _share_trees(window: Window, name: Callable[[int], int | str]) -> None:

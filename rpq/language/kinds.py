@@ -30,7 +30,7 @@ class Kind:
     """A kind of query: the type of its questions, and functions that start a question and convert it to JSON and back.
 
     `read` raises `Damage` for values that `to_json` cannot have returned. If queries of the kind share a part of the
-    engine, `host` creates it once for each engine, and `start` finds it in its resources.
+    engine, `host` creates it once for each engine, and `start` finds it in its resources; one thread evaluates them all.
     """
 
     name: str
@@ -39,8 +39,6 @@ class Kind:
     to_json: Callable[[Any], dict[str, Any]]
     read: Callable[[JsonValue], Any]
     host: Callable[[Resources], Part] | None = None
-    divides: Callable[[Any], bool] = lambda question: True
-    """A function that returns whether several threads of an engine divide the work of a query."""
 
 
 class KindModule(NamedTuple):
@@ -50,8 +48,6 @@ class KindModule(NamedTuple):
     question: str
 
 
-_MOST_NAMED_QUERIES = 10
-"""The maximum number of queries that a warning names."""
 _kinds: dict[str, Kind | KindModule] = {}
 _DEFAULT_KIND = "path"  # the kind that JSON leaves out, as in states older than the other kinds
 
@@ -85,17 +81,6 @@ def _import_kind(name: str) -> Kind:
     if isinstance(kind, KindModule):
         kind = _kinds[name] = import_module(kind.module).KIND
     return kind
-
-
-def single_thread_warning(questions: Iterable[Question], threads: int) -> str | None:
-    """Return a warning with the names of the queries that threads do not divide; None if all are divided."""
-    names = [repr(one.name) for one in questions if threads > 1 and not kind_of(one).divides(one)]
-    if not names:
-        return None
-    shown, hidden_count = ", ".join(names[:_MOST_NAMED_QUERIES]), len(names) - _MOST_NAMED_QUERIES
-    more = f" and {hidden_count} more" if hidden_count > 0 else ""
-    verb = "is" if len(names) == 1 else "are each"
-    return f"{threads} threads do not divide every query: {shown}{more} {verb} evaluated by one thread"
 
 
 def query_json(question: Question) -> dict[str, Any]:

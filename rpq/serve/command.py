@@ -137,7 +137,7 @@ def _limit(name: str, field: str, kind: click.ParamType, default: int | str, hel
     "unit, or 1000x, a thousand times the longest window of the running queries.",
     default="1000x",
 )
-@shared.threads("Number of threads that divide queries.")
+@shared.threads("Number of threads that divide path queries.")
 @click.option(
     "--memory-limit", type=ByteSize(), help="Maximum memory of the engine.  [default: 70% of the machine's memory]"
 )

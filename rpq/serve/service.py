@@ -28,7 +28,6 @@ import pyarrow.compute as pc
 from rpq.compiled.cycle_counter import INTERRUPTED, new_deadline
 from rpq.engine.statistics import LatencyCounts
 from rpq.errors import ConflictBudgetError, InputError, LimitError, PushLimitError, QueryError, RpqError, did_you_mean
-from rpq.language.kinds import single_thread_warning
 from rpq.language.readings import properties_of
 from rpq.run.loop import CHECKPOINT_SHARE, SliceSize
 from rpq.serve.changes import ChangeHub, PublishedChanges, QueryEnd
@@ -790,8 +789,6 @@ class Service(EngineThread):
             LOG.warning("%s", problem)
         if properties:
             self._set_further_columns()
-        if message := single_thread_warning([query], self.engine.threads):
-            LOG.warning("%s", message)
         registered = {**fields, "name": query.name}
         registered.pop("start", None)
         self._query_names.add(query.name)

@@ -31,7 +31,6 @@ from rpq.cli.validation import check_ids
 from rpq.errors import ExpressionError, QueryError, QueryTextError, RpqError
 from rpq.kafka.client import KafkaUsageError, TextLines
 from rpq.kafka.topic_names import is_topic
-from rpq.language.kinds import single_thread_warning
 from rpq.language.notation import MATCH_OPTIONS, PATTERN_OPTIONS
 from rpq.language.query_file import QueryEntry
 from rpq.language.readings import properties_of
@@ -143,9 +142,6 @@ def serve_with(
                 fewer = f"the system lets this process open so few files that it serves {limits.connections:,} connections"
                 click.echo(f"warning: {fewer}, not {option_limits.connections:,} (--most-connections)", err=True)
             if service.is_resumed and (message := _keep_warning(settings, service.engine)):
-                click.echo(f"warning: {message}", err=True)
-            # The service warns about queries that are registered.
-            if service.is_resumed and (message := single_thread_warning(service.engine.queries, settings.threads)):
                 click.echo(f"warning: {message}", err=True)
             resumed = f", continues at position {service.position:,}" if service.is_resumed else ""
             click.echo(f"serving at {address_of(listener, tls)}{resumed}", err=True)

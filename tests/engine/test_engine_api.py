@@ -12,7 +12,6 @@ import json
 import pickle
 import subprocess
 import sys
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ import rpq
 from rpq import automata
 from rpq.engine.state.sealed import HEADER_BYTES, seal
 from rpq.engine.state.state_layout import STATE
-from rpq.errors import ThreadsWarning
 from tests.engine.state.damaging import as_version_1
 from tests.reference import ReferenceEngine, Row
 from tests.services.environments import ROOT, run
@@ -683,23 +681,3 @@ def test_names_of_the_package() -> None:
     assert dir(rpq) == sorted(rpq.__all__)
     with pytest.raises(AttributeError, match="nothing"):
         rpq.nothing  # noqa: B018
-
-
-def test_threads_that_divide_nothing_are_told_of_once_with_the_queries(tmp_path: Path) -> None:
-    window = rpq.Window(size=10, slide=1)
-    path, pattern = rpq.Query("a", window=window), rpq.Query("?x a+ ?y", window=window, name="p")
-    sparql = rpq.Query("ASK { ?x <a> ?y }", window=window, name="s")
-    with pytest.warns(ThreadsWarning, match=r"2 threads do not divide every query: 'p', 's' are each eval") as warned:
-        engine = rpq.Engine(path, pattern, sparql, threads=2)
-    assert len(warned) == 1
-    engine.save(tmp_path / "state")
-    with pytest.warns(ThreadsWarning, match="'p', 's' are each"):
-        engine = rpq.Engine.restore(tmp_path / "state", threads=2)
-    with pytest.warns(ThreadsWarning, match="'late' is evaluated by one thread"):
-        engine.register(replace(pattern, name="late"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ThreadsWarning)
-        star = rpq.Query("?x a ?y . ?x b ?z", window=window, name="star")
-        groups = rpq.Query("SELECT ?x (COUNT(*) AS ?n) { ?x <a> ?y } GROUP BY ?x", window=window, name="groups")
-        rpq.Engine(path, star, groups, threads=2)
-        rpq.Engine(path, pattern, sparql)

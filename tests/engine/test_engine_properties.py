@@ -11,6 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
+from rpq.operators.patterns.pattern_host import PatternHost
 from tests.twins import Tuple, examples, tiny
 
 SEEDS = st.integers(0, 2**32)
@@ -106,6 +108,71 @@ def test_threads_are_invisible(threads: int, seed: int) -> None:
         assert threaded.late_rows.tolist() == rows.late_rows.tolist()
     for name in "pqr":
         assert several.answers(name).pairs() == one.answers(name).pairs()
+
+
+_W = rpq.Window(size=20, slide=3)
+_STAR = "?x a ?y . ?x b ?z"
+_TUPLES = [(f"v{i * i % 7}", f"v{i * 3 % 5}", "abc"[i % 3], i // 4, "+-"[i % 13 == 12]) for i in range(400)]
+
+
+def test_names_of_the_next_chunk_get_ids_while_one_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pushes of many chunks, in which names and labels come and go: no id of the next chunk is given up meanwhile."""
+    monkeypatch.setattr("rpq.engine.running.evaluation._LARGEST_CHUNK", 7)
+    monkeypatch.setattr("rpq.engine.running.evaluation._SMALLEST_CHUNK", 5)
+    labels = [f"d{i // 4}" if i % 4 == 3 else "abc"[i % 4] for i in range(1_200)]
+    tuples = [
+        (f"v{i // 3}", f"w{i * i % 11 + i // 60}", label, i // 4, "+-"[i % 13 == 12]) for i, label in enumerate(labels)
+    ]
+    query = rpq.Query(_STAR, window=rpq.Window(size=5, slide=2), semantics="explicit", name="q")
+    path = rpq.Query("a/!(b)*", window=rpq.Window(size=5, slide=2), semantics="explicit", name="path")
+    whole, parts = tiny(4)(query, path), tiny(4)(query, path, threads=2)
+    for begin in range(0, len(tuples), 400):
+        some = tuples[begin : begin + 400]
+        assert Counter(parts.push_rows(some).rows()) == Counter(whole.push_rows(some).rows())
+        parts._check()
+    assert len(parts._evaluation.labels) < 250 < len({*labels})
+    assert parts.statistics().vertices_live < 200 < len({name for row in tuples for name in row[:2]})
+
+
+def test_a_failure_takes_back_the_names_of_the_next_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rpq.engine.running.evaluation._LARGEST_CHUNK", 4)
+    monkeypatch.setattr("rpq.engine.running.evaluation._SMALLEST_CHUNK", 4)
+    engine = rpq.Engine(rpq.Query(_STAR, window=_W, name="q"), threads=2, max_rows=2)
+    tuples = [*(("x", f"y{i}", "a", 1) for i in range(3)), ("x", "z", "b", 1), *((f"n{i}", "m", "a", 1) for i in range(4))]
+    with pytest.raises(rpq.RowLimitError):
+        engine.push_rows(tuples)
+    assert engine._evaluation.vertices.id_of("n0") == -1
+
+
+@pytest.mark.parametrize("others", [[], ["a/b*"]])
+def test_the_graph_takes_a_chunk_while_threads_apply_it(monkeypatch: pytest.MonkeyPatch, others: list[str]) -> None:
+    """Rows, outcomes and the graph are those of one thread, whether the graph comes first (a path, new names) or not."""
+    monkeypatch.setattr("rpq.engine.running.evaluation._LARGEST_CHUNK", 16)
+    monkeypatch.setattr("rpq.engine.running.evaluation._SMALLEST_CHUNK", 8)
+    text = "SELECT ?x ?y ?z { ?x <a> ?y . ?x <b> ?z }"
+    queries = [rpq.Query(one, window=_W, semantics="explicit", name=one) for one in (text, _STAR, *others)]
+    whole, parts = tiny(4)(*queries), tiny(4)(*queries, threads=2)
+    are_known = []
+    apply = PatternHost.apply
+
+    def noted(host: Any, chunk: Any, tuples: Any, edges: Any, details: Any) -> None:
+        are_known.append(details.has_edge_ids)
+        apply(host, chunk, tuples, edges, details)
+
+    for begin in range(0, len(_TUPLES), 100):
+        some = [(*row[:3], row[3] - 40 * (row[3] % 7 == 6), row[4]) for row in _TUPLES[begin : begin + 100]]  # some are late
+        expected = Counter(whole.push_rows(some).rows())
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(PatternHost, "apply", noted)
+            assert Counter(parts.push_rows(some).rows()) == expected
+        parts._check()
+    assert {*are_known} == ({True} if others else {True, False})
+    for query in queries:
+        counts = [engine.statistics(query.name) for engine in (whole, parts)]
+        names = ("inserted", "refreshed", "deleted", "absent_deletes", "late", "irrelevant")
+        expected, found = [[getattr(one, name) for name in names] for one in counts]
+        assert found == expected
+        assert 0 not in expected, query.name
 
 
 @examples(15)

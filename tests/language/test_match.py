@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from typing import Any
 
@@ -10,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import rpq
-from rpq.errors import MatchError, ThreadsWarning
+from rpq.errors import MatchError
 from rpq.language.match.syntax import REFUSED
 from rpq.language.notation import language_of
 
@@ -397,16 +396,13 @@ def test_a_count_window_takes_what_binds_edges_too():
     assert shown == [[], ["+ a 2"], ["+ a 3"], ["- a 2", "+ c 4"], ["- a 3", "+ a 5"]]
 
 
-def test_static_edges_and_threads_go_with_what_binds_no_edge():
+def test_static_edges_go_with_what_binds_no_edge():
     texts = ["MATCH (a)-[:T]->(b)-[:T]->(c) RETURN a, b, c", "MATCH (a)-[:T]->(b) RETURN b, count(*) AS n"]
-    for threads in (1, 2):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", ThreadsWarning)  # threads divide both
-            engine = rpq.Engine(*(rpq.Query(text, window=WINDOW) for text in texts), threads=threads)
-        engine.load_static([("a", "b", "T")])
-        engine.push_rows([("b", "c", "T", 1), ("x", "b", "T", 2)])
-        assert sorted(engine.answers(texts[0])) == [("a", "b", "c"), ("x", "b", "c")]
-        assert sorted(engine.answers(texts[1])) == [("b", 2), ("c", 1)]
+    engine = rpq.Engine(*(rpq.Query(text, window=WINDOW) for text in texts))
+    engine.load_static([("a", "b", "T")])
+    engine.push_rows([("b", "c", "T", 1), ("x", "b", "T", 2)])
+    assert sorted(engine.answers(texts[0])) == [("a", "b", "c"), ("x", "b", "c")]
+    assert sorted(engine.answers(texts[1])) == [("b", 2), ("c", 1)]
 
 
 BOUND = "MATCH (x)-[e:T]->(y) OPTIONAL MATCH (y)-[f:T]->(z) RETURN e.who, x, f.n, z"
@@ -476,29 +472,6 @@ def pushed_one(engine: rpq.Engine, source: str, target: str, time: int, who: str
     """Push an edge with two properties; return the changes."""
     one = {"source": [source], "target": [target], "label": ["T"], "timestamp": [time], "who": [who], "n": [n]}
     return Counter(tuple(row.values()) for row in engine.push(pa.table(one)).to_arrow("bound").to_pylist())
-
-
-@pytest.mark.parametrize(
-    ("text", "column"),
-    [
-        ("MATCH (x)-[e:T]->(y) WHERE e.n <> 3 OPTIONAL MATCH (y)-[f:S]->(z) RETURN e.who, y, f.n", "?y"),
-        ("MATCH (x)-[e:T]->() RETURN sum(e.n) AS s, x, avg(e.n) AS m", "?x"),
-    ],
-)
-def test_threads_divide_what_binds_edges(text, column):
-    query = rpq.Query(text, window=WINDOW, name="bound")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ThreadsWarning)
-        engine = rpq.Engine(query, edges="parallel", threads=2, _capacity=4)
-    alone = rpq.Engine(query, edges="parallel")
-    names = [f"v{number}" for number in range(6)]
-    for number, (one, other) in enumerate((one, other) for one in names for other in names):
-        assert pushed_one(engine, one, other, number, one, number) == pushed_one(alone, one, other, number, one, number)
-    engine._check()
-    lanes = engine._evaluation.running.find("bound").lanes
-    assert [len(lane.answers()[0].values) > 0 for lane in lanes] == [True, True]
-    assert f"2, which divide it by the values of {column}" in str(engine.explain("bound"))
-    assert Counter(engine.answers()) == Counter(alone.answers())
 
 
 @pytest.mark.parametrize("shares", [2, 3, 5])

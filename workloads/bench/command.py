@@ -218,7 +218,7 @@ def _command(name: str, help_text: str) -> click.Command:
         click.Option(["--edges"], type=click.IntRange(min=100),
                      help="Edges of a generated stream at scale 1.  [default: 1000000, or less, as the experiment needs]"),
         click.Option(["--only", "--queries", "queries"], metavar="Q1,Q2", default="",
-                     help="Run only these queries; for cliffs and versions, lines like 'THREADS-*'; for queries and growth, "
+                     help="Run only these queries; for cliffs and versions, lines like 'MATCH-*'; for queries and growth, "
                      "figures like '12*', and sizes of sets."),
         click.Option(["--resume", "resumes"], is_flag=True,
                      help="For cliffs, queries, growth and spark-commands: measure only what --output lacks, or has of "

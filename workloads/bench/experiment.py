@@ -57,7 +57,7 @@ def earlier_result(settings: Settings, name: str) -> dict[str, Any] | None:
 
 
 def select(patterns: Iterable[str], names: Iterable[str], kind: str) -> list[str]:
-    """Return the names that match a pattern like `THREADS-*`, whatever the case, or all names if there are no patterns.
+    """Return the names that match a pattern like `MATCH-*`, whatever the case, or all names if there are no patterns.
 
     Raises `UnknownQueryError` for a pattern that matches none, with the `kind` of name.
 

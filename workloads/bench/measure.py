@@ -21,16 +21,10 @@ SAMPLES = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run over the whole stream in a fresh engine; latencies are those of relevant tuples, measured in the kernels.
-
-    `busier_seconds` are the CPU seconds of the calling thread, or those of all others together if these are more. On a
-    machine that others use these tell what dividing work among two threads gives, which the clock does not; they leave out
-    where one thread waits for the other.
-    """
+    """One run over the whole stream in a fresh engine; latencies are those of relevant tuples, measured in the kernels."""
 
     engine_seconds: float
     cpu_seconds: float
-    busier_seconds: float
     tuples: int
     relevant: int
     rows_added: int
@@ -71,15 +65,14 @@ def run_once(
     """Push batches through a fresh engine with static edges, and count rows, as `rpq run` without an output does."""
     engine = rpq.Engine(query, threads=threads)
     engine.load_static(static)
-    cpu, own = time.process_time(), time.thread_time()
+    cpu = time.process_time()
     for batch in batches:
         engine.push(batch, collect=False)
-    cpu, own = time.process_time() - cpu, time.thread_time() - own
+    cpu = time.process_time() - cpu
     figures = engine.statistics()
     return Run(
         engine_seconds=figures.engine_seconds,
         cpu_seconds=cpu,
-        busier_seconds=max(own, cpu - own),
         tuples=figures.tuples,
         relevant=figures.tuples - figures.irrelevant,
         rows_added=figures.rows_added,

@@ -441,9 +441,6 @@ class Evaluation:
         rows: ChunkRows = []
         try:
             deltas = self._deltas(before)
-            if failure is None:
-                for host in running.hosts:
-                    host.review()
             if is_netted:
                 times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
                 if times is not None and tuple_of is not None:

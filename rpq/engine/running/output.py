@@ -81,7 +81,7 @@ class Output:
         """
         found = []
         queries = self._running.by_number
-        deltas_of: dict[int, list[Delta]] = {}  # of several threads, which may add a row and remove it again in one event
+        deltas_of: dict[int, list[Delta]] = {}  # of several threads
         for number, delta in split_by_query(deltas):
             deltas_of.setdefault(number, []).append(delta)
         for number, some in deltas_of.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any, TypeGuard
 
@@ -518,7 +519,7 @@ class RunningQueries:
 
     def growth(self, vertices: int) -> list[Callable[[], None]]:
         """Return the functions that make room in hosts for so many vertices, which different threads can call."""
-        return [grow for host in self.hosts for grow in host.growth(vertices)]
+        return [partial(host.make_room_for_vertices, vertices) for host in self.hosts if vertices > host.vertex_room]
 
     def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph; `new_ids` are those of new names."""

@@ -2,7 +2,7 @@
 
 - `chains`, `meanings`: a pattern in terms of relations and vertices
 - `pattern_host`: the relations and plans of all queries; `hosted_query`: the use that a running query makes of them, be it a
-  pattern or SPARQL; `pattern_query`: one running pattern; `divided_query`: a query whose work threads divide
+  pattern or SPARQL; `pattern_query`: one running pattern
 - `read_relations`: the relations that a query reads, and the counts of its tuples
 - `explanation`, `witness`: plans and bindings in the form for users
 - `tables`: the memory layout of relations, plans and conditions

@@ -133,8 +133,6 @@ class Explanation:
     warnings: tuple[str, ...] = ()
     filter: str = ""
     """The condition on bindings; empty without one."""
-    threads: str = ""
-    """A text on how threads divide the query; empty before it is registered, and with one thread."""
     identity: str = ""
     """When two inserts are the same edge; empty before it is registered, and where edges are triples without properties."""
 
@@ -210,7 +208,6 @@ class Explanation:
             f"matching     {self.matching}",
             *([f"edges        {self.identity}"] if self.identity else []),
             *([f"filter       {self.filter}"] if self.filter else []),
-            *([f"threads      {self.threads}"] if self.threads else []),
             *(f"warning      {warning}" for warning in self.warnings),
             "",
             "atoms",

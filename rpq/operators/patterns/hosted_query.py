@@ -36,9 +36,6 @@ class HostedQuery(RunningQuery, Member):
     _names: Sequence[str]
     """The names of the vertices that the query names."""
 
-    divided_by: str | None = None
-    """The variable, as plans name it, or the pair by which threads divide the query; None if it is not divided."""
-
     question: Any  # a query of the subclass's kind, with attributes for its report and the kind of its paths
 
     def __init__(self, question: Any, resources: Resources) -> None:
@@ -151,23 +148,6 @@ class HostedQuery(RunningQuery, Member):
             "set_aside": [[(name_of(root), size) for root, size in one.index.aside_roots.items()] for one in relations],
         }
 
-    def restore_origin(self, saved: JsonValue) -> None:
-        """Read the relations with the edges since the origin of a saved query, before these are loaded."""
-        self.begin_at(saved["origin"].integer(0, _LARGEST_COUNT))
-
-    @property
-    def origin(self) -> int:
-        """The host's number for queries that count edges from the same moment."""
-        return self._origin
-
-    def begin_at(self, origin: int) -> None:
-        """Read the relations with the edges since an origin, before these are loaded."""
-        if origin != self._origin:
-            self._withdraw()
-            self._host.know_origin(origin)
-            self._origin = origin
-            self._enter()
-
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
         counters = saved["counters"]
         # Older states have no count of the tuples that no query accepts.
@@ -176,7 +156,12 @@ class HostedQuery(RunningQuery, Member):
         latency = np.zeros(LATENCY_BUCKETS, np.int64)
         for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
             latency[bucket.integer(0, LATENCY_BUCKETS - 1)] = count.integer(0, _LARGEST_COUNT // LATENCY_BUCKETS)
-        self.restore_origin(saved)
+        origin = saved["origin"].integer(0, _LARGEST_COUNT)
+        if origin != self._origin:  # it reads relations with other edges, before these are loaded
+            self._withdraw()
+            self._host.know_origin(origin)
+            self._origin = origin
+            self._enter()
         relations = self._relations.path_relations
         aside: list[dict[int, int]] = [{} for _ in relations]
         if "set_aside" in saved:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import rpq.automata as automata
 from rpq.automata.expressions import Expression, Inverse, Label, NegatedSet, SizeError
@@ -72,21 +72,9 @@ class DirectedAtom(NamedTuple):
     target: Term
 
     @property
-    def variables(self) -> tuple[str | None, str | None]:
-        """The names of the variables at its source and at its target, as in plans; None for a constant."""
-        source, target = (None if isinstance(term, Constant) else _name_of(term) for term in (self.source, self.target))
-        return source, target
-
-
-End = Literal["source", "target"] | None
-"""An end of an edge; None: neither."""
-
-
-def divided_end(ends: tuple[object, object], variable: str | None) -> End:
-    """Return the end of an atom at which the variable stands by which threads divide; None if it is at neither."""
-    if variable is None or variable not in ends:
-        return None
-    return "source" if ends[0] == variable else "target"
+    def source_variable(self) -> str | None:
+        """The name of the variable at its source, as in plans; None for a constant."""
+        return None if isinstance(self.source, Constant) else _name_of(self.source)
 
 
 def direct_atoms(atoms: Sequence[Atom]) -> list[DirectedAtom]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -18,7 +17,7 @@ from rpq.language.protocol import OUT_OF_TIME, ROW_COPIES, Resources
 from rpq.language.readings import Reading
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins.live_patterns import LivePatterns
-from rpq.operators.patterns.joins.plan import Part, SolutionDivision
+from rpq.operators.patterns.joins.plan import Part
 from rpq.operators.patterns.joins.plan_tables import PlanTables
 from rpq.operators.patterns.relations.consistency import check, pairs_of
 from rpq.operators.patterns.relations.constants import Constants
@@ -36,11 +35,6 @@ from rpq.stream.edges.snapshot import Edges, SnapshotGraph
 from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.names.vertices import VertexDictionary
 
-MOST_DIVIDED = 64
-"""The number of queries from which further ones are not divided, because each thread would repeat all their plans."""
-WORTH_DIVIDING = 100.0
-"""The number of rows per change of an edge from which threads divide a pattern although each then stores all edges: adding
-and removing an edge takes as long as writing some tens of rows."""
 _UNREAD = 1 << 20
 """The largest number of values in a piece of rows that are only counted."""
 _OPERATOR_COPIES = 2
@@ -83,17 +77,15 @@ class _EnoughError(Exception):
 class PatternHost:
     """The relations and plans of all pattern queries of an engine.
 
-    It is its own worker, and not thread-safe. With several threads, each has a host of its own; `lanes` contains them,
-    that of the calling thread first. A query that threads divide is in all of them, any other query only in the first.
+    It is its own only worker, and not thread-safe.
     """
 
     needs_room = True
 
-    def __init__(self, resources: Resources, lead: PatternHost | None = None, thread: int = 0) -> None:
+    def __init__(self, resources: Resources) -> None:
         capacity = resources.capacity
-        self.thread = thread
-        self._lead = self if lead is None else lead
-        self.store = RelationStore(capacity=capacity, thread=thread, threads=resources.threads)
+        self.workers = (self,)
+        self.store = RelationStore(capacity=capacity)
         self.tables = PlanTables(self.store, sharing=resources.sharing, deadline=resources.deadline)
         self.relations = SharedRelations(self.store)
         self.constants = Constants()
@@ -102,14 +94,13 @@ class PatternHost:
         """The queries whose answer changes with the time of the report."""
         self.chunk_times = self._times = np.zeros(0, np.int64)
         """The timestamps of the last chunk, whose rows are still to be returned."""
-        self._undivided_parts: dict[int, Callable[[], None]] = {}  # parts that threads may divide, and how
         self.tuples = 0
         """The number of applied tuples."""
         self.is_delete = np.zeros(0, np.uint8)
         """A flag for each tuple of the last chunk: true for deletes."""
         self.first: np.ndarray | None = None
         """For each tuple of the last chunk the place of the first tuple of its event; None where each tuple is an event."""
-        self.vertex_room = self._own_room = 0
+        self.vertex_room = 0
         self._counts_only = False  # whether rows are counted and not stored
         self.is_whole = resources.share.total == 1
         """True if there is one share, to which all rows belong."""
@@ -126,9 +117,8 @@ class PatternHost:
         )
         # For queries with paths, by their window, the labels that a count window numbers, and origin; for queries with
         # several windows, by their readings and origin.
-        self._memberships: dict[Hashable, WindowMembership] = {} if lead is None else lead._memberships
+        self._memberships: dict[Hashable, WindowMembership] = {}
         self._graph: SnapshotGraph | None = None
-        self._vertices: VertexDictionary | None = None
         self._delivered_rows = DeliveredRows()
         self._sink = self._delivered_rows
         self._live = LivePatterns(
@@ -156,11 +146,7 @@ class PatternHost:
         self._granted_bytes = 0  # bytes of delivered rows that the guard has granted
         self._latency_copy: tuple[int, np.ndarray] | None = None
         self._numbers = 0
-        self._origins = 0  # given by the first lane to all
-        others = range(1, resources.threads if lead is None else 1)
-        self.lanes: tuple[PatternHost, ...] = (self, *(PatternHost(resources, self, number) for number in others))
-        """The hosts of all threads; in a host other than the first, only this host."""
-        self.workers = self.lanes
+        self._origins = 0
 
     @property
     def latency(self) -> np.ndarray:
@@ -178,11 +164,6 @@ class PatternHost:
 
     # --- queries ---------------------------------------------------------------------------------------------
 
-    @property
-    def divides_more(self) -> bool:
-        """True if threads divide the next query: there are several, and few queries, whose plans each thread repeats."""
-        return len(self.lanes) > 1 and len(self.members) < MOST_DIVIDED
-
     def are_own(self, rows: np.ndarray, cell: Cell) -> np.ndarray:
         """Return which rows of vertex ids belong to a cell. O(rows · dimensions)."""
         own = np.ones(len(rows), bool)
@@ -198,12 +179,12 @@ class PatternHost:
 
     def new_origin(self) -> int:
         """Return a number for a query that starts with an empty window in mid-stream: its relations hold fewer edges."""
-        self._lead._origins += 1
-        return self._lead._origins
+        self._origins += 1
+        return self._origins
 
     def know_origin(self, origin: int) -> None:
         """Reserve an origin that a saved engine used."""
-        self._lead._origins = max(self._lead._origins, origin)
+        self._origins = max(self._origins, origin)
 
     def membership(self, key: Hashable) -> WindowMembership:
         """Return which edges the windows of some queries hold, and the outcomes of their tuples."""
@@ -255,17 +236,16 @@ class PatternHost:
         is_reported: bool,
         cell: Cell = (),
         constants: tuple[int, ...] | None = None,
-        division: SolutionDivision | None = None,
     ) -> int:
         """Add a part of a query's pattern; return its number, which equal parts share.
 
         Its changes are enumerated once `join_part` is called. With `is_reported` its rows are rows of the query's result:
         the guard on rows counts them as they are found, and where no rows are kept they are only counted; of these, the rows
         in the `cell` are this share's. `constants` are the numbers of the part's constants, or their vertices, where
-        these are ranks. `division` is that of `PlanTables.add`.
+        these are ranks.
         """
         differ = any(seed.differ or any(step.differs_from for step in seed.steps) for seed in part.seeds)
-        key = (part.atoms, part.columns, part.slots, differ, constants, explicit, is_reported, cell, division)
+        key = (part.atoms, part.columns, part.slots, differ, constants, explicit, is_reported, cell)
         number = self._equal_parts.get(key) if self.shares_parts else None
         if number is not None:
             self._holders[number] += 1
@@ -273,43 +253,11 @@ class PatternHost:
         number = self._numbers = self._numbers + 1
         (self._result_parts if is_reported else self._other_parts).add(number)
         self._cells[number] = cell
-        self.tables.add(
-            number, part, explicit=explicit, constants=constants, is_linked=False, division=division
-        )
+        self.tables.add(number, part, explicit=explicit, constants=constants, is_linked=False)
         self._parts[number] = []
         self._holders[number] = 1
         self._equal_parts[key], self._keys[number] = number, key
         return number
-
-    # --- division over threads -------------------------------------------------------------------------------
-
-    def divide_if_worth_it(self, part: int, divide: Callable[[], None]) -> None:
-        """Call `divide` between chunks once a part has caused so much work that threads should divide it."""
-        self._undivided_parts[part] = divide
-
-    def review(self) -> None:
-        """Divide parts that cause much work; to be called between chunks. O(parts that may be divided)."""
-        for part in [part for part in self._undivided_parts if self._live.choice.rows_a_change(part) >= WORTH_DIVIDING]:
-            divide = self._undivided_parts.pop(part)
-            if self._holders[part] == 1:
-                divide()
-
-    def divide(self, part: int, division: SolutionDivision) -> None:
-        """Find only the solutions of a part that are this thread's. No query shares it from now on."""
-        self.tables.divide(part, division)
-        self._equal_parts.pop(self._keys[part], None)
-
-    @property
-    def vertices(self) -> VertexDictionary:
-        """The dictionary of vertices."""
-        assert self._vertices is not None
-        return self._vertices
-
-    @property
-    def graph(self) -> SnapshotGraph:
-        """The snapshot graph."""
-        assert self._graph is not None
-        return self._graph
 
     @property
     def shares_parts(self) -> bool:
@@ -355,10 +303,9 @@ class PatternHost:
         if self._holders[number]:
             return
         self.tables.remove(number)
-        self._undivided_parts.pop(number, None)
         del self._parts[number], self._holders[number], self._cells[number]
         key = self._keys.pop(number)
-        if self._equal_parts.get(key) == number:
+        if self._equal_parts.get(key) == number:  # where parts are not shared, equal ones have several numbers
             del self._equal_parts[key]
         self._result_parts.discard(number)
         self._other_parts.discard(number)
@@ -459,44 +406,19 @@ class PatternHost:
     # --- jobs of the crew ------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Register label ids with their names, in all lanes."""
+        """Register label ids with their names."""
         for membership in self._memberships.values():
             membership.set_labels(labels, names)
-        for lane in self.lanes:
-            lane.relations.set_labels(labels, names)
-            lane.paths.set_labels(labels, names)
+        self.relations.set_labels(labels, names)
+        self.paths.set_labels(labels, names)
 
     def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
-        """Make room for the ids of the dictionary and the graph, in all lanes; `new_ids` are those of new names."""
-        for grow in self.growth(vertices.count):
-            grow()
-        for lane in self.lanes:
-            lane._make_own_room(vertices, new_ids, graph)
-        self.vertex_room = min([lane._own_room for lane in self._lanes_at_work])
-        for membership in self._memberships.values():
-            membership.make_room(graph.capacity)
-
-    def growth(self, vertices: int) -> list[Callable[[], None]]:
-        """Return the functions that make room in relations for so many vertices, one for each lane that has too little."""
-        grown = [lane for lane in self._lanes_at_work if vertices > lane._own_room]
-        return [partial(lane.make_room_for_vertices, vertices) for lane in grown]
-
-    @property
-    def _lanes_at_work(self) -> Sequence[PatternHost]:
-        """The lanes with queries, and the first one; all lanes where there are shares."""
-        if len(self.lanes) == 1 or not self.is_whole:
-            return self.lanes
-        return (self, *(lane for lane in self.lanes[1:] if lane.members))
-
-    def make_room_for_vertices(self, count: int) -> None:
-        """Make room for `count` vertices in the relations of this lane; a lane without queries does so before its first."""
-        self.store.make_room_for_vertices(count)
-        self._own_room = self.store.relations.state.vertices
-
-    def _make_own_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
-        self._graph, self._vertices = graph, vertices
+        """Make room for the ids of the dictionary and the graph; `new_ids` are those of new names."""
+        if vertices.count > self.vertex_room:
+            self.make_room_for_vertices(vertices.count)
+        self._graph = graph
         if not self.is_whole and len(new_ids):
-            if more := self._own_room - len(self._hashes):
+            if more := self.vertex_room - len(self._hashes):
                 self._hashes = np.concatenate([self._hashes, np.zeros(more, np.uint64)])
             self._hashes[new_ids] = vertices.hashes(new_ids)
         changed, new_names, vertex_of_constant = self.constants.update(vertices, new_ids)
@@ -508,12 +430,19 @@ class PatternHost:
             for name in sorted(changed):
                 self.members[name].resolve(new_names=new_names)
                 self._changed_members.add(name)
-        self.paths.make_room(self._own_room, graph, changed=changed, new_ids=new_ids)
+        self.paths.make_room(self.vertex_room, graph, changed=changed, new_ids=new_ids)
+        for membership in self._memberships.values():
+            membership.make_room(graph.capacity)
+
+    def make_room_for_vertices(self, count: int) -> None:
+        """Make room for `count` vertices in the relations."""
+        self.store.make_room_for_vertices(count)
+        self.vertex_room = self.store.relations.state.vertices
 
     @property
     def needs_edge_ids(self) -> bool:
-        """True if a lane has paths, which know edges by their ids in the graph; relations know them by their ends."""
-        return any(lane.paths for lane in self.lanes)
+        """True if there are paths, which know edges by their ids in the graph; relations know them by their ends."""
+        return bool(self.paths)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk (and of its view); `deltas` returns the rows. Raises `LimitError`."""
@@ -522,8 +451,6 @@ class PatternHost:
         self._most_rows = self._granted_bytes = 0
         self._is_by_tuple, self._counts_only = details.first is None, details.counts_only
         count = len(chunk.timestamp)
-        if self.thread and not self.members:
-            return  # its time moves when a query is added
         # The relations of a label, which know edges by their ends, read it in the merged stream and in that of the tuple.
         both = tuples if details.named is None else details.named_view
         overwrite_limit = self._unread_values
@@ -535,7 +462,7 @@ class PatternHost:
                 raise failure
         else:
             self._live.apply_view(both, count, overwrite_limit=overwrite_limit)
-        if details.has_edge_ids and self.thread == 0:
+        if details.has_edge_ids:
             self.judge(tuples, details, count)
         self.tuples += count
         self.is_delete, self.first = chunk.delete, details.first
@@ -550,14 +477,7 @@ class PatternHost:
             membership.apply(tuples, both, count)
 
     def drop_edges(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
-        """Apply deletes of edges that no query accepts, so that no row changes, in all lanes, without counting them."""
-        for lane in self.lanes:
-            if lane.members:
-                lane._drop_own_edges(chunk, tuples, edges)
-        for membership in self._memberships.values():
-            membership.drop(tuples, len(chunk.edge))
-
-    def _drop_own_edges(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
+        """Apply deletes of edges that no query accepts, so that no row changes, without counting them."""
         counts = (self.store.relations.relation["outcomes"], self.latency)
         before, outcomes = [array.copy() for array in counts], list(self.tables.plans.state.outcomes)
         place, changes = len(chunk.edge), tables.NO_CHANGES
@@ -571,6 +491,8 @@ class PatternHost:
             array[:] = copied
         for outcome, count in enumerate(outcomes):
             self.tables.plans.state.outcomes[outcome] = count
+        for membership in self._memberships.values():
+            membership.drop(tuples, len(chunk.edge))
 
     @property
     def has_rows(self) -> bool:
@@ -623,13 +545,8 @@ class PatternHost:
         self._most_rows = self._granted_bytes = 0
         self._is_by_tuple, self._counts_only, self.first = True, False, None
         self._live.advance(time, self.paths.advance(time))
-        for membership in self._own_memberships:
+        for membership in self._memberships.values():
             membership.advance(time)
-
-    @property
-    def _own_memberships(self) -> Collection[WindowMembership]:
-        """The memberships in windows that this thread maintains; the first thread maintains all of them."""
-        return self._memberships.values() if self.thread == 0 else ()
 
     def sweep(self) -> None:
         """Release the pairs of paths that have left their windows; relations release their edges as the time moves."""
@@ -640,7 +557,7 @@ class PatternHost:
         """The size in memory, in bytes."""
         shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._hashes.nbytes
         shared += self._delivered_rows.nbytes
-        of_paths = self.paths.nbytes + sum(membership.nbytes for membership in self._own_memberships)
+        of_paths = self.paths.nbytes + sum(membership.nbytes for membership in self._memberships.values())
         return shared + of_paths + self._bytes_of_members()
 
     def _bytes_of_members(self) -> int:

@@ -7,42 +7,21 @@ variables, literals or DISTINCT, `Solutions` forms its rows from theirs.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from rpq.automata.symbols import LabelSymbol
-from rpq.errors import LimitError
 from rpq.language.hypercube import Cell, Share
 from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
 from rpq.language.protocol import Figures, PresentGraph, Resources
 from rpq.language.query import PatternQuery
 from rpq.operators.patterns.chains import chains_to_evaluate, single_atom_chains
-from rpq.operators.patterns.divided_query import ALL_EDGES, DividedQuery, divide, start_lanes
 from rpq.operators.patterns.explanation import Explanation, explain_running
 from rpq.operators.patterns.hosted_query import HostedQuery
 from rpq.operators.patterns.joins.binding_search import Binding
-from rpq.operators.patterns.joins.plan import (
-    EDGE,
-    PAIR,
-    Part,
-    Plan,
-    SolutionDivision,
-    condition_part,
-    is_one_part,
-    plan_pattern,
-    shaped_parts,
-)
-from rpq.operators.patterns.meanings import (
-    Meaning,
-    MeaningEdge,
-    PathRead,
-    direct_atoms,
-    meanings_of,
-    name_of_read,
-    variable,
-)
+from rpq.operators.patterns.joins.plan import Part, Plan, condition_part, is_one_part, plan_pattern, shaped_parts
+from rpq.operators.patterns.meanings import Meaning, PathRead, direct_atoms, meanings_of, name_of_read, variable
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.read_relations import ReadRelations
 from rpq.operators.patterns.rows.solutions import Place, Solutions
@@ -77,10 +56,9 @@ class RunningPattern(HostedQuery):
     reports_joins = True
     """True if the solutions of the join are the rows."""
 
-    def __init__(self, question: PatternQuery, resources: Resources, *, divided_by: str | None = None) -> None:
+    def __init__(self, question: PatternQuery, resources: Resources) -> None:
         super().__init__(question, resources)
         self._joined_pattern = question.joined_pattern
-        self.divided_by = divided_by
         self.is_divided = bool(self._joined_pattern.pattern.constants) or resources.share.total > 1
         # A join of edges alone needs no index, and holds no more than the edges.
         pattern = self._joined_pattern.pattern
@@ -113,7 +91,6 @@ class RunningPattern(HostedQuery):
             atoms,
             self._host,
             origin=self._origin,
-            divided_by=divided_by,
             coordinates=_coordinates_of(question, resources.share),
         )
         self._start()
@@ -198,29 +175,6 @@ class RunningPattern(HostedQuery):
                 if None not in ids.values():
                     self._join_parts(number, row_limit, new_names)
 
-    @property
-    def best_division(self) -> SolutionDivision:
-        """The way in which threads that all have all edges best divide its solutions."""
-        return EDGE if self._is_direct and not self._is_netted else PAIR
-
-    def divide(self, division: SolutionDivision) -> None:
-        """Find and count the solutions of this thread alone from now on. O(the cost of joining) where they are counted."""
-        self.divided_by = division
-        for part in self._parts[0]:
-            self._host.divide(part.number, division)
-        self._count_all_solutions(row_limit=None)
-
-    def copy_edges(self, other: RunningPattern) -> None:
-        """Fill the relations with the edges that another thread has for the same pattern."""
-        host = other._host
-        static, chunk, slides = other._relations.edges()
-        self.make_room(host.vertices, np.zeros(1, np.int32), host.graph)
-        self.count_from([other._relations.number])
-        if len(static.edge):
-            self.load_static(static)
-        self.load(int(host.store.relations.state.stream_time), chunk, slides, quiet=True)
-        self._host.relations.expire_like(host.relations)
-
     def _prepare(self, number: int) -> None:
         """Add the parts of a meaning to the host; under isomorphism its constants must have ids."""
         ids = self._id_of(number) if self._is_isomorphism else self._names.index
@@ -240,7 +194,6 @@ class RunningPattern(HostedQuery):
                 is_reported=is_reported,
                 cell=self._own_cell if is_reported else (),
                 constants=constants,
-                division=next((one for one in (EDGE, PAIR) if one == self.divided_by), None),
             )
             parts.append(MeaningPart(part_number, columns, frozenset(self._names[rank] for rank in ranks or ())))
 
@@ -485,17 +438,10 @@ class RunningPattern(HostedQuery):
         return self._host.restore_root(self._relations.path_contents, root)
 
     def _check(self) -> None:
-        """Assert that counted solutions are those of the relations, and that lanes expire edges in one order.
-
-        O(edges + answers).
-        """
+        """Assert that counted solutions are those of the relations. O(edges + answers)."""
         if not self._is_direct:
             rows = {meaning: self._rows_of_parts(meaning) for meaning in self._joined_meanings}
             self._solutions.check({meaning: self._columns_of_parts(meaning) for meaning in rows}, rows)
-        if self.divided_by == EDGE:
-            orders = [lane.relations.order_of_expiry(self._relations.edge_contents) for lane in self._host.lanes]
-            first, *others = [order[np.argsort(order[:, 3], kind="stable")] for order in orders]
-            assert all(np.array_equal(order, first) for order in others), "edges of one slide expire in different orders"
 
 
 def _coordinates_of(question: PatternQuery, share: Share) -> dict[str, tuple[int, int]]:
@@ -509,85 +455,11 @@ def _coordinates_of(question: PatternQuery, share: Share) -> dict[str, tuple[int
     return {variable(name): coordinate for name, coordinate in found.items()}
 
 
-def division_of(question: PatternQuery) -> str | None:
-    """Return the variable whose values divide a pattern over threads, or `ALL_EDGES`; None for one thread.
-
-    Several threads divide a pattern of edges that is one part and has one meaning.
-    """
-    edges = edges_of_one_part(question)
-    return None if edges is None else divide(edges, [variable(name) for name in question.columns])
-
-
-def edges_of_one_part(question: PatternQuery) -> Sequence[MeaningEdge] | None:
-    """Return the edges of a pattern that is one part and has one meaning; None for others, and where there are paths."""
-    if question.pattern.path_expressions:
-        return None
-    atoms = direct_atoms([chain.atom for chain in single_atom_chains(question.pattern.atoms)])
-    meanings = meanings_of(atoms, isomorphism=question.matching == "isomorphism")
-    if len(meanings) != 1:
-        return None
-    things: dict[object, int] = {}
-
-    def number_of(thing: object) -> int:
-        return things.setdefault(thing, len(things))
-
-    is_one = is_one_part(meanings[0].atoms(lambda edge: number_of(edge[1]), number_of))
-    return meanings[0].edges if is_one else None
-
-
-class HeavyPattern(DividedQuery):
-    """A pattern that one thread evaluates until it has caused so much work that threads should divide it."""
-
-    def __init__(self, question: PatternQuery, resources: Resources) -> None:
-        self._resources = resources
-        first = self._one = RunningPattern(question, resources)
-        super().__init__([first])
-        self._await_work()
-
-    def _await_work(self) -> None:
-        for part in self._one._parts.get(0, ()):
-            self._one._host.divide_if_worth_it(part.number, self.divide)
-
-    def divide(self) -> None:
-        """Divide the pattern over all threads, if there is room for its edges in each. O(edges of their windows)."""
-        if len(self.lanes) > 1:
-            return
-        first, others = self._one, []
-        division = first.best_division
-        try:
-            for host in first._host.lanes[1:]:
-                # As much as the first thread has: the engine makes none for single tuples while that suffices.
-                host.make_room_for_vertices(first._host.store.relations.state.vertices)
-                resources = replace(self._resources, host=host, is_late=False)
-                lane = RunningPattern(first.question, resources, divided_by=division)
-                others.append(lane)
-                lane.begin_at(first.origin)
-                lane.copy_edges(first)
-        except LimitError:  # there is no room for the edges again
-            for lane in others:
-                lane.leave()
-            return
-        first.divide(division)
-        self.lanes = (first, *others)
-
-
-def start_pattern(question: PatternQuery, resources: Resources) -> RunningPattern | DividedQuery:
-    """Start a pattern in the hosts of all threads if they divide it, otherwise in the first host."""
-    host: PatternHost = resources.host
-    divided_by = division_of(question) if host.divides_more else None
-    if divided_by is None:
-        return RunningPattern(question, resources)
-    if divided_by == ALL_EDGES:
-        return HeavyPattern(question, resources)
-    return DividedQuery(start_lanes(resources, lambda lane: RunningPattern(question, lane, divided_by=divided_by)))
-
-
 KIND = Kind(
     name="pattern",
     question=PatternQuery,
-    start=start_pattern,
+    start=RunningPattern,
     to_json=pattern_query_json,
     read=read_pattern_query,
     host=PatternHost,
-    divides=lambda question: division_of(question) is not None,
 )

@@ -15,7 +15,7 @@ from rpq.automata.symbols import LabelSymbol
 from rpq.errors import QueryError
 from rpq.language.query import PatternQuery
 from rpq.language.readings import LabelSet, Reading
-from rpq.operators.patterns.meanings import DirectedAtom, End, MeaningEdge, Neighbours, PathRead, Roots, divided_end
+from rpq.operators.patterns.meanings import DirectedAtom, MeaningEdge, Neighbours, PathRead, Roots
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.relations.path_relations import Need, PathContent, PathRelation, content_of
 from rpq.operators.patterns.relations.shared_relations import Content
@@ -50,7 +50,7 @@ def fill(
     is_empty = not store.current_edges(number)
     if not (is_empty or is_checked):
         return
-    is_selected = is_selected & relations.edges_of(content, chunk) & store.are_own(number, chunk.source, chunk.target)
+    is_selected = is_selected & relations.edges_of(content, chunk)
     expires = slides[is_selected]
     if is_empty:
         host.ask_for(BYTES_AN_EDGE * len(expires))
@@ -73,8 +73,8 @@ class ReadRelations:
     """The relations that the atoms of one pattern read.
 
     `RunningPattern` determines what is joined and reported; this class takes the relations from the host, fills them and
-    counts tuples. `origin` is the host's number for queries that count edges from the same moment. `divided_by` is the
-    variable by which threads divide the pattern; `coordinates` are those of the share (number, of how many) by variable.
+    counts tuples. `origin` is the host's number for queries that count edges from the same moment; `coordinates` are those
+    of the share (number, of how many) by variable.
     """
 
     def __init__(
@@ -84,23 +84,18 @@ class ReadRelations:
         host: PatternHost,
         *,
         origin: int,
-        divided_by: str | None = None,
         coordinates: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
         self._question = question
         self._host = host
-        self._divided_by = divided_by
-        edges = [(atom, atom.reads) for atom in atoms if not isinstance(atom.reads, PathRead)]
-        ends = {(label, divided_end(atom.variables, divided_by)) for atom, label in edges}
-        self._edge_reads = sorted(ends, key=lambda read: (read[0], read[1] or ""))
-        self._labels = sorted({label for label, _ in ends})
+        self._labels = sorted({atom.reads for atom in atoms if not isinstance(atom.reads, PathRead)})
         self._paths = list(dict.fromkeys(atom.reads for atom in atoms if isinstance(atom.reads, PathRead)))
         coordinates = coordinates or {}
         self._coordinates: dict[PathRead, list[tuple[int, int] | None]] = {}
         """For each path the coordinates of its roots in this share, one for each atom; None for an atom that needs all."""
         for atom in atoms:
             if isinstance(atom.reads, PathRead):
-                name = atom.variables[0]
+                name = atom.source_variable
                 coordinates_of_read = self._coordinates.setdefault(atom.reads, [])
                 coordinates_of_read.append(None if name is None else coordinates.get(name))
         self._is_counted = question.window.kind == "count"
@@ -113,15 +108,14 @@ class ReadRelations:
         """Choose the relations with the edges that are counted since an origin. Called before `take`."""
         self.origin = origin
         is_loopless = self._question.paths == "simple"
-        self._atom_contents = [self._content(label, loopless=is_loopless, end=end) for label, end in self._edge_reads]
+        self._atom_contents = [self._content(label, loopless=is_loopless) for label in self._labels]
         """The contents of the relations that atoms read."""
-        counting = {} if self._paths else {label: self._content(label, end=end) for label, end in self._edge_reads}
-        self._counting_contents = [*counting.values()]
+        self._counting_contents = [] if self._paths else [self._content(label) for label in self._labels]
         """For each label the content of the relation that counts tuples, with all edges in the window; none with paths."""
         self._of_edges = {*self._counting_contents, *self._atom_contents}
 
-    def _content(self, label: LabelSymbol, *, loopless: bool = False, end: End = None) -> Content:
-        return Content(label, self._question.window, self._numbered_labels, self.origin, loopless, divided_by=end)
+    def _content(self, label: LabelSymbol, *, loopless: bool = False) -> Content:
+        return Content(label, self._question.window, self._numbered_labels, self.origin, loopless)
 
     @property
     def _numbered_labels(self) -> LabelSet | None:
@@ -147,7 +141,7 @@ class ReadRelations:
 
     @property
     def reads_by_content(self) -> dict[Content | PathContent, LabelSymbol | PathRead]:
-        """The label or path of each content: where threads divide a pattern, atoms with one label read several."""
+        """The label or path of each content."""
         reads: dict[Content | PathContent, LabelSymbol | PathRead] = {}
         reads |= {content: content.label for content in self._atom_contents if content.label is not None}
         return reads | {derived.content: derived.read for derived in self._derived_paths}
@@ -164,11 +158,10 @@ class ReadRelations:
 
     def relation_of(self, edge: MeaningEdge) -> int:
         """Return the number of the relation in the host that an atom reads, which is given as an edge of a meaning."""
-        source, read, target = edge
+        _, read, _ = edge
         if isinstance(read, PathRead):
             return self.relations_by_path[read].number
-        is_loopless, end = self._question.paths == "simple", divided_end((source, target), self._divided_by)
-        return self._host.relations[self._content(read, loopless=is_loopless, end=end)]
+        return self._host.relations[self._content(read, loopless=self._question.paths == "simple")]
 
     def _needs(self, read: PathRead) -> set[Need | None]:
         """Return the roots that the atoms of a path need, less those that other shares have."""
@@ -255,16 +248,6 @@ class ReadRelations:
             if self._paths:
                 self._membership.count_from([number])
 
-    @property
-    def number(self) -> int:
-        """The number of inserts that a count window has numbered; 0 for other windows. Only for a query without paths."""
-        return self._host.relations.number(self._counting_contents[0])
-
-    @property
-    def edge_contents(self) -> list[Content]:
-        """The contents of its relations of edges, each once."""
-        return [*dict.fromkeys([*self._counting_contents, *self._atom_contents])]
-
     def load_static(self, chunk: Chunk) -> None:
         """Load static edges."""
         self._host.ask_for(BYTES_AN_EDGE * len(chunk.edge))
@@ -298,33 +281,6 @@ class ReadRelations:
         if self._paths:
             self._membership.load(self._reader, chunk, [slides], is_checked=is_checked)
 
-    def edges(self) -> tuple[Chunk, Chunk, np.ndarray]:
-        """Return the static edges, the edges in the window, and the slides at which these leave it.
-
-        Call this only for a query without paths. O(edges of all relations).
-        """
-        relations, store = self._host.relations, self._host.store
-        edge = store.relations.edge[1 : store.relations.state.edges]
-        labels = {relations[content]: relations.label_id(content.name) for content in self._counting_contents}
-        label = np.full(len(store.relations.relation) + 1, -1, np.int32)  # the last one is that of free edges
-        label[[*labels]] = [*labels.values()]
-        edge, label = edge[label[edge["relation"]] >= 0], label[edge["relation"]]
-        label = label[label >= 0]
-
-        def chunk(mine: np.ndarray) -> Chunk:
-            some, count = edge[mine], int(mine.sum())
-            return Chunk(
-                source=np.ascontiguousarray(some["source"]),
-                target=np.ascontiguousarray(some["target"]),
-                label=label[mine],
-                timestamp=np.ascontiguousarray(some["time"]),
-                delete=np.zeros(count, np.uint8),
-                edge=np.full(count, -1, np.int32),
-            )
-
-        is_held = edge["expires"] != NOT_HELD
-        return chunk(edge["is_static"] != 0), chunk(is_held), np.ascontiguousarray(edge["expires"][is_held])
-
     # --- figures ---------------------------------------------------------------------------------------------
 
     def slides(self, edges: np.ndarray, graph_edges: Edges) -> np.ndarray:
@@ -357,17 +313,12 @@ class ReadRelations:
             return self._membership.counts(self._reader)
         store, relations = self._host.store, self._host.relations
         none = np.zeros(IRRELEVANT, np.int64)
-        relevant = sum((store.tuple_counts(relations[content]) for content in self._counts_here), none)
-        return np.append(relevant, (self._host.tuples if self._host.thread == 0 else 0) - relevant.sum())
-
-    @property
-    def _counts_here(self) -> list[Content]:
-        """The counting contents whose tuples and edges this thread counts, so that all threads together count each once."""
-        return [one for one in self._counting_contents if one.divided_by is not None or self._host.thread == 0]
+        relevant = sum((store.tuple_counts(relations[content]) for content in self._counting_contents), none)
+        return np.append(relevant, self._host.tuples - relevant.sum())
 
     def sizes(self, edges: Edges | None) -> tuple[int, int]:
         """Return how many edges in the window some atom reads, and how many cells the indexes have that hold them."""
-        contents = self._atom_contents if self._paths else self._counts_here
+        contents = self._atom_contents if self._paths else self._counting_contents
         cells = sum(self._host.store.current_edges(self._host.relations[content]) for content in contents)
         if not self._paths:
             return cells, cells
@@ -380,13 +331,11 @@ class ReadRelations:
 class WindowedEdge(NamedTuple):
     """The edges of a label, or (None) of all labels with these, over one of the query's readings, by its number.
 
-    Without a reading: static edges, which have no window, those of a named `graph` or else of the default graph. With an
-    `end`, the edges whose end there is this thread's.
+    Without a reading: static edges, which have no window, those of a named `graph` or else of the default graph.
     """
 
     label: LabelSymbol | None
     reading: int | None
-    end: End = None
     graph: str | None = None
 
 
@@ -450,8 +399,7 @@ class WindowedReads:
         if read.reading is None:
             alone, graphs = static_content(read.graph, self._graphs)
             if isinstance(read, WindowedEdge):
-                content = Content(read.label, UnboundedWindow(), None, self.origin, loopless, alone)
-                return content._replace(divided_by=read.end, graphs=graphs)
+                return Content(read.label, UnboundedWindow(), None, self.origin, loopless, alone, graphs=graphs)
             return content_of(
                 read.expression, self._question, self.origin, window=UnboundedWindow(), stream=alone, graphs=graphs
             )
@@ -461,9 +409,7 @@ class WindowedReads:
         if isinstance(read, WindowedEdge):
             counted_labels = reading.labels if reading.window.kind == "count" else None
             stream = reading.stream
-            return Content(
-                read.label, reading.window, counted_labels, self.origin, loopless, stream, without_static, read.end, graphs
-            )
+            return Content(read.label, reading.window, counted_labels, self.origin, loopless, stream, without_static, graphs)
         return content_of(
             read.expression,
             self._question,
@@ -543,8 +489,7 @@ class WindowedReads:
 
     def count_from(self, numbers: Sequence[int]) -> None:
         """Set the number of inserts that each reading's count window has numbered; to be called before `fill`."""
-        if self._host.thread == 0:
-            self._membership.count_from(numbers)
+        self._membership.count_from(numbers)
         for content, place in self._edge_contents.items():
             if place is not None and content.window.kind == "count":
                 self._host.relations.set_number(content, numbers[place])
@@ -610,8 +555,7 @@ class WindowedReads:
             is_selected = np.full(len(chunk.edge), NOT_HELD) if read.reading is None else slides[read.reading]
             self._host.paths.load(path, chunk, is_selected, is_checked=is_checked)
             self._host.settle(path)
-        if self._host.thread == 0:
-            self._membership.load(self._key, chunk, slides, is_checked=is_checked)
+        self._membership.load(self._key, chunk, slides, is_checked=is_checked)
 
     # --- results ---------------------------------------------------------------------------------------------
 
@@ -622,9 +566,8 @@ class WindowedReads:
     @property
     def counts(self) -> list[int]:
         """The counts of tuples since `enter`, in the order of `Outcome`: each tuple is counted once."""
-        counts = self._membership.counts(self._key) - self._counts_before
-        found: list[int] = (counts if self._host.thread == 0 else 0 * counts).tolist()
-        return found
+        counts: list[int] = (self._membership.counts(self._key) - self._counts_before).tolist()
+        return counts
 
     def set_counts(self, counts: Sequence[int]) -> None:
         """Continue counting from the counts of a saved engine."""
@@ -633,11 +576,10 @@ class WindowedReads:
     @property
     def edges_live(self) -> int:
         """The number of edges that any of its windows holds; edges of different streams are different. O(edges)."""
-        return self._membership.edges_live(self._key) if self._host.thread == 0 else 0
+        return self._membership.edges_live(self._key)
 
     @property
     def cells(self) -> int:
         """The number of edges in its relations, and of cells of the indexes of its paths."""
-        counted = [one for one in self._edge_contents if one.divided_by is not None or self._host.thread == 0]
-        edges = sum(self._host.store.current_edges(self._host.relations[content]) for content in counted)
+        edges = sum(self._host.store.current_edges(self._host.relations[content]) for content in self._edge_contents)
         return edges + sum(relation.index.live()[0] for relation in self.path_relations)

@@ -64,8 +64,6 @@ OUT, IN = 0, 1
 NONE = -1
 NO_LABEL = -1
 """In place of the label of an edge, where all edges of the relation have one label."""
-# Values of `Relation.divided_by`.
-UNDIVIDED, BY_SOURCE, BY_TARGET = range(3)
 
 
 class Edge(Record):
@@ -95,7 +93,6 @@ class Relation(Record):
         ("first_seed", int64),  # of the plans that read it, chained through `Seed.next`; -1 none
         ("is_loopless", int64),  # 1: an edge from a vertex to itself is not in it
         ("has_labels", int64),  # 1: it has the edges of all labels, with their labels, and no lists
-        ("divided_by", int64),  # `BY_SOURCE`, `BY_TARGET`: it has the edges whose end is this thread's; 0 all edges
         ("edges", int64),  # number of its edges
         ("first_support", int64),  # first atom with support lists that reads it, chained through `Support.next`; -1 none
         ("static_alone", int64),  # number of its edges that are static and outside its window
@@ -178,8 +175,6 @@ class RelationState(Record):
         ("support_atom", int64),  # support lists: the atom whose lists are being changed; -1 none
         ("support_stage", int64),  # progress on that atom
         ("support_depth", int64),  # frames of the walk
-        ("thread", int64),  # the number of the thread that these relations belong to, of how many `threads`
-        ("threads", int64),
     )
 
 
@@ -207,7 +202,6 @@ class Seed(Record):
         ("constants_end", int64),
         ("columns", int64),  # the first slots are the columns of a row
         ("is_explicit", int64),  # 1: expiry is reported
-        ("thread_slots", int64 * 2),  # slots whose values decide which thread has a solution, bound by the edge; -1 if not
         ("visited_values", int64),  # values examined so far that gave no row by themselves
         ("written_rows", int64),  # rows written so far
         ("next_alike", int64),  # the next seed that needs the same conditions; -1 none
@@ -233,7 +227,6 @@ class Step(Record):
         ("probes_end", int64),
         ("is_plain", int64),  # 1: every entry of the one list gives a value
         ("condition", int64),  # the node that must hold at a value; 0 holds everywhere
-        ("thread_slots", int64 * 2),  # slots whose values decide which thread has a solution, bound by this step; -1 if not
     )
 
 

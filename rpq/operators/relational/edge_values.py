@@ -30,16 +30,14 @@ from rpq.language.protocol import Figures, PresentGraph, Resources
 from rpq.language.query import EdgeValuesQuery
 from rpq.language.sparql.algebra import EdgeCondition, EdgeValue, column_of_value
 from rpq.operators.bags.product import Distinct
-from rpq.operators.patterns.divided_query import DividedQuery, divide, start_lanes
-from rpq.operators.patterns.hosted_query import HostedQuery
 from rpq.operators.patterns.joins.binding_search import Binding
 from rpq.operators.patterns.meanings import variable
 from rpq.operators.patterns.pattern_host import PatternHost
-from rpq.operators.patterns.pattern_query import RunningPattern, edges_of_one_part
+from rpq.operators.patterns.pattern_query import RunningPattern
 from rpq.operators.patterns.rows.solutions import Place
 from rpq.operators.patterns.witness import AtomWitness, Step, Vertex, Witness, bindings_of
 from rpq.operators.relational.nodes import Node
-from rpq.operators.relational.values.term_ids import FIRST, SharedTermIds, TermIds
+from rpq.operators.relational.values.term_ids import FIRST, TermIds
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
 from rpq.rows.typed_columns import ValueColumns, texts_to_values, value_texts
 from rpq.rows.weighted_rows import UNBOUND, WeightedRows, as_changes
@@ -132,24 +130,15 @@ class RunningEdgeValues(RunningPattern):
     reports_joins = False
     needs_room = True
 
-    def __init__(
-        self,
-        question: EdgeValuesQuery,
-        resources: Resources,
-        *,
-        divided_by: str | None = None,
-        terms: TermIds | None = None,
-        own_columns: tuple[str, ...] | None = None,
-    ) -> None:
-        """Start the query, alone or as one of several threads that share `terms` and `own_columns`."""
+    def __init__(self, question: EdgeValuesQuery, resources: Resources) -> None:
         pattern, columns = question.pattern, question.join.columns
         self._values = pattern.values
         self._places = [columns.index(_column_of(value)) for value in pattern.values]
         self._filter = None if pattern.filter is None else BoundFilter(pattern.filter, columns)
         self._distinct = Distinct(len(pattern.values)) if question.distinct else None
         self._vertices: VertexDictionary | None = None
-        self._terms = TermIds() if terms is None else terms
-        self._own_columns = question.columns if own_columns is None else own_columns
+        self._terms = TermIds()
+        self._own_columns = question.columns
         is_typed = isinstance(self._own_columns, ValueColumns)
         if isinstance(self._own_columns, ValueColumns):
             self._own_columns.type_of = self._type_of
@@ -159,7 +148,7 @@ class RunningEdgeValues(RunningPattern):
         self._differing_places = [place for place, name in enumerate(columns) if name not in of_edges]
         self._is_isomorphic = question.matching == "isomorphism"
         self._constants = sorted({constant.name for constant in pattern.constants}) if self._is_isomorphic else []
-        super().__init__(question, resources, divided_by=divided_by)
+        super().__init__(question, resources)
         self.is_divided = self.is_divided or is_typed
 
     @property
@@ -445,58 +434,13 @@ def step_of_edge(
     )
 
 
-class DividedEdgeValues(DividedQuery):
-    """A pattern with edge variables or a filter that several threads divide. They share the ids of values."""
-
-    def __init__(self, lanes: Sequence[HostedQuery], terms: TermIds) -> None:
-        super().__init__(lanes)
-        self._terms = terms
-
-    def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
-        return self.first.ids_of_terms(texts)
-
-    def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
-        return self.first.ids_of_answer(values, vertices)
-
-    def retain(self, waiting: np.ndarray) -> None:
-        stored = [lane.stored_ids for lane in self.lanes if isinstance(lane, RunningEdgeValues)]
-        self._terms.retain(np.concatenate([*stored, waiting]))
-
-
-def division_of(question: EdgeValuesQuery) -> str | None:
-    """Return the variable, a selected vertex, by whose values threads divide a query, or None if one thread evaluates it.
-
-    Rows that are equal, or that replace one another, then come from one thread.
-    """
-    selected = [variable(value.variable) for value in question.pattern.values if value.kind == "vertex"]
-    edges = edges_of_one_part(question.joined_pattern)
-    return None if edges is None else divide(edges, selected, may_copy=False)
-
-
-def start_edge_values(question: EdgeValuesQuery, resources: Resources) -> RunningEdgeValues | DividedEdgeValues:
-    """Start a pattern with edge variables or a filter in the hosts of all threads if they divide it."""
-    host: PatternHost = resources.host
-    divided_by = division_of(question) if host.divides_more else None
-    if divided_by is None:
-        return RunningEdgeValues(question, resources)
-    terms, columns = SharedTermIds(), question.columns
-    return DividedEdgeValues(
-        start_lanes(
-            resources,
-            lambda lane: RunningEdgeValues(question, lane, divided_by=divided_by, terms=terms, own_columns=columns),
-        ),
-        terms,
-    )
-
-
 KIND = Kind(
     name="edge values",
     question=EdgeValuesQuery,
-    start=start_edge_values,
+    start=RunningEdgeValues,
     to_json=pattern_query_json,
     read=read_pattern_query,
     host=PatternHost,
-    divides=lambda question: division_of(question) is not None,
 )
 
 

@@ -48,8 +48,6 @@ class SparqlExplanation:
     warnings: tuple[str, ...]
     stored: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The labels of which some edges are ignored, with the edges that are stored, such as "any vertex to h7"."""
-    threads: str = ""
-    """A text on how threads divide the query, empty before it is registered and if one thread evaluates it."""
     shared: str = ""
     """A text on the operators that it shares with other queries, empty if there are none."""
 
@@ -69,7 +67,6 @@ class SparqlExplanation:
             *columns,
             f"semantics    {self.semantics}",
             *report,
-            *([f"threads      {self.threads}"] if self.threads else []),
             *([f"shared       {self.shared}"] if self.shared else []),
             *(["windows", *(f"  {name}: {window}" for name, window in self.windows)] if self.windows else []),
             *(f"warning      {warning}" for warning in self.warnings),

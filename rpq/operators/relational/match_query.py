@@ -1,8 +1,7 @@
 """A registered MATCH text: the network of a query in SPARQL, in which edges are vertices, and columns with their values.
 
-Like a query in SPARQL, it is divided over threads by the values of a column that has vertices. A share computes all rows and
-returns its own: the first column of vertices decides to which share a row belongs; without one, or where it is null, the
-row belongs to the first share.
+A share computes all rows and returns its own: the first column of vertices decides to which share a row belongs; without
+one, or where it is null, the row belongs to the first share.
 
 The witness of a row is one solution of the algebra that gives the row, and the edges behind its atoms. `SolutionSearch` goes
 through the algebra from the top: an operator passes on the values that are known and yields the solutions that agree with
@@ -61,11 +60,9 @@ from rpq.operators.patterns.witness import AtomWitness, Step, WindowGraph, Witne
 from rpq.operators.relational.edge_values import BindingCondition, id_of_value, step_of_edge, value_ids
 from rpq.operators.relational.planning import RelationRead, meanings_in, parts_of
 from rpq.operators.relational.running_query import (
-    DividedSparql,
     OperatorPool,
     RunningSparql,
     describe_query,
-    division_of,
     read_query,
     start_sparql,
 )
@@ -84,14 +81,12 @@ class RunningMatch(RunningSparql):
     witnesses_are_of_now = True
     _has_aliases = True
 
-    def __init__(
-        self, question: MatchQuery, resources: Resources, *, pool: OperatorPool, divided_by: str | None = None
-    ) -> None:
+    def __init__(self, question: MatchQuery, resources: Resources, *, pool: OperatorPool) -> None:
         self._own_columns = result_columns(question.translation)
         self.has_witnesses = not any(column.is_aggregate for column in question.translation.columns)
         self._body = rewrite(question.parsed.body)
         self._planned_parts: dict[Conjunction, tuple[dict[str, int | None], list[tuple[Meaning, list[Part]]]]] = {}
-        super().__init__(question, resources, pool=pool, divided_by=divided_by)
+        super().__init__(question, resources, pool=pool)
         self._search = SolutionSearch(self._terms, self._matches)
         if isinstance(self._own_columns, ValueColumns):
             self._own_columns.type_of = self._type_of
@@ -226,8 +221,8 @@ def _type_of_sum(kind: pa.DataType | None) -> pa.DataType:
     return kind if kind is not None and (pa.types.is_integer(kind) or pa.types.is_floating(kind)) else pa.int64()
 
 
-def start_match(question: MatchQuery, resources: Resources) -> RunningSparql | DividedSparql:
-    """Start a MATCH text in the hosts of all threads if they divide it, otherwise in the first host."""
+def start_match(question: MatchQuery, resources: Resources) -> RunningSparql:
+    """Start a MATCH text."""
     return start_sparql(question, resources, RunningMatch)
 
 
@@ -249,7 +244,6 @@ KIND = Kind(
     to_json=describe_match,
     read=parse_match,
     host=PatternHost,
-    divides=lambda question: division_of(question) is not None,
 )
 
 

@@ -19,40 +19,20 @@ from rpq.language.protocol import Figures, ReportContent, Resources
 from rpq.language.readings import report_windows_of
 from rpq.language.sparql.algebra import Reporting, atoms_of
 from rpq.language.sparql.query import SparqlQuery
-from rpq.operators.patterns.divided_query import DividedQuery, divide, start_lanes
 from rpq.operators.patterns.hosted_query import HostedQuery
 from rpq.operators.patterns.joins.plan import shaped_parts, with_label
-from rpq.operators.patterns.meanings import (
-    MeaningEdge,
-    NamedVertex,
-    Neighbours,
-    PathRead,
-    Roots,
-    divided_end,
-    variable,
-)
+from rpq.operators.patterns.meanings import MeaningEdge, NamedVertex, Neighbours, PathRead, Roots, variable
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads, static_content
 from rpq.operators.patterns.relations.path_relations import Need
 from rpq.operators.patterns.relations.shared_relations import Content
 from rpq.operators.patterns.rows.solutions import Place
-from rpq.operators.relational.edge_values import EdgeConditionNode, EdgeValueNode
 from rpq.operators.relational.evaluation import LeafChange, LeafChanges, Network, SharedOperators, ids_in
 from rpq.operators.relational.explanation import SparqlExplanation, explain_query
-from rpq.operators.relational.groups import GroupNode
-from rpq.operators.relational.joins import MatchNode
-from rpq.operators.relational.nodes import (
-    DistinctNode,
-    ExtendNode,
-    FilterNode,
-    LeafNode,
-    Node,
-    ProjectNode,
-    UnionNode,
-)
+from rpq.operators.relational.nodes import LeafNode, ProjectNode
 from rpq.operators.relational.planning import ConjunctionPart, EveryLabel, RelationRead, plan_network
 from rpq.operators.relational.report_clock import ReportClock
-from rpq.operators.relational.values.term_ids import FIRST, QueryTerms, SharedTermIds, TermIds
+from rpq.operators.relational.values.term_ids import FIRST, QueryTerms, TermIds
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
 from rpq.rows.weighted_rows import UNBOUND, WeightedRows, as_changes, concatenate
 from rpq.stream.chunk import Chunk
@@ -69,7 +49,7 @@ _CONTENT: dict[Reporting, ReportContent] = {"ISTREAM": "enter", "DSTREAM": "leav
 
 
 class OperatorPool:
-    """The operators of queries that share the ids of terms, for each thread.
+    """The operators of queries that share the ids of terms.
 
     Ids are released when all of these queries have called `retain` with the ids that wait for a report.
     """
@@ -77,35 +57,25 @@ class OperatorPool:
     def __init__(self, terms: TermIds, forget: Callable[[], object]) -> None:
         self.terms = terms
         self._forget = forget
-        self._of_threads: dict[int, SharedOperators] = {}
+        self.operators = SharedOperators(terms)
         self._waiting: list[np.ndarray] = []
         self._new_ids: np.ndarray | None = None
 
     @classmethod
-    def pool_for(cls, resources: Resources, *, is_divided: bool, is_private: bool = False) -> OperatorPool:
+    def pool_for(cls, resources: Resources, *, is_private: bool) -> OperatorPool:
         """Return the pool for a new query. Other queries may share it unless it `is_private`."""
-        terms = SharedTermIds() if is_divided else TermIds()
         if resources.sharing == "never" or resources.is_late or is_private:
-            return cls(terms, lambda: None)
-        shared, key = resources.shared, (cls, is_divided)
+            return cls(TermIds(), lambda: None)
+        shared, key = resources.shared, cls.__name__
         if key not in shared:
-            shared[key] = cls(terms, lambda: shared.pop(key, None))
+            shared[key] = cls(TermIds(), lambda: shared.pop(key, None))
         pool: OperatorPool = shared[key]
         return pool
 
-    def of(self, thread: int) -> SharedOperators:
-        """Return the operators of a thread."""
-        return self._of_threads.setdefault(thread, SharedOperators(self.terms))
-
     def forget_if_unused(self) -> None:
         """Make new queries begin another pool if no query has an operator of this one."""
-        if not self.queries:
+        if not len(self.operators):
             self._forget()
-
-    @property
-    def queries(self) -> int:
-        """The number of queries, each counted once for each thread."""
-        return sum(map(len, self._of_threads.values()))
 
     def add_vertices(self, vertices: VertexDictionary, new_ids: np.ndarray) -> None:
         """Add new vertices, `new_ids`, unless another query has added the same."""
@@ -121,10 +91,9 @@ class OperatorPool:
         """Release the terms that no operator stores and no `retain` has exempted. Call this once after the calls of
         `retain`."""
         if self._waiting and len(self.terms):
-            operators = self._of_threads.values()
-            free_ids = self.terms.retain(np.concatenate([*map(ids_in, operators), *self._waiting]))
+            free_ids = self.terms.retain(np.concatenate([ids_in(self.operators), *self._waiting]))
             if len(free_ids):
-                for node in (node for one in operators for node in one):
+                for node in self.operators:
                     node.forget(free_ids)
         self._waiting.clear()
 
@@ -146,23 +115,15 @@ class RunningSparql(HostedQuery):
     holds_vertices = True
     _has_aliases = False  # whether terms stand for vertices in its rows
 
-    def __init__(
-        self,
-        question: SparqlQuery,
-        resources: Resources,
-        *,
-        pool: OperatorPool,
-        divided_by: str | None = None,
-    ) -> None:
+    def __init__(self, question: SparqlQuery, resources: Resources, *, pool: OperatorPool) -> None:
         super().__init__(question, resources)
-        self.divided_by = divided_by
         registration = question.parsed.registration
         self.report_content = "changes" if registration is None else _CONTENT[registration.reporting]
         self.is_divided = True  # which vertices terms of its own are
         self._pool = pool
         self._terms = pool.terms
         self.term_texts = QueryTerms(self._terms)
-        self._operators = pool.of(self._host.thread)
+        self._operators = pool.operators
         windows = report_windows_of(question)
         self._report_steps = None if question.report == "change" else report_steps(question.report, windows)
         """The numbers of which the times of reports are multiples, None if every event is reported."""
@@ -262,14 +223,14 @@ class RunningSparql(HostedQuery):
         return self._relation_reads[edge]
 
     def _read_relation(self, edge: MeaningEdge) -> WindowedEdge | WindowedPath:
-        source, read, target = edge
+        _, read, _ = edge
         assert isinstance(read, RelationRead)  # the planner makes meanings of these
         place = self._places.get(read.window)  # None: the static edges alone
         graph = self._named_graph(read.window)
         if isinstance(read.of, PathRead):
             return WindowedPath(read.of.expression, place, self._need(read.of.roots, read.window), graph)
         label = None if isinstance(read.of, EveryLabel) else read.of
-        return WindowedEdge(label, place, divided_end((source, target), self.divided_by), graph)
+        return WindowedEdge(label, place, graph)
 
     def _named_graph(self, window: str | None) -> str | None:
         """Return the named graph of static edges that an atom reads; None if it reads a window, or the default graph."""
@@ -607,7 +568,7 @@ class RunningSparql(HostedQuery):
     def nbytes(self) -> int:
         """The approximate number of bytes, without those of the host and with its part of shared operators."""
         operators = sum(node.nbytes // self._operators.users(node) for node in self._network.steps)
-        return self._terms.nbytes // max(self._pool.queries, 1) + operators
+        return self._terms.nbytes // max(len(self._operators), 1) + operators
 
     def operator_sizes(self) -> list[tuple[str, int, int]]:
         """Return (description, entries, bytes) of each operator that stores something."""
@@ -623,64 +584,14 @@ class RunningSparql(HostedQuery):
         self._operators._check()
 
 
-class DividedSparql(DividedQuery):
-    """A query in SPARQL that several threads divide. They share the ids of its terms."""
-
-    def retain(self, waiting: np.ndarray) -> None:
-        self.first.retain(waiting)
-
-    def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
-        return self.first.ids_of_terms(texts)
-
-    def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
-        return self.first.ids_of_answer(values, vertices)
-
-
-_LINEAR = FilterNode | ExtendNode | EdgeConditionNode | EdgeValueNode | DistinctNode | UnionNode
-
-
-def divides(node: Node, column: str) -> bool:
-    """Return whether the rows of a node with given values of a column depend only on the rows of leaves with these values.
-
-    Then the bag of the node is the sum of those that threads compute of their values: rows that meet in a join, a group or a
-    duplicate have the same value. O(nodes).
-    """
-    if column not in node.sure:
-        return False
-    match node:
-        case LeafNode():
-            return True
-        case ProjectNode():
-            return node.sources()[column] == column and divides(node.inputs[0], column)
-        case MatchNode():
-            return column in node.key and all(divides(one, column) for one in node.inputs)
-    if not isinstance(node, _LINEAR | GroupNode):  # a group's keys are columns
-        return False
-    return all(divides(one, column) for one in node.inputs)
-
-
-def division_of(question: SparqlQuery) -> str | None:
-    """Return the variable, as written in plans, by whose values threads divide a query, or None if one thread evaluates
-    it."""
-    plan = plan_network(question.parsed, TermIds())
-    edges = [edge for _, part in plan.leaves for edge in part.meaning.edges]
-    if any(not isinstance(read, RelationRead) or isinstance(read.of, PathRead | EveryLabel) for _, read, _ in edges):
-        return None
-    return divide(edges, [variable(name) for name in plan.top.columns if divides(plan.top, name)], may_copy=False)
-
-
 def start_sparql(
     question: SparqlQuery, resources: Resources, running: Callable[..., RunningSparql] = RunningSparql
-) -> RunningSparql | DividedSparql:
-    """Start a query in the hosts of all threads if they divide it, otherwise in the first host. `running` is its class."""
-    host: PatternHost = resources.host
-    divided_by = division_of(question) if host.divides_more else None
+) -> RunningSparql:
+    """Start a query; `running` is its class."""
     is_private = question.reads_report_time or any(one.predicate is not None for one in atoms_of(question.parsed.body))
-    pool = OperatorPool.pool_for(resources, is_divided=divided_by is not None, is_private=is_private)
+    pool = OperatorPool.pool_for(resources, is_private=is_private)
     try:
-        if divided_by is None:
-            return running(question, resources, pool=pool)
-        return DividedSparql(start_lanes(resources, lambda lane: running(question, lane, pool=pool, divided_by=divided_by)))
+        return running(question, resources, pool=pool)
     finally:
         pool.forget_if_unused()  # if starting failed
 
@@ -733,5 +644,4 @@ KIND = Kind(
     to_json=describe_query,
     read=parse_query,
     host=PatternHost,
-    divides=lambda question: division_of(question) is not None,
 )

@@ -545,12 +545,3 @@ def test_an_atom_that_no_simple_path_matches_is_told_of(rpq, edges):
         assert "never matches" in shown and "paths        simple\n" in shown
     assert "paths        simple" in rpq("explain", "a{3,4}", "--paths", "simple")[1]
     assert "write it as a field of a query" in rpq("explain", "--queries", "q.toml", "--paths", "simple")[2]
-
-
-def test_threads_that_divide_nothing_are_told_of(rpq, edges):
-    message = "warning: 2 threads do not divide every query: '?x a+ ?y' is evaluated by one thread"
-    arguments = ("--input", edges, *WINDOW, "--threads", 2)
-    assert rpq("run", "?x a+ ?y", *arguments)[2].count(message) == 1
-    for divided in ("a/b", "?x a ?y . ?x b ?z"):
-        assert "by one thread" not in rpq("run", divided, *arguments)[2]
-    assert "by one thread" not in rpq("run", "?x a+ ?y", "--input", edges, *WINDOW)[2]

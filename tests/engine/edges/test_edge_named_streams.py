@@ -130,7 +130,6 @@ KINDS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
 @pytest.mark.parametrize(
     ("kind", "identity"),
     [

@@ -18,7 +18,6 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import rpq
-from rpq.errors import ThreadsWarning
 from rpq.language.readings import properties_of
 from tests.engine.edges.edge_streams import (
     STATIC_EDGES,
@@ -443,24 +442,6 @@ def test_vertices_in_filters(kind):
     expected = {"int": {(7, 10), (7, 9)}, "text": {("7", "10")}}[kind]
     assert {(row.x, row.y) for row in changes.rows() if row.query == "q"} == expected
     assert not [row for row in changes.rows() if row.query == "same"]
-
-
-def test_threads_divide_edge_variables():
-    """Each thread has some of the answers, if a vertex is selected by whose values they can be divided."""
-    text = "?x ?e:a ?y . ?y ?f:!b ?z"
-    chain = rpq.Query(text, window=WINDOW, select=["y", "e.n", "f.n"], filter="?e.n <> ?f.n", name="chain")
-    alone = rpq.Query(CHAIN, window=WINDOW, select=["e.n"], name="alone")
-    with pytest.warns(ThreadsWarning, match="'alone' is evaluated by one thread"):
-        engine = rpq.Engine(chain, alone, edges="parallel", threads=2, _capacity=4)
-    names = [f"v{number}" for number in range(8)]
-    edges = [(one, other, 1) for one in names for other in names]
-    pushed(engine, *edges, n=list(range(len(edges))))
-    lanes = engine._evaluation.running.find("chain").lanes
-    assert [len(lane.answers()[0].values) > 0 for lane in lanes] == [True, True]
-    assert "2, which divide it by the values of ?y" in str(engine.explain("chain"))
-    other = rpq.Engine(chain, edges="parallel")
-    pushed(other, *edges, n=list(range(len(edges))))
-    assert sorted(other.answers()) == sorted(engine.answers("chain"))
 
 
 def test_durations():

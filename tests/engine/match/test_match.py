@@ -121,7 +121,6 @@ def test_answers_are_those_of_brute_force_in_cypher(query, stream, identity, chu
     check(query, stream, identity, chunk)
 
 
-@pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
 @examples(300, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(
     st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
@@ -136,7 +135,6 @@ def test_threads_and_shares_have_the_rows_between_them(query, stream, identity, 
 
 
 @pytest.mark.ci
-@pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
 @examples(400, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(
     st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
@@ -214,7 +212,6 @@ def check_witnesses(query: DrawnQuery, stream: list[tuple[Any, ...]], identity: 
     assert Counter(map(repr, in_batches)) == Counter(map(repr, rows)), query.text
 
 
-@pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
 @examples(300, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(
     st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),

@@ -18,8 +18,7 @@ TEXT = "?x likes ?m . ?m by ?p . ?p in land"
 
 
 def left_out(engine: rpq.Engine) -> list[BranchShape]:
-    lanes = [lane for host in engine._evaluation.running.hosts for lane in host.lanes]
-    return [branch for lane in lanes for branch in lane.tables.graph.excluded_branches()]
+    return [branch for host in engine._evaluation.running.hosts for branch in host.tables.graph.excluded_branches()]
 
 
 def messages(first: int, end: int, country: str) -> list[tuple[str, str, str, int]]:

@@ -166,15 +166,3 @@ def test_rows_are_counted_whatever_becomes_of_plans_and_support_lists(pattern, m
         assert sum(seed.rows for seed in part.seeds) == rows
         reasons.add(part.support_lists.split(",")[0].split(":")[0])
     assert len(reasons) > 1 and reasons <= {"not yet", "none", "on trial", "kept", "tried"}, reasons
-
-
-@pytest.mark.parametrize("text", ["?x b ?y . ?y b ?z", "?x b ?y . ?y b ?y"])
-def test_a_pattern_that_threads_divide_is_explained_as_by_one(text):
-    query = library.Query(text, window=library.Window(size=9, slide=1))
-    seeds = []
-    for threads in (1, 2):
-        engine = tiny(2)(query, threads=threads)
-        engine.push_rows([("x", "y", "b", 1), ("y", "y", "b", 2)])
-        parts = [part for meaning in engine.explain().meanings for part in meaning.parts]
-        seeds.append([seed.atom for part in parts for seed in part.seeds])
-    assert seeds[0] == seeds[1] and len(seeds[0]) == 2

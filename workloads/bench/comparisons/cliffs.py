@@ -24,7 +24,7 @@ from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench.comparisons import edge_properties, input_speed, match_texts, path_kinds, time_order  # noqa: F401
 from rpq.workloads.bench.comparisons.bounds import COLUMNS, LINES, Reading, line, tuples_per_second, window_of
 from rpq.workloads.bench.comparisons.path_speed import stream_of
-from rpq.workloads.bench.comparisons.sparql_speed import QUESTIONS, edge_a_moment
+from rpq.workloads.bench.comparisons.sparql_speed import edge_a_moment
 from rpq.workloads.bench.experiment import (
     Column,
     Experiment,
@@ -390,50 +390,6 @@ for _query in ("Q1", "Q2", "Q11"):
         )(partial(_of_big_window, query=_query, millions=20, figure=_figure))
 
 
-# --- threads ---------------------------------------------------------------------------------------------------------
-
-_FASTER = 1.4
-"""The least speed-up by two threads: CPU seconds of one divided by those of the busier of two."""
-
-
-_TURNS = 7
-"""The least number of turns. In one process some runs get new pages from the system and some do not, which is up to half of
-their CPU seconds: the fastest run of one thread and that of two are not alike in that."""
-
-
-def _with_two_threads(query: rpq.Query, stream: Stream, settings: Settings) -> Reading:
-    """Return the median, over turns, of the CPU seconds of one thread divided by those of the busier of two."""
-    one, two = measuring.run_in_turn(query, [(stream, 1), (stream, 2)], repeat=max(_TURNS, settings.repeat))
-    if (one[0].rows_added, one[0].rows_removed) != (two[0].rows_added, two[0].rows_removed):
-        raise measuring.RowsDifferError(f"{query.name}: rows differ with two threads")
-    ratios = [alone.cpu_seconds / shared.busier_seconds for alone, shared in zip(one, two, strict=True)]
-    return Reading(figure=measuring.median(ratios))
-
-
-def _pattern_with_two_threads(settings: Settings, *, name: str) -> Reading:
-    (published,) = [published for published in figures_of_others("patterns")["queries"] if published["name"] == name]
-    stream = stream_of(published["data"], settings, lambda text: None)
-    query = rpq.Query(published["pattern"], window=stream.window, semantics="explicit", name=name)
-    return _with_two_threads(query, stream, settings)
-
-
-def _sparql_with_two_threads(settings: Settings, *, name: str) -> Reading:
-    (question,) = [question for question in QUESTIONS if question.name == name]
-    stream = question.stream(max(1_200, window_of(settings, 100_000)), settings.seed)
-    query = rpq.Query(question.text, window=stream.window, semantics="explicit", name=name)
-    return _with_two_threads(query, stream, settings)
-
-
-for _name in ("P3", "P6", "L5"):
-    line(f"THREADS-{_name}", f"two threads over the pattern {_name}", unit="× one thread", bound=_FASTER)(
-        partial(_pattern_with_two_threads, name=_name)
-    )
-for _name in ("JOIN", "AVG"):
-    line(f"THREADS-{_name}", f"two threads over {_name} of the SPARQL table", unit="× one thread", bound=_FASTER)(
-        partial(_sparql_with_two_threads, name=_name)
-    )
-
-
 # --- one query alone -------------------------------------------------------------------------------------------------
 
 
@@ -589,9 +545,7 @@ EXPERIMENT = Experiment(
     title="Beside the headline: what a user writes next",
     how=(
         "Each line measures one query on one generated stream, twice as long as its window, which moves by a hundredth; one "
-        "thread, CPU seconds of the fastest of several runs in fresh engines with warm kernels, without reading. Lines of "
-        "two threads compare with the CPU seconds of the busier one, which leave out where it waits for the other: the "
-        "median of seven turns. Those of "
+        "thread, CPU seconds of the fastest of several runs in fresh engines with warm kernels, without reading. Those of "
         "big windows are measured once, with a slide of a tenth and two slides after the window is full. --edges and "
         "--scale change the windows of all lines in proportion. A bound is a goal: a line that misses it does not fail. "
         "With --only the other lines of an earlier run stay, so that a run can be made in parts; each line is written when "

@@ -168,19 +168,6 @@ def _quotient(one: float, other: float) -> float:
 # --- an order of all terms -------------------------------------------------------------------------------------------
 
 
-def rank_key(term: str | None) -> tuple[Any, ...]:
-    """Return the sort key of a term, or of an unbound variable (None), by value alone: equal values have the same key.
-
-    The order is that of `order_key`, with unbound variables first.
-
-    >>> rank_key("7") == rank_key("7.0") < rank_key("bob"), rank_key(None) < rank_key("_:x")
-    (True, True)
-    """
-    if term is None:
-        return (-1,)
-    return value_of_key(order_key(term))
-
-
 def value_of_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the part of an `order_key` that equal values have in common."""
     return key if key[0] in (0, 5) else key[:-1]

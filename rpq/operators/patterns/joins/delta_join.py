@@ -31,7 +31,7 @@ from rpq.compiled.kernel_cache import njit
 from rpq.operators.patterns.joins.conditions import holds
 from rpq.operators.patterns.joins.seeds import choose_seeds, next_candidate
 from rpq.operators.patterns.relations.adjacency import list_length, place_of, span
-from rpq.operators.patterns.relations.edges import find, is_own_pair
+from rpq.operators.patterns.relations.edges import find
 from rpq.operators.patterns.tables import DONE, LOW, NEED_OUTPUT, NEED_TIME, OUT
 
 WIDEST = 16
@@ -171,12 +171,6 @@ def _propose(relations, plans, number, depth):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _is_own(relations, plans, record):
-    """Return whether a solution is this thread's, by the two values that decide it, which a seed or a step has bound."""
-    return is_own_pair(relations, plans.binding[record.thread_slots[0]], plans.binding[record.thread_slots[1]])
-
-
-@njit(cache=True, nogil=True, forceinline=True)
 def _intersect(relations, plans, number, proposer, entry):
     """Bind the value of a proposed entry. Return whether the other atoms and all tests of the step accept it."""
     step, value = plans.step[number], entry >> 32
@@ -185,8 +179,6 @@ def _intersect(relations, plans, number, proposer, entry):
     if step.condition != 0 and not holds(plans.conditions, step.condition, value):
         return False
     plans.binding[step.binds] = value
-    if step.thread_slots[0] >= 0 and not _is_own(relations, plans, step):
-        return False
     if step.is_plain != 0:
         return True
     if not _has_bits(relations, plans, step.more, step.more_end):
@@ -296,8 +288,6 @@ def _begin_seed(relations, plans, seed, edge):
     plans.binding[seed.target_slot] = target
     if seed.label_slot >= 0:
         plans.binding[seed.label_slot] = relations.edge[edge].place[OUT]
-    if seed.thread_slots[0] >= 0 and not _is_own(relations, plans, seed):
-        return False
     if not _has_bits(relations, plans, seed.looks, seed.looks_end):
         return False
     return _passes_tests(relations, plans, seed.tests, seed.tests_end)

@@ -65,10 +65,6 @@ class _Record:
     """The cost of a change before support lists were chosen. If a change costs more than twice that, they are dropped."""
     costs: tuple[float, float, float] | None = None
     """Looks, rows and entries for each change, in the last period."""
-    rows: int = 0
-    """Rows written in all periods."""
-    all_changes: int = 0
-    """Changes of edges in all periods."""
 
 
 class SupportChoice:
@@ -96,17 +92,6 @@ class SupportChoice:
             self._decide(query, record, changes - record.changes)
             record.changes = changes
 
-    def rows_a_change(self, query: int) -> float:
-        """Return how many rows of a query a change of an edge writes, 0 if that is not known.
-
-        This is the number in the last period or the mean of all periods, whichever is smaller, so that a burst has no
-        effect.
-        """
-        record = self._records.get(query)
-        if record is None or record.costs is None:
-            return 0.0
-        return min(record.costs[1], record.rows / record.all_changes)
-
     def why(self, query: int) -> str:
         """Return whether a query has support lists, and why, in words."""
         record = self._records.get(query, _Record(0, costs=(0.0, 0.0, 0.0)))  # a query without work has no record
@@ -128,8 +113,6 @@ class SupportChoice:
         work = self.tables.take_work(query)
         cost = (work.looks + ENTRY * work.entries) / changes
         record.costs = work.looks / changes, work.rows / changes, work.entries / changes
-        record.rows += work.rows
-        record.all_changes += changes
         if not self.tables.has_supports(query):
             record.idle_periods -= 1
             is_due = record.idle_periods <= 0 or cost > 2 * record.cost_of_failure

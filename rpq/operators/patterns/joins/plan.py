@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
-from typing import Final, Literal, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from rpq.errors import QueryError
 
@@ -433,30 +433,3 @@ def _with_label_column(part: Part) -> Part:
 def _plan_part(atoms: tuple[Atom, ...], columns: tuple[str, ...]) -> Part:
     plan = plan_pattern(atoms, select=columns)
     return plan.parts[0] if plan.parts else condition_part(plan.conditions[0])
-
-
-def steps_until(part: Part, seed: Seed, names: Sequence[str]) -> int:
-    """Return the number of steps of a seed after which variables have values, 0 if the seed binds them."""
-    source, _, target = part.atoms[seed.atom]
-    places = {step.variable: place for place, step in enumerate(seed.steps, 1)}
-    return max(0 if name in (source, target) else places[name] for name in names)
-
-
-SolutionDivision = Literal["edge", "pair"]
-"""How threads that all have all edges divide the solutions of a part: by the changing edge that brings them or takes them
-away, or by the values of the `dividing_pair`, so that a solution enters and leaves in one thread."""
-EDGE: Final = "edge"
-PAIR: Final = "pair"
-
-
-def dividing_pair(part: Part) -> tuple[str, str] | None:
-    """Return the two columns whose values decide which of several threads has a solution, or None if there are not two.
-
-    They are the columns that seeds bind first, since every thread enumerates the values bound before. O(columns² × seeds).
-
-    >>> (part,) = plan_pattern([Atom("?x", 0, "?y"), Atom("?y", 1, "?z"), Atom("?z", 2, "?w")]).parts
-    >>> dividing_pair(part)
-    ('?y', '?z')
-    """
-    pairs = combinations(part.columns, 2)
-    return min(pairs, key=lambda pair: sum(steps_until(part, seed, pair) for seed in part.seeds), default=None)

@@ -16,18 +16,7 @@ from rpq.compiled.cycle_counter import LATENCY_BUCKETS, new_deadline
 from rpq.compiled.views import Record, bound, lengthen, view
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins.condition_graph import BranchShape, ConditionGraph, Needs
-from rpq.operators.patterns.joins.plan import (
-    EDGE,
-    Look,
-    Part,
-    Reach,
-    SolutionDivision,
-    Step,
-    Term,
-    Test,
-    dividing_pair,
-    steps_until,
-)
+from rpq.operators.patterns.joins.plan import Look, Part, Reach, Step, Term, Test
 from rpq.operators.patterns.joins.seeds import link_seeds, unlink_seeds
 from rpq.operators.patterns.joins.supports import SupportTables, Tree, can_have_supports
 from rpq.operators.patterns.relations.relation import RelationStore
@@ -105,7 +94,6 @@ class PlanTables:
         self._trees: dict[int, Tree] = {}
         self._parts: dict[int, tuple[Part, bool, tuple[int, ...] | None]] = {}
         self._linked_queries: dict[int, None] = {}  # queries whose changes are enumerated
-        self._divisions: dict[int, SolutionDivision] = {}  # queries whose solutions threads divide
         self._seed_atoms: dict[int, dict[int, int]] = {}  # query to its seeds, each with its atom
         self._work: dict[int, dict[int, tuple[int, int]]] = {}  # query and atom to looks and rows taken from the tables
         self._needs: dict[int, Needs] = {}  # for each query, while conditions are shared
@@ -179,10 +167,9 @@ class PlanTables:
     def narrowest_seed(self, query: int) -> tuple[int, int, int, int] | None:
         """Return a seed of a query, its relation, a side, and the first record of the node that the seed needs at that side.
 
-        Return None if no seed needs a node at a side whose lists are stored, or if threads divide the solutions by edges:
-        they must begin at the same seed, and may share conditions with different queries.
+        None if no seed needs a node at a side whose lists are stored.
         """
-        if query not in self._needs or self.graph.is_stale or self._divisions.get(query) == EDGE:
+        if query not in self._needs or self.graph.is_stale:
             return None
         atoms, ends = self._parts[query][0].atoms, self._needs[query].ends
         found = None
@@ -216,11 +203,9 @@ class PlanTables:
         explicit: bool,
         constants: tuple[int, ...] | None = None,
         is_linked: bool = True,
-        division: SolutionDivision | None = None,
     ) -> None:
         """Add the plan of a part, whose rows are those of a query. With `explicit`, rows that expire are reported as well.
 
-        With a `division`, only the solutions of this thread are enumerated.
         If the constants of the part are ranks, `constants` has their vertices, or their numbers (below -1). Changes are
         enumerated once the query is linked. O(the plan, and the edges of relations of which a side was not stored before).
         """
@@ -232,8 +217,6 @@ class PlanTables:
         for relation, forward in sorted(part.sides()):
             self.store.keep_side(relation, OUT if forward else IN)
         self._parts[query] = part, explicit, constants
-        if division is not None:
-            self._divisions[query] = division
         self._work[query] = {seed.atom: (0, 0) for seed in part.seeds}
         if self.graph.is_on:
             self._needs[query] = self.graph.add(part, constants)
@@ -242,18 +225,12 @@ class PlanTables:
         self._write(query)
         self._choose_sharing()
 
-    def divide(self, query: int, division: SolutionDivision) -> None:
-        """Enumerate only the solutions of this thread from now on. O(its plan)."""
-        self._divisions[query] = division
-        self._rewrite(query)
-
     def remove(self, query: int) -> None:
         """Remove a query. O(seeds of the relations that it reads)."""
         if query in self._trees:
             self._supports.remove(self._trees.pop(query))
         self._discard_seeds(query, self._parts.pop(query)[0])
         self._linked_queries.pop(query, None)
-        self._divisions.pop(query, None)
         del self._work[query], self._seed_atoms[query], self._shape_of[query]
         if self.graph.is_on:
             self.graph.release(self._needs.pop(query))
@@ -430,8 +407,6 @@ class PlanTables:
             steps["condition"] = [node for nodes in needs.steps for node in nodes]
             steps["is_plain"] &= steps["condition"] == 0
         seeds = _copy(shape.seeds)
-        if query in self._divisions:
-            _divide(self._divisions[query], part, seeds, steps)
         first_step, _ = self._append("step", steps)
         constant_slots = [tables.ConstantSlot(slot, self._vertex(term, constants)) for slot, term in shape.constant_slots]
         seeds["query"] = query
@@ -475,7 +450,6 @@ class PlanTables:
                 steps_end=len(all_steps) + len(steps),
                 columns=len(part.columns),
                 previous=NONE,
-                thread_slots=(NONE, NONE),
                 next_alike=NONE,
                 previous_alike=NONE,
             )
@@ -495,7 +469,7 @@ class PlanTables:
         # A value that a support list proposes is supported; one that another list proposes must be checked.
         is_supported = tree is not None and all(reach.atom in tree.atoms for reach in step.reaches)
         looks = self._looks(slot, step.looks, tree, [] if is_supported else [step.variable])
-        record = tables.Step(binds=slot[step.variable], thread_slots=(NONE, NONE))
+        record = tables.Step(binds=slot[step.variable])
         reaches = [self._reach(part, slot, reach, tree) for reach in step.reaches]
         record.reach, record.reach_end = self._append("reach", reaches)
         if looks:
@@ -561,24 +535,6 @@ def _constants_of_seeds(part: Part) -> list[tuple[int, str, int]]:
         for field, term in zip(("source", "target"), part.atoms[seed.atom][::2], strict=True)
         if not isinstance(term, str)
     ]
-
-
-def _divide(division: SolutionDivision, part: Part, seeds: np.ndarray, steps: np.ndarray) -> None:
-    """Restrict the seeds, or the steps that bind the second value of the dividing pair, to the solutions of this thread."""
-    if division == EDGE:
-        for record in seeds:
-            record["thread_slots"] = record["source_slot"], record["target_slot"]
-        return
-    pair = dividing_pair(part)
-    assert pair is not None, "a part without two columns is not divided"
-    slots = [part.slots.index(name) for name in pair]
-    for seed, record in zip(part.seeds, seeds, strict=True):
-        place = steps_until(part, seed, pair)
-        if place == 0:
-            record["thread_slots"] = slots
-        else:
-            step = steps[int(record["steps"]) + place - 1]
-            step["thread_slots"], step["is_plain"] = slots, 0
 
 
 def _tests(

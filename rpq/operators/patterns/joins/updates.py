@@ -26,7 +26,6 @@ from rpq.operators.patterns.relations.edges import (
     enter_window,
     find,
     find_labelled,
-    is_elsewhere,
     label_of,
     leave_window,
     make_edge,
@@ -48,7 +47,6 @@ from rpq.operators.patterns.tables import (
     NO_LABEL,
     NUMBERED,
     TIME_WINDOW,
-    UNDIVIDED,
     UNNUMBERED,
 )
 from rpq.stream.edges.outcomes import DELETED, INSERTED, NOT_HELD, outcome_of, outcome_without_edge
@@ -300,8 +298,6 @@ def _insert(relations, plans, output, relation, source, target, label, time, num
     """Enter an edge into a relation, or refresh it. `number` is its position in the window: the time, or a count."""
     state = plans.state
     if state.edge == 0:
-        if is_elsewhere(relations, relation, source, target):
-            return np.int64(DONE)
         window = relations.relation[relation].window
         expires = slide_after(relations, window, number)
         if expires < relations.window[window].cursor:
@@ -370,8 +366,6 @@ def _delete(relations, plans, output, relation, source, target, label):
     """Delete an edge from a relation. Return a code."""
     state = plans.state
     if state.edge == 0:
-        if is_elsewhere(relations, relation, source, target):
-            return np.int64(DONE)
         edge = find_labelled(relations, relation, source, target, label)
         is_held = edge != 0 and relations.edge[edge].expires != NOT_HELD
         _count(relations, plans, relation, outcome_of(True, is_held, False))
@@ -386,9 +380,7 @@ def _delete(relations, plans, output, relation, source, target, label):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _count_passed_by(relations, plans, relation, is_delete, time):
-    """Count a tuple whose edge no query accepts and no relation contains. Of several threads, one counts it."""
-    if is_elsewhere(relations, relation, np.int64(-1), np.int64(-1)):
-        return np.int64(DONE)
+    """Count a tuple whose edge no query accepts and no relation contains."""
     window = relations.relation[relation].window
     is_late = slide_after(relations, window, time) < relations.window[window].cursor
     _count(relations, plans, relation, outcome_without_edge(is_delete, is_late))
@@ -402,26 +394,7 @@ def _prefetch_tuple(relations, tuples, i):
     if label >= 0 and tuples.source[i] >= 0 and relations.reader_first[label] < relations.reader_first[label + 1]:
         source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
         relation = np.int64(relations.reader[relations.reader_first[label]])
-        if not is_elsewhere(relations, relation, source, target):
-            _prefetch_edge_and_ends(relations, relation, source, target, label_of(relations, relation, label))
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def _part_in_tuple(relations, tuples, i):
-    """Return whether a tuple whose label is read changes relations of this thread, and whether this thread times it.
-
-    Of several threads, the one that has the edge in the first divided relation times it, otherwise the first thread.
-    """
-    label, source, target = np.int64(tuples.label[i]), np.int64(tuples.source[i]), np.int64(tuples.target[i])
-    is_read = relations.count_window_first[label] < relations.count_window_first[label + 1]
-    is_counted, is_divided = relations.state.thread == 0, False
-    for place in range(np.int64(relations.reader_first[label]), np.int64(relations.reader_first[label + 1])):
-        relation = np.int64(relations.reader[place])
-        is_own = not is_elsewhere(relations, relation, source, target)
-        is_read |= is_own
-        if not is_divided and relations.relation[relation].divided_by != UNDIVIDED:
-            is_counted, is_divided = is_own, True
-    return is_read, is_counted
+        _prefetch_edge_and_ends(relations, relation, source, target, label_of(relations, relation, label))
 
 
 @njit(cache=True, nogil=True)
@@ -439,11 +412,8 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
             relations.reader_first[label] < relations.reader_first[label + 1]
             or relations.count_window_first[label] < relations.count_window_first[label + 1]
         )
-        is_counted = is_read
-        if is_read and relations.state.threads > 1:
-            is_read, is_counted = _part_in_tuple(relations, tuples, i)
         ticks = changes.ticks[i] if i < state.timed_tuples else np.int64(0)
-        is_timed = is_counted or ticks != 0
+        is_timed = is_read or ticks != 0
         if state.phase == CROSSING:
             if is_timed and state.tuple_start == 0:
                 state.tuple_start = now if now != 0 else cycles()

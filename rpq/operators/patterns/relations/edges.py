@@ -12,18 +12,7 @@ from rpq.compiled.intrinsics import prefetch_at, wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.patterns.relations.adjacency import add, remove, reserve
 from rpq.operators.patterns.relations.wheel import link, unlink
-from rpq.operators.patterns.tables import (
-    BY_SOURCE,
-    DONE,
-    IN,
-    LOW,
-    NEED_ARENA,
-    NEED_EDGES,
-    NEED_TABLE,
-    NO_LABEL,
-    OUT,
-    UNDIVIDED,
-)
+from rpq.operators.patterns.tables import DONE, IN, LOW, NEED_ARENA, NEED_EDGES, NEED_TABLE, NO_LABEL, OUT
 from rpq.stream.edges.outcomes import NOT_HELD
 
 HASH = (1 << 31) - 1
@@ -37,38 +26,6 @@ def hash_of(relation, source, target, label):
     key = (np.uint64(source) << np.uint64(32) | np.uint64(target)) + number * np.uint64(0xC2B2AE3D27D4EB4F)
     key *= np.uint64(0x9E3779B97F4A7C15)
     return np.int64((key ^ (key >> np.uint64(32))) & np.uint64(HASH))
-
-
-@wraps_around
-@njit(cache=True, nogil=True, forceinline=True)
-def thread_of(vertex, threads):
-    """Return the number of the thread to which a vertex belongs, by its id; or another key of 64 bits."""
-    mixed = np.uint64(vertex) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)
-    return np.int64(mixed * np.uint64(threads) >> np.uint64(32))
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def is_elsewhere(relations, relation, source, target):
-    """Return whether an edge of a divided relation belongs to another thread."""
-    divided_by = relations.relation[relation].divided_by
-    if divided_by == UNDIVIDED:
-        return False
-    end = source if divided_by == BY_SOURCE else target
-    return thread_of(end, relations.state.threads) != relations.state.thread
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def is_own_pair(relations, one, other):
-    """Return whether a pair of vertices belongs to this thread."""
-    key = np.int64(one) << 32 | np.int64(other)
-    return thread_of(key, relations.state.threads) == relations.state.thread
-
-
-@njit(cache=True, nogil=True)
-def mark_own(relations, relation, source, target, own):
-    """Write for each edge whether this thread has it in a relation."""
-    for i in range(len(source)):
-        own[i] = not is_elsewhere(relations, relation, np.int64(source[i]), np.int64(target[i]))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -247,15 +204,6 @@ def drop_edge(relations, edge):
     relations.relation[relation].edges -= 1
     if record.expires == NOT_HELD:
         relations.relation[relation].static_alone -= 1
-
-
-@njit(cache=True, nogil=True)
-def link_again(relations, relation, source, target):
-    """Link edges of relations without labels one after the other, which leave in the reverse order."""
-    for i in range(len(relation)):
-        edge = find(relations, np.int64(relation[i]), np.int64(source[i]), np.int64(target[i]))
-        unlink(relations, edge)
-        link(relations, relations.relation[relation[i]].window, edge)
 
 
 @njit(cache=True, nogil=True)

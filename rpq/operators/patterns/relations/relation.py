@@ -23,10 +23,8 @@ from rpq.operators.patterns.relations.edges import (
     fill_side,
     find_edges,
     find_expiries,
-    link_again,
-    mark_own,
 )
-from rpq.operators.patterns.relations.wheel import NEVER, SLOTS_A_WINDOW, linked_edges
+from rpq.operators.patterns.relations.wheel import NEVER, SLOTS_A_WINDOW
 from rpq.operators.patterns.tables import (
     BITS,
     NO_LABEL,
@@ -74,13 +72,10 @@ NOTHING_EXPECTED = Sizes(0, 0, 0)
 
 
 class RelationStore:
-    """Relations over the vertices 0 … n − 1. Any call may replace most of the arrays `relations`.
+    """Relations over the vertices 0 … n − 1. Any call may replace most of the arrays `relations`."""
 
-    Each of several `threads` has a store of its own; divided relations of thread number `thread` have its edges only.
-    """
-
-    def __init__(self, *, capacity: int = 1024, thread: int = 0, threads: int = 1) -> None:
-        state = RelationState(edges=1, next_boundary=NEVER, support_atom=NONE, thread=thread, threads=threads)
+    def __init__(self, *, capacity: int = 1024) -> None:
+        state = RelationState(edges=1, next_boundary=NEVER, support_atom=NONE)
         entries = 2
         while entries < 2 * capacity:
             entries *= 2
@@ -170,7 +165,6 @@ class RelationStore:
         """Return how many inserts a count window has numbered."""
         return int(self.relations.window["number"][window])
 
-
     def _window(self, kind: str, size: int, slide: int) -> np.ndarray:
         """Return a new window, as an array."""
         state, row = self.relations.state, Window.zeros(1)
@@ -184,13 +178,11 @@ class RelationStore:
             state.next_boundary = min(state.next_boundary, cursor * slide)
         return row
 
-    def add_relation(
-        self, window: int, *, loopless: bool = False, divided_by: int = tables.UNDIVIDED, has_labels: bool = False
-    ) -> int:
+    def add_relation(self, window: int, *, loopless: bool = False, has_labels: bool = False) -> int:
         """Add an empty relation under a window; return its number.
 
-        With `loopless` it has no edges from a vertex to itself; `divided_by` is that of `Relation`. With `has_labels` it has
-        the labels of its edges, and no plan may walk its lists.
+        With `loopless` it has no edges from a vertex to itself. With `has_labels` it has the labels of its edges, and no
+        plan may walk its lists.
         """
         number = len(self.relations.relation)
         if number == len(self._relation_room):
@@ -199,7 +191,6 @@ class RelationStore:
         row["window"] = window
         row["cell"] = row["first_seed"] = row["first_support"] = NONE
         row["is_loopless"] = loopless
-        row["divided_by"] = divided_by
         row["has_labels"] = has_labels
         self.relations = self.relations._replace(relation=self._relation_room[: number + 1])
         return number
@@ -208,15 +199,7 @@ class RelationStore:
         """Return whether lists of a side of a relation are kept."""
         return bool((self.relations.relation["cell"][relation] != NONE).any())
 
-    def reuse_relation(
-        self,
-        relation: int,
-        window: int,
-        *,
-        loopless: bool = False,
-        divided_by: int = tables.UNDIVIDED,
-        has_labels: bool = False,
-    ) -> None:
+    def reuse_relation(self, relation: int, window: int, *, loopless: bool = False, has_labels: bool = False) -> None:
         """Turn a relation without readers and edges into another one; the sides that it keeps stay.
 
         One that keeps sides cannot become one that `has_labels`.
@@ -226,15 +209,7 @@ class RelationStore:
         fields["has_labels"] = has_labels
         fields["window"] = window
         fields["is_loopless"] = loopless
-        fields["divided_by"] = divided_by
         fields["outcomes"] = 0
-
-    def are_own(self, relation: int, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Return which edges belong to this thread in a relation (boolean): all of them unless it is divided."""
-        own = np.ones(len(source), bool)
-        if self.relations.relation["divided_by"][relation] != tables.UNDIVIDED:
-            mark_own(self.view, relation, source, target, own)
-        return own
 
     def empty_relation(self, relation: int) -> None:
         """Remove all edges from a relation that no plan reads. O(edges of all relations)."""
@@ -267,25 +242,6 @@ class RelationStore:
         at, label = np.zeros(1, np.int64), _labels(label, source)
         while (code := enter_static(self.view, relation, source, target, label, at)) != tables.DONE:
             self.grow(code)
-
-    def linked_edges(self, relations: Sequence[int]) -> np.ndarray:
-        """Return the numbers of the edges of relations that will expire, those of one slide in the order of linking.
-
-        The order is that in which they entered or were refreshed. O(edges of their windows).
-        """
-        found = []
-        for window in np.unique(self.relations.relation["window"][relations]).tolist():
-            if self.relations.window["kind"][window] != tables.UNBOUNDED:
-                edges = np.empty(self.edge_count, np.int32)
-                found.append(edges[: linked_edges(self.view, window, edges)])
-        edges = np.concatenate([np.zeros(0, np.int32), *found])
-        is_wanted = np.zeros(len(self.relations.relation), bool)
-        is_wanted[relations] = True
-        return edges[is_wanted[self.relations.edge["relation"][edges]]]
-
-    def link_again(self, relation: np.ndarray, source: np.ndarray, target: np.ndarray) -> None:
-        """Link edges of relations, by their numbers, in this order. O(edges)."""
-        link_again(self.view, relation, source, target)
 
     def expiries(
         self, relation: int, source: np.ndarray, target: np.ndarray, absent: int, *, label: np.ndarray | None = None

@@ -24,8 +24,6 @@ from rpq.stream.chunk import Chunk
 from rpq.stream.names.stream_labels import LabelName, StreamLabel, graph_of, label_in, merged_name, name_in
 from rpq.stream.window import AnyWindow, CountWindow, Window
 
-_DIVIDED_BY = {None: tables.UNDIVIDED, "source": tables.BY_SOURCE, "target": tables.BY_TARGET}
-
 
 class Content(NamedTuple):
     """The content of a relation: the edges of a label under a window."""
@@ -42,8 +40,6 @@ class Content(NamedTuple):
     """The name of the stream; None: the merged stream, which has the edges of all."""
     without_static: bool = False
     """True if it is read without the static edges, as a named window is."""
-    divided_by: Literal["source", "target"] | None = None
-    """The end by which threads divide its edges; None: each thread that reads it has all of them."""
     graphs: tuple[str, ...] | None = None
     """The graphs of FROM whose static edges it has; None without FROM: those that were loaded without a name."""
 
@@ -67,7 +63,7 @@ class Content(NamedTuple):
     def extent(self) -> Hashable:
         """The key of its window in the store: relations of one extent share a window."""
         # Count windows differ by what they number, and since when; each relation of a label has its own.
-        return self.window if self.counted_labels is None else self._replace(label="", divided_by=None)
+        return self.window if self.counted_labels is None else self._replace(label="")
 
 
 class SharedRelations:
@@ -110,17 +106,12 @@ class SharedRelations:
         self._users[content] += 1
         if content in self._numbers:
             return False
-        window, divided_by = self._window(content), _DIVIDED_BY[content.divided_by]
-        has_labels = content.label is None
+        window, has_labels = self._window(content), content.label is None
         number = self._take_idle(has_labels=has_labels)
         if number is not None:
-            self.store.reuse_relation(
-                number, window, loopless=content.loopless, divided_by=divided_by, has_labels=has_labels
-            )
+            self.store.reuse_relation(number, window, loopless=content.loopless, has_labels=has_labels)
         else:
-            number = self.store.add_relation(
-                window, loopless=content.loopless, divided_by=divided_by, has_labels=has_labels
-            )
+            number = self.store.add_relation(window, loopless=content.loopless, has_labels=has_labels)
         self._numbers[content] = number
         self._extents[content.extent] += 1
         if has_labels:
@@ -185,7 +176,6 @@ class SharedRelations:
         if content not in self._with_static:
             self._with_static.add(content)
             mine = np.isin(chunk.label, [*map(self.label_id, names)])
-            mine &= self.store.are_own(self._numbers[content], chunk.source, chunk.target)
             source, target = chunk.source[mine], chunk.target[mine]
             self.store.enter_static(self._numbers[content], source, target, label=self._numbers_of(content, chunk, mine))
 
@@ -218,37 +208,11 @@ class SharedRelations:
         """Return the numbers of the labels of the selected edges of a chunk if the relation is one of all labels."""
         return self.store.relations.label_number[chunk.label[is_selected]] if content.label is None else None
 
-    def number(self, content: Content) -> int:
-        """Return how many inserts the window of a relation has numbered, if it is a count window; 0 for others."""
-        return self.store.number_of(self._windows[content.extent])
-
     def set_number(self, content: Content, number: int) -> None:
         """Set how many inserts the count window of a relation has numbered; with edges, it must be the same number."""
         window = self._windows[content.extent]
         if self.store.number_of(window) != number:
             self.store.set_number(window, number)
-
-    # --- the order of expiry ---------------------------------------------------------------------------------
-
-    def order_of_expiry(self, contents: Sequence[Content]) -> np.ndarray:
-        """Return the edges of relations that will expire, int64 (edge, 4): place of the content, source, target, slide.
-
-        Edges of one slide are in the order in which they were linked, the reverse of that in which they will leave.
-        O(edges of the windows).
-        """
-        numbers = [self._numbers[content] for content in contents]
-        edges = self.store.relations.edge[self.store.linked_edges(numbers)]
-        place = np.zeros(len(self.store.relations.relation), np.int64)
-        place[numbers] = np.arange(len(numbers))
-        return np.column_stack([place[edges["relation"]], *(edges[name] for name in ("source", "target", "expires"))])
-
-    def expire_like(self, other: SharedRelations) -> None:
-        """Make edges of one slide expire in the order of another thread, in all relations that both have whole."""
-        whole = (content for content in self._numbers if content.divided_by is None and content.label is not None)
-        contents = [content for content in whole if content in other._numbers]
-        order = other.order_of_expiry(contents)
-        numbers = np.array([self._numbers[content] for content in contents], np.int64)
-        self.store.link_again(numbers[order[:, 0]], *np.ascontiguousarray(order[:, 1:3].T))
 
     # --- labels ----------------------------------------------------------------------------------------------
 

@@ -6,9 +6,6 @@ edge whose slide differs from the cursor, the first slide not yet expired, in by
 n. When the cursor enters the range of a slot of a higher level, the edges of the slot are distributed to lower levels: an
 edge moves at most eight times, and hardly ever with fewer than 256 slides in a window. Late edges need no special
 treatment, and a refresh within a slide changes nothing.
-
-Edges of one slide leave in the reverse order of linking, whatever the cursor did meanwhile and whatever else a window holds:
-threads that each have all edges of a pattern remove them in the same order.
 """
 
 from __future__ import annotations
@@ -84,29 +81,6 @@ def unlink(relations, edge):
         relations.edge[following].previous = previous
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def _last(relations, slot):
-    """Return the last edge of a slot, or 0."""
-    edge = last = np.int64(relations.slots[slot])
-    while edge != 0:
-        last, edge = edge, np.int64(relations.edge[edge].next)
-    return last
-
-
-@njit(cache=True, nogil=True)
-def linked_edges(relations, window, edges):
-    """Write the edges that are linked in a window, of one slide in the order of linking. Return their number."""
-    count = np.int64(0)
-    first = relations.window[window].first_slot
-    for slot in range(first, first + SLOTS_A_WINDOW):
-        edge = _last(relations, slot)
-        while edge > 0:
-            edges[count] = edge
-            count += 1
-            edge = relations.edge[edge].previous
-    return count
-
-
 @njit(cache=True, nogil=True)
 def _move(relations, window, slide):
     """Move the cursor to a slide before which nothing is left to expire."""
@@ -117,12 +91,12 @@ def _move(relations, window, slide):
         level = np.int64(LEVELS - 1 - above)
         if slide >> (level << 3) != old >> (level << 3):
             slot = fields.first_slot + _slot_at(level, slide)
-            edge = _last(relations, slot)
+            edge = np.int64(relations.slots[slot])
             relations.slots[slot] = 0
-            while edge > 0:  # the last one first, so that their order stays
-                previous = relations.edge[edge].previous
+            while edge != 0:
+                following = relations.edge[edge].next
                 link(relations, window, edge)
-                edge = previous
+                edge = following
 
 
 @njit(cache=True, nogil=True)

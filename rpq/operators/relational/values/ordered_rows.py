@@ -11,7 +11,7 @@ computed both of two numbers, by the numbers. If kernels cannot compare two numb
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -86,8 +86,9 @@ class OrderedRows:
     """The rows of a bag at positions `first` … `end` of an order, as changes of membership.
 
     `order` are the columns that are compared by value, each ascending or, with True, descending; `columns` are those of the
-    output, which are compared after these by term. A change is O(1), or O(front) if it concerns the front, whose entries are
-    those needed and O(√rows) others; filling it is O(rows), once in that many changes of the front.
+    output, which are compared after these by term. `compared` has columns that are compared in place of others. A change is
+    O(1), or O(front) if it concerns the front, whose entries are those needed and O(√rows) others; filling it is O(rows),
+    once in that many changes of the front.
     """
 
     def __init__(
@@ -99,12 +100,14 @@ class OrderedRows:
         *,
         first: int,
         end: int | None,
+        compared: Mapping[int, int] | None = None,
     ) -> None:
         self._bags = RowBags([width])
         self._terms = terms
         self.order = ValueOrder(terms)
         self._width = width
-        places = [*(place for place, _ in order), *columns]
+        moved = compared or {}
+        places = [moved.get(place, place) for place in (*(place for place, _ in order), *columns)]
         signs = [*(-1 if is_descending else 1 for _, is_descending in order), *([1] * len(columns))]
         self._compared = sorted({*places})
         fields = np.zeros(FIELDS, np.int64)

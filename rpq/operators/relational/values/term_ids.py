@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from threading import RLock
 
 import numpy as np
 import pyarrow as pa
@@ -248,38 +247,6 @@ class TermIds:
                     del self._aliases[vertex]
                     self._alias[vertex] = vertex
         return np.concatenate([np.array(self._free[before:], np.int64), free_ids])
-
-
-class SharedTermIds(TermIds):
-    """The terms of queries that several threads evaluate. One thread at a time assigns ids."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._lock = RLock()
-
-    def intern(self, text: str | None) -> int:
-        with self._lock:
-            return super().intern(text)
-
-    def quotients(self, dividends: np.ndarray, divisors: np.ndarray, *, as_terms: bool) -> np.ndarray:
-        with self._lock:
-            return super().quotients(dividends, divisors, as_terms=as_terms)
-
-    def numbers(self, kinds: np.ndarray, high: np.ndarray, low: np.ndarray, *, as_terms: bool) -> np.ndarray:
-        with self._lock:
-            return super().numbers(kinds, high, low, as_terms=as_terms)
-
-    def text(self, identity: int) -> str | None:
-        with self._lock:
-            return super().text(identity)
-
-    def texts(self, ids: np.ndarray) -> list[str | None]:
-        with self._lock:
-            return super().texts(ids)
-
-    def terms(self, ids: np.ndarray) -> pa.Array:
-        with self._lock:
-            return super().terms(ids)
 
 
 @dataclass(frozen=True, eq=False)
