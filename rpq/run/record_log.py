@@ -248,15 +248,6 @@ def parse_log(data: bytes, kind: LogKind, *, path: str) -> LogContent:
     )
 
 
-def begins_with(path: str, start: bytes) -> bool:
-    """Return whether a file is readable, and begins with these bytes."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(start)) == start
-    except OSError:
-        return False
-
-
 def _json(head: dict[str, Any]) -> bytes:
     return json.dumps(head, separators=(",", ":")).encode()
 
