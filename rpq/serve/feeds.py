@@ -400,5 +400,5 @@ def _progress_within(before: TopicPosition, part: MergedTuples, rows: int, *, st
     return {
         "topics": [[*place, end, fronts[place]] for place, end in ends.items()],
         "layouts": before.layouts,
-        **({"inside": [[*place, count] for place, count in inside.items()]} if inside else {}),
+        "inside": [[*place, count] for place, count in inside.items()],
     }

@@ -142,8 +142,7 @@ class TupleJournal:
         if self._schema is None or not plain.schema.equals(self._schema, check_metadata=True):
             self._log.add(b"S", plain.schema.serialize().to_pybytes())
             self._schema = plain.schema
-        of_rdf = {} if rdf_times is None else {"rdf_times": rdf_times}
-        about = json.dumps({"position": position, "progress": progress, **of_rdf}).encode()
+        about = json.dumps({"position": position, "progress": progress, "rdf_times": rdf_times}).encode()
         self._log.add(b"T", _LENGTH.pack(len(about)), about, plain.serialize().to_pybytes())
 
     def write_query_change(self, position: int, change: dict[str, Any]) -> None:
@@ -566,13 +565,13 @@ class Storage:
                 changes = engine.push(record.tuples, collect=False)
             except ConflictBudgetError as error:
                 changes = error.changes
-            progress = record.details.get("progress")
+            progress = record.details["progress"]
             state = replace(
                 state,
                 tuples=state.tuples + record.tuples.num_rows,
                 late=state.late + len(changes.late_rows),
                 progress=state.progress if progress is None else progress,
-                rdf_times=record.details.get("rdf_times", state.rdf_times),
+                rdf_times=record.details["rdf_times"] or state.rdf_times,
             )
         elif "registered" in record.details:
             query = parse_query(record.details["registered"], self._defaults)
