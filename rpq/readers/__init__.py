@@ -137,7 +137,7 @@ def open_reader(
             raise InputError(f"there are {len(names)} inputs, but streams for {len(streams)}")
     else:
         streams = None
-    options = {"columns": columns or None, "time_unit": time_unit, "rdf": rdf, "rules": rules}
+    options: dict[str, Any] = {"columns": columns or None, "time_unit": time_unit, "rdf": rdf, "rules": rules}
     options |= {"where": where, "streams": streams}
     accepted = {name: value for name, value in options.items() if name in accepted_options}
     reader: Reader = found.open(names, on_error=on_error, batch_rows=batch_rows, **accepted)

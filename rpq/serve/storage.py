@@ -461,14 +461,14 @@ class Storage:
         of the engine for a checkpoint, and `OSError`.
         """
         if not os.path.exists(self.path):
-            with _unchanged_file_named():
+            with _journal_advice():
                 self._refuse_orphan()
             loaded = LoadedEngine(engine=self._options.make(), state=ServedState(run=uuid.uuid4().hex[:8], position=0))
             return replace(loaded, state=self.save(loaded.engine, loaded.state))
         self._open_checkpoint()
         engine = self._options.restore(self.path)
         state = read_served_state(engine, self.path)
-        with _unchanged_file_named():
+        with _journal_advice():
             content = self._journal_of(state)
         if content is None:
             LOG.warning("%s is missing: changes after position %d, if any, are lost", self.journal_path, state.position)
@@ -681,7 +681,7 @@ class Storage:
 
 
 @contextmanager
-def _unchanged_file_named() -> Iterator[None]:
+def _journal_advice() -> Iterator[None]:
     """Add to the error of a journal what the user can do."""
     try:
         yield
