@@ -19,7 +19,6 @@ from rpq.kafka.topic_names import is_topic
 from rpq.language.notation import ORDER_OPTIONS, PATTERN_OPTIONS
 from rpq.language.query import PatternQuery
 from rpq.readers.open_source import Mark
-from rpq.rows.typed_columns import WITNESS_COLUMNS
 from rpq.run.checkpoint import Position, PositionFormat
 from rpq.stream.durations import length_text
 from rpq.stream.json_values import JsonValue
@@ -42,7 +41,7 @@ _OPTIONAL = (
     *("rdf_syntax", "rdf_time", "rdf_graph", "rdf_base", "events", "keep", "max_ahead", "time_format", "vertices"),
     *("trim", "changes", "times", "message", "report_empty"),
 )
-"""Options added after the first release: they are written only where they are given."""
+"""Options that are written only where they are given."""
 
 
 def identity_of(request: RunRequest, queries: Sequence[Query]) -> dict[str, Any]:
@@ -81,12 +80,10 @@ def _option_identity(settings: RunSettings) -> dict[str, Any]:
         "--on-budget": settings.on_budget,
         "--semantics": None,
         "--output": settings.output and input_identity(settings.output),
-        "--witness": list(WITNESS_COLUMNS) if settings.witness else False,  # an earlier version wrote fewer
+        "--witness": settings.witness,
         "--source": sorted(settings.sources),
         "--target": sorted(settings.targets),
         "--drop-self-loops": settings.drop_self_loops,
-        "--deletes": settings.deletes,
-        "--seed": settings.seed if settings.deletes else 0,
         "--late": settings.late and os.path.abspath(settings.late),
         "--on-error": settings.on_error,
         **(_static_identity(settings) if settings.static else {}),
@@ -201,7 +198,7 @@ def _windows_as_durations(identity: Mapping[str, Any], unit: str | None) -> Mapp
 
 
 def _differ(old: Any, new: Any) -> bool:
-    """Return whether two values of an option differ; an option that an older release did not write was not given."""
+    """Return whether two values of an option differ; an option that is not written was not given."""
     return (old or None) != (new or None)
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -53,8 +53,7 @@ from rpq.engine.machine_memory import peak_memory_bytes
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError, WhereError
 from rpq.kafka.client import KafkaError, KafkaUsageError
 from rpq.kafka.topic_names import is_topic, one_topic
-from rpq.language.readings import properties_of, readings_of
-from rpq.readers.deletions import Deletions
+from rpq.language.readings import properties_of
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, PositionFormat
 from rpq.run.loop import OutputError, Run, Sink
 from rpq.stream.sources import without_login
@@ -246,7 +245,6 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         opened,
         settings,
         queries=queries,
-        deletions=_deletions(settings, queries),
         reader=reader,
         has_types=not is_installed,
     )
@@ -311,8 +309,6 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         engines=engines,
         compile_seconds=compile_seconds,
         counts=lambda: {
-            "deletes": settings.deletes,
-            "seed": settings.seed,
             **source.counts,
             "rejected": source.counts["rejected"] + run.rejected,
         },
@@ -501,27 +497,6 @@ def _retention_window(settings: RunSettings, unit: str | None) -> rpq.Window | N
     if not isinstance(window, rpq.Window):
         raise click.BadParameter("expected a time window, such as 30d", param_hint="--keep")
     return window
-
-
-def _deletions(settings: RunSettings, queries: Sequence[rpq.Query]) -> Deletions | None:
-    """Return the generator of deletes, which draws edges that a query uses from the longest window, or None."""
-    if not settings.deletes:
-        return None
-    windows = [query.window for query in queries]
-    if any(window.kind != "time" for window in windows):
-        raise click.UsageError(
-            "--deletes: deletes are generated only for edges in time windows; expected a --window such as 30d"
-        )
-    longest = max(windows, key=lambda window: window.size)
-    distinct = {query.expression: query for query in queries}.values()  # thousands may have few distinct expressions
-    read = {reading.labels.plain for query in distinct for reading in readings_of(query)}
-    return Deletions(
-        size=longest.size,
-        slide=longest.slide,
-        percent=settings.deletes,
-        seed=settings.seed,
-        is_relevant=cache(lambda label: any(labels.has(label) for labels in read)),
-    )
 
 
 def _progress(request: RunRequest) -> ProgressLine:

@@ -31,7 +31,6 @@ from rpq.language.edge_variables import labels_of_end
 from rpq.language.query import Query
 from rpq.readers import Batch, ColumnNames, EdgeRules, Reader, WhereError, open_reader, parse_where
 from rpq.readers.batch import align_to_events
-from rpq.readers.deletions import Deletions
 from rpq.readers.format_registry import format_by_name
 from rpq.readers.open_source import Mark, OpenSource, open_source
 from rpq.readers.text.changes import SOURCE_TIME
@@ -567,16 +566,15 @@ def _raise_later(error: Exception) -> Iterator[Batch]:
 
 @dataclass(frozen=True, kw_only=True)
 class FileSlice:
-    """A slice of an input: the tuples `read`, and the `columns` to push, which have generated deletes besides."""
+    """A slice of an input: the columns of its tuples."""
 
-    read: pa.RecordBatch
     columns: pa.RecordBatch
     bad: tuple[()] = ()
 
     @property
     def size(self) -> int:
-        """The number of tuples that were read."""
-        return int(self.read.num_rows)
+        """The number of tuples."""
+        return int(self.columns.num_rows)
 
     def place_of(self, row: int) -> str:
         """Return the values of a tuple for a message."""
@@ -598,8 +596,7 @@ class FileSource(SliceSource):
     """The source of a run over files.  Its position is the number of `tuples` consumed, and the last of them.
 
     The position in an installed source has a mark of it besides, unless it is read again from its beginning.  From the
-    first batch on, `integers` says whether vertices are integers.  No event is divided between slices.  `deletions`
-    adds deletes to the tuples.
+    first batch on, `integers` says whether vertices are integers.  No event is divided between slices.
     """
 
     def __init__(
@@ -608,7 +605,6 @@ class FileSource(SliceSource):
         settings: RunSettings,
         *,
         queries: Sequence[Query],
-        deletions: Deletions | None,
         reader: Reader,
         has_types: bool = True,
     ) -> None:
@@ -618,7 +614,6 @@ class FileSource(SliceSource):
         self._source = started.source
         self._reader = reader
         self._batches = started.batches
-        self._deletions = deletions
         self._checkpoint = settings.checkpoint
         self._last: list[Any] | None = None
         self._slide_length = min((query.window.slide for query in queries if query.window.kind == "time"), default=None)
@@ -651,8 +646,6 @@ class FileSource(SliceSource):
             columns = self._split(batch, left)
             left -= columns.num_rows
             last = tuple_values(columns, columns.num_rows - 1)
-            if self._deletions:
-                self._deletions.extend(columns)
         if last != expected:
             raise AnotherRunError(
                 f"{self._checkpoint}: the last tuple that the run has read was {expected}, but tuple {count:,} of the input "
@@ -673,10 +666,10 @@ class FileSource(SliceSource):
         while self.tuples < last and (batch := next(self._batches, None)) is not None:
             yield self._slice(self._split(batch, last - self.tuples))
 
-    def _slice(self, read: pa.RecordBatch) -> FileSlice:
-        """Return a slice of tuples, with the deletes that are generated for them."""
-        self.integers = pa.types.is_integer(read.schema.field("source").type)
-        return FileSlice(read=read, columns=self._deletions.extend(read) if self._deletions else read)
+    def _slice(self, columns: pa.RecordBatch) -> FileSlice:
+        """Return a slice of tuples."""
+        self.integers = pa.types.is_integer(columns.schema.field("source").type)
+        return FileSlice(columns=columns)
 
     def slices(self, slice_limit: Callable[[], int]) -> Iterator[FileSlice]:
         """Yield slices of at most `slice_limit()` tuples, or of one event, to the end of the input."""
@@ -693,16 +686,13 @@ class FileSource(SliceSource):
                 yield self._slice(columns.slice(start, end - start))
                 start = end
 
-    def advance(self, part: FileSlice, until: int | None) -> bool:
-        """Move the position behind a slice, or to its row `until`; return False where rows may be generated deletes."""
-        if until is not None and self._deletions:
-            return False
+    def advance(self, part: FileSlice, until: int | None) -> None:
+        """Move the position behind a slice, or to its row `until`."""
         if count := part.size if until is None else until:
             self.tuples += count
-            self._last = tuple_values(part.read, count - 1)
+            self._last = tuple_values(part.columns, count - 1)
         if self._source is not None:
             self._source.mark_before(self.tuples)  # which forgets the marks before
-        return True
 
     def position(self) -> dict[str, Any]:
         """Return the number of tuples consumed, and the last of them."""

@@ -309,8 +309,6 @@ class RunSettings(QueryOptions):
     flush: bool = True
     report_empty: bool = False
     drop_self_loops: bool = False
-    deletes: float = 0.0
-    seed: int = 0
     late: str | None = None
     on_error: str = "stop"
     checkpoint: str | None = None

@@ -214,14 +214,6 @@ class RunCommand(SeveralValuesCommand):
 )
 @shared.drop_self_loops
 @click.option(
-    "--deletes",
-    type=click.FloatRange(0, 100),
-    default=0.0,
-    metavar="PERCENT",
-    help="Probability, in percent, of deleting an edge of the window after each insert.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random choices of --deletes.")
-@click.option(
     "--late",
     type=WrittenFile(),
     metavar="FILE",

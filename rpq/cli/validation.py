@@ -18,7 +18,7 @@ from rpq.files.destinations import is_regular
 from rpq.kafka.topic_names import is_topic, one_cluster, one_topic
 from rpq.readers import formats
 from rpq.run.table_names import is_table, one_database
-from rpq.stream.sources import is_source, without_login
+from rpq.stream.sources import is_source
 from rpq.stream.window import kind_of_text
 
 
@@ -35,12 +35,6 @@ def check_request(request: RunRequest) -> None:
         )
     if settings.witness and not outputs:
         raise click.UsageError("--witness needs an --output: paths are a column of the rows")
-    if settings.max_ahead and settings.deletes:
-        raise click.UsageError(
-            "--deletes: deletes are generated before it is known which tuples are too far ahead; leave out --max-ahead"
-        )
-    if settings.deletes and (sources := [path for path in settings.inputs if is_source(path)]):
-        raise click.UsageError(f"--deletes: deletes are generated only for files; {without_login(sources[0])} is not a file")
     if settings.events:
         _check_events(request)
     if settings.edges == "id":
@@ -66,20 +60,12 @@ def check_ids(settings: RunSettings) -> None:
         raise click.UsageError(
             "--drop-self-loops: an edge with an id must leave when it becomes a loop; expected --where 'source <> target'"
         )
-    if settings.deletes:
-        raise click.UsageError(
-            "--deletes: generated deletes name source, label and target of an edge, not its id; leave out --deletes"
-        )
 
 
 def _check_events(request: RunRequest) -> None:
     settings = request.settings
     if settings.witness:
         raise click.UsageError("--witness: the rows of events have no witness; leave out --witness or --events")
-    if settings.deletes:
-        raise click.UsageError(
-            "--deletes: deletes are generated tuple by tuple, and would divide events; leave out --deletes or --events"
-        )
     if settings.events == "alone" and settings.window is not None and kind_of_text(settings.window) != "unbounded":
         raise click.UsageError(
             f"--window {settings.window}: each event is evaluated by itself, so a window would contain nothing else; "
@@ -117,7 +103,6 @@ _OF_TOPICS = (
     "checkpoint_every",
 )  # fmt: skip
 _OF_FILES = {
-    "deletes": "deletes are generated only for files",
     "drop_self_loops": "--where 'source != target' does the same",
     "flush": "a topic has no end; the last report is written when a later message arrives",
     "events": "each tuple of a message is a separate change",

@@ -51,7 +51,7 @@ def _encode_position(position: Position) -> dict[str, Any]:
         "run": topics.run,
         "round": topics.round,
         "partitions": [[*place, end, topics.fronts[place]] for place, end in sorted(topics.ends.items())],
-        **({"inside": [[*place, count] for place, count in sorted(topics.inside.items())]} if topics.inside else {}),
+        "inside": [[*place, count] for place, count in sorted(topics.inside.items())],
         "layouts": topics.layouts,
         "output": None if position.sink is None else position.sink["output"],
         "counts": {"rejected": position.rejected, "tuples": position.tuples},
@@ -62,21 +62,19 @@ def _encode_position(position: Position) -> dict[str, Any]:
 def _decode_position(content: JsonValue) -> Position:
     parts = [[value.value for value in part] for part in content["partitions"]]
     places = [Place(str(topic), int(number)) for topic, number, _, _ in parts]
-    inside = content["inside"].value if "inside" in content else []  # absent from most positions
     topics = TopicPosition(
         run=str(content["run"].value),
         round=content["round"].integer(0),
         ends=dict(zip(places, (int(end) for _, _, end, _ in parts), strict=True)),
         fronts=dict(zip(places, (int(front) for *_, front in parts), strict=True)),
         layouts=content["layouts"].value,
-        inside={Place(str(topic), int(number)): int(count) for topic, number, count in inside},
+        inside={Place(str(topic), int(number)): int(count) for topic, number, count in content["inside"].value},
     )
-    counts = {name: value.integer(0) for name, value in content["counts"].items()}
     return Position(
         source=topics,
         sink={"output": content["output"].value, "late_bytes": None},
-        tuples=counts.get("tuples", 0),
-        rejected=counts.get("rejected", 0),
+        tuples=content["counts"]["tuples"].integer(0),
+        rejected=content["counts"]["rejected"].integer(0),
         total_seconds=content["total_seconds"].number(),
     )
 

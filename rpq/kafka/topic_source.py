@@ -22,7 +22,7 @@ from rpq.kafka.client import ClientSettings, KafkaError, log_event
 from rpq.kafka.partition_merge import LEAST, MergedTuples, PartitionMerge, Place
 from rpq.kafka.topic_reader import TopicInput, TopicReader, reader_of
 from rpq.run.loop import SliceSource
-from rpq.run.record_log import LogError, LogKind, RecordLog, begins_with, read_log
+from rpq.run.record_log import LogError, LogKind, RecordLog, read_log
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine
@@ -206,7 +206,7 @@ class TopicSource(SliceSource):
 
     # --- the position ----------------------------------------------------------------------------------------
 
-    def advance(self, part: MergedTuples, until: int | None) -> bool:
+    def advance(self, part: MergedTuples, until: int | None) -> None:
         """Move the position behind a slice, or to its row `until`, before which the slice has no bad message."""
         ends, inside, before = part.ends, part.inside, self.position().progress
         if until is not None:
@@ -223,7 +223,6 @@ class TopicSource(SliceSource):
             self.ends |= moved
             self.inside = {place: count for place, count in self.inside.items() if place not in moved} | within
             self.fronts |= {place: max(front, self.fronts[place]) for place, front in whole.items()}
-        return True
 
     def position(self) -> TopicPosition:
         """Return the position behind the last slice."""
@@ -331,14 +330,14 @@ def _record(number: int, ends: Mapping[Place, int], inside: Mapping[Place, int])
 
 
 def read_journal(path: str, *, run: str) -> list[Round]:
-    """Return the rounds of a run in a file, in order; none if there is no file, or it is empty.
+    """Return the rounds of a run in a file, in order; none if there is no file.
 
     Rounds that a crash left incomplete are left out.  Raises `KafkaError` for a file that is damaged, of another run, or of
-    a release with another format.
+    another version of the format.
     """
+    if not os.path.exists(path):
+        return []
     try:
-        if not os.path.getsize(path):  # the previous release leaves such a file
-            return []
         log = read_log(path, KIND)
         if log.damage is not None:
             raise log.damage
@@ -352,15 +351,10 @@ def read_journal(path: str, *, run: str) -> list[Round]:
             of_ends = {Place(str(topic), int(part)): int(end) for topic, part, end, *_ in ends}
             within = {Place(str(topic), int(part)): int(rest[0]) for topic, part, _, *rest in ends if rest}
             found.append(Round(int(number), of_ends, within))
-    except FileNotFoundError:
-        return []
     except (ValueError, TypeError) as error:
         raise KafkaError(f"{path}: is a damaged journal of `rpq run`: {error}") from error
     except LogError as error:
-        hint = ""
-        if error.reason == "foreign" and begins_with(path, b"["):
-            hint = "; if the previous release wrote it, run that once more, end it with SIGTERM, then run this release"
-        raise KafkaError(f"{error}.  It was not changed{hint}") from error
+        raise KafkaError(f"{error}.  It was not changed") from error
     except OSError as error:
         raise KafkaError(f"{path}: cannot be read: {error.strerror or error}") from error
     return found

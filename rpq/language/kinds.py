@@ -100,7 +100,7 @@ def read_query(content: JsonValue) -> Any:
 # --- windows as JSON ----------------------------------------------------------------------------------------
 
 def window_json(window: AnyWindow) -> dict[str, Any]:
-    """Return a window as JSON values, in the integers of its stream; a time window has no kind, as in older states."""
+    """Return a window as JSON values, in the integers of its stream; a time window has no kind."""
     match window:
         case CountWindow(size=size, step=step):
             return {"kind": "count", "size": size, "step": step}
@@ -175,7 +175,7 @@ def path_query_json(query: Query) -> dict[str, Any]:
 
 
 def read_path_query(content: JsonValue) -> Query:
-    """Return the query of JSON values. Fields that older releases did not write have their defaults. Raises `Damage`."""
+    """Return the query of JSON values. Raises `Damage`."""
     texts = "name", "paths", "semantics", "on_budget", "order"
     options = read_options(content, (), (*texts, "sources", "targets", "simple_budget", *LENGTHS, "select"))
     return read_question(content, Query, "expression", options | {"window": read_window(content["window"])})

@@ -7,7 +7,7 @@ data sets are in `rpq.workloads.formats`.
     bytes (source) or records of another package (open_source) → records (text.quotes) → fields (text.detection,
     text.line_layout, text.parsing, text.jsonlines) → columns (text.textfile, parquet, rdf) in a batch, with the names of
     tuples (column_names, key_paths) → selected rows (rpq.language.predicate) → one stream (inputs) → a part of it
-    (selection), and generated deletes (deletions)
+    (selection)
 
 Imports from the layers of the engine below (`rpq.language`, `rpq.stream`), never from the command line.
 """
@@ -22,11 +22,11 @@ from rpq.errors import InputError, WhereError
 from rpq.language.where import Where, parse_where
 from rpq.readers.batch import LABEL_TYPE, Batch, Reader
 from rpq.readers.column_names import ColumnNames
-from rpq.readers.format_registry import BUILTIN_FORMATS, FormatHintReader, format_by_name, formats, hint_on_error
+from rpq.readers.format_registry import BUILTIN_FORMATS, format_by_name, formats
 from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS
 from rpq.readers.open_source import OpenSource, open_source
-from rpq.readers.selection import FilterReader, LimitReader, SelfLoopFilter, SkipReader
+from rpq.readers.selection import FilterReader, LimitReader, SelfLoopFilter
 from rpq.readers.text.edge_rules import EdgeRules
 from rpq.stream.arrays.fields import FieldError, quote_value
 
@@ -68,7 +68,6 @@ def open_reader(
     on_error: str = "stop",
     limit: int | None = None,
     drop_self_loops: bool = False,
-    skip: int = 0,
     batch_rows: int = BATCH_ROWS,
     columns: ColumnNames | None = None,
     where: Where | None = None,
@@ -81,9 +80,8 @@ def open_reader(
 
     `paths` are files, `-` for standard input, or URLs of installed sources (`rpq.Source`).  `on_error="stop"` raises
     `InputError` at the first bad line, after yielding everything before it; `"skip"` omits bad lines and counts them in
-    `rejected` (by blocks: with a `limit`, the count may include bad lines shortly after it).  Then, in this order:
-    `limit` is the maximum number of tuples, `drop_self_loops` removes edges from a vertex to itself, and `skip` omits
-    the first of the remaining tuples, to continue where an earlier reading ended.
+    `rejected` (by blocks: with a `limit`, the count may include bad lines shortly after it).  Then `limit` is the maximum
+    number of tuples, and `drop_self_loops` removes edges from a vertex to itself.
 
     `columns` maps the columns of a tuple to the columns of the input, or sets one label for all edges.  `where` is a
     condition on the input's columns: tuples for which it does not hold are removed before all other options apply, and
@@ -109,14 +107,8 @@ def open_reader(
         )
     path_list = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     names: list[Any] = [path if isinstance(path, OpenSource) else open_source(os.fspath(path)) for path in path_list]
-    settings = {"columns": columns or None, "time_unit": time_unit, "rdf": rdf, "rules": rules}
-
-    def open_as(format: str, paths: list[Any], on_error: str, **options: object) -> Reader:
-        one = format_by_name(format)
-        accepted = {name: value for name, value in options.items() if name in one.options}
-        return one.open(paths, on_error=on_error, batch_rows=batch_rows, **accepted)
-
-    accepted_options = format_by_name(format).options
+    found = format_by_name(format)
+    accepted_options = found.options
     for one in names:
         if isinstance(one, OpenSource) and format not in BUILTIN_FORMATS:
             reason = f"the format {format} is for files only; a source is read as {_formats_with('paths')}"
@@ -145,20 +137,17 @@ def open_reader(
             raise InputError(f"there are {len(names)} inputs, but streams for {len(streams)}")
     else:
         streams = None
-
-    def open_one(format: str, path: str, on_error: str) -> Reader:
-        return open_as(format, [path], on_error, **settings)
-
-    with hint_on_error(format=format, formats=formats(), open_as=open_one):
-        opened = open_as(format, names, on_error, where=where, streams=streams, **settings)
-    reader: Reader = FormatHintReader(opened, format=format, paths=names, formats=formats(), open_as=open_one)
+    options: dict[str, Any] = {"columns": columns or None, "time_unit": time_unit, "rdf": rdf, "rules": rules}
+    options |= {"where": where, "streams": streams}
+    accepted = {name: value for name, value in options.items() if name in accepted_options}
+    reader: Reader = found.open(names, on_error=on_error, batch_rows=batch_rows, **accepted)
     if where is not None and "where" not in accepted_options:
         reader = FilterReader(reader, where, time_unit=time_unit)
     if limit is not None:
         reader = LimitReader(reader, limit)
     if drop_self_loops:
         reader = SelfLoopFilter(reader)
-    return SkipReader(reader, skip) if skip else reader
+    return reader
 
 
 def _formats_with(option: str) -> str:

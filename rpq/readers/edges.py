@@ -24,6 +24,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -41,7 +42,7 @@ from rpq.readers.text.detection import Detection, detect
 from rpq.readers.text.edge_rules import EdgeRules
 from rpq.readers.text.textfile import TextFile
 
-__all__ = ["EDGES", "JSON_LINES", "detect", "open_edges", "open_json_lines"]
+__all__ = ["EDGES", "JSON_LINES", "detect", "open_edges"]
 
 
 def open_edges(
@@ -61,7 +62,8 @@ def open_edges(
     `columns` maps the columns of a tuple to the columns of the inputs, `where` selects tuples, and `time_unit` is the unit
     of times in text (microseconds by default; required for a pipe).  `streams` are the names of the streams of the inputs,
     one name or None for each input.  With `rules` (`rpq.readers.text.edge_rules`) each row, object or line is a record,
-    from which the rules make edges; then `columns` only names properties.
+    from which the rules make edges; then `columns` only names properties.  With `only_json` each line is an object (the
+    format `jsonl`).
 
     Raises `InputError` for a missing input, for inputs of which one has integer vertices and another text, and for
     timestamps of different units, and `WhereError` for a condition that does not fit the columns of a file.
@@ -95,33 +97,8 @@ def open_edges(
     return InputsReader(inputs, combine=merge_by_heads, batch_rows=batch_rows)
 
 
-def open_json_lines(
-    paths: Sequence[str | OpenSource],
-    *,
-    on_error: str = "stop",
-    batch_rows: int = BATCH_ROWS,
-    columns: ColumnNames | None = None,
-    where: Where | None = None,
-    time_unit: str | None = None,
-    streams: Sequence[str | None] | None = None,
-    rules: EdgeRules | None = None,
-) -> InputsReader[Input]:
-    """Open inputs in the format `jsonl`, with one object per line; otherwise as `open_edges`."""
-    return open_edges(
-        paths,
-        on_error=on_error,
-        batch_rows=batch_rows,
-        columns=columns,
-        where=where,
-        time_unit=time_unit,
-        streams=streams,
-        only_json=True,
-        rules=rules,
-    )
-
-
 EDGES = Format(name="edges", open=open_edges, text=TextFormat(detect=detect))
-JSON_LINES = Format(name="jsonl", open=open_json_lines)
+JSON_LINES = Format(name="jsonl", open=partial(open_edges, only_json=True))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,25 +73,6 @@ class LimitReader(ReaderWrapper):
             yield batch
 
 
-class SkipReader(ReaderWrapper):
-    """The tuples of a reader after its first `count`."""
-
-    def __init__(self, reader: Reader, count: int) -> None:
-        super().__init__(reader)
-        if count < 0:
-            raise ValueError(f"skip is {count}; expected 0 or more tuples")
-        self._count = count
-
-    def __iter__(self) -> Iterator[Batch]:
-        left = self._count
-        for batch in self._reader:
-            if left >= len(batch):
-                left -= len(batch)
-                continue
-            yield _replace_columns(batch, batch.columns.slice(left)) if left else batch
-            left = 0
-
-
 class SelfLoopFilter(ReaderWrapper):
     """The tuples of a reader whose source is not their target."""
 

@@ -1,7 +1,6 @@
 """Checkpoints of runs: the state of the engine, the positions of source and sink, and the identity of the run.
 
-The identity is what must be the same for a run to resume from a checkpoint.  It is written with the checkpoint, so later
-releases read what this one writes.
+The identity is what must be the same for a run to resume from a checkpoint.
 
 The file is replaced as a whole.  Everything it refers to is on disk before it: outputs are written first, then the
 checkpoint.  If a run is killed between the two, the outputs are longer than the checkpoint says, and the next run truncates
@@ -86,7 +85,7 @@ class PositionFormat:
     key: str
     encode: Callable[[Position], dict[str, Any]]
     decode: Callable[[JsonValue], Position]
-    foreign: str = "is not a checkpoint of this version of `rpq run`; remove it to start anew"
+    foreign: str = "is not a checkpoint of `rpq run`; remove it to start anew"
 
 
 class Checkpoint:
@@ -146,8 +145,11 @@ class Checkpoint:
             raise CheckpointError(f"{path}: {self._form.foreign}")
         try:
             content = JsonValue.parse(text, self._form.key)
-            if "version" not in content or content["version"].integer() != VERSION:
-                raise CheckpointError(f"{path}: is not a checkpoint of this version of `rpq run`; remove it to start anew")
+            if (version := content["version"].integer()) != VERSION:
+                raise CheckpointError(
+                    f"{path}: is a checkpoint of version {version}, and this release reads version {VERSION}; remove it to "
+                    "start anew"
+                )
             before = {name: option.value for name, option in content["identity"].items()}
             position = self._form.decode(content)
         except (Damage, ValueError, TypeError) as problem:

@@ -219,8 +219,8 @@ class SliceSource(Protocol):
     def slices(self, slice_limit: Callable[[], int]) -> Iterator[Slice | None]:
         """Yield slices of about `slice_limit()` tuples until the source ends, and sometimes None while nothing arrives."""
 
-    def advance(self, part: Any, until: int | None) -> bool:
-        """Move the position behind a slice, or to its row `until`; return False if there is no position within a slice."""
+    def advance(self, part: Any, until: int | None) -> None:
+        """Move the position behind a slice, or to its row `until`."""
 
     def position(self) -> Any:
         """Return the position, as `begin` takes it, for a checkpoint."""
@@ -481,11 +481,11 @@ class Run:
             on_pushed=write,
             on_rejected=partial(self._reject, again=again),
         )
-        is_known = self.source.advance(part, until)
+        self.source.advance(part, until)
         if not again:
             self._size.update(part.size, rows=rows, seconds=time.monotonic() - began)
             self.latency.note(part.size, began)
-        self.is_consistent = is_known
+        self.is_consistent = True
         if stop is not None:
             raise stop
 

@@ -31,7 +31,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from rpq.errors import RpqError
 from rpq.files.destinations import open_replacement, synchronise_folder
@@ -62,14 +62,7 @@ class LogKind:
 
 
 class LogError(RpqError):
-    """A file of records that cannot be extended; `offset` is the first byte that differs from what was written."""
-
-    def __init__(
-        self, message: str, *, reason: Literal["missing", "foreign", "version", "damaged", "locked"], offset: int = 0
-    ) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.offset = offset
+    """A file of records that cannot be extended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +105,7 @@ class RecordLog:
         self._descriptor = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
         if not try_lock(self._descriptor):
             self.close()
-            raise LogError(f"{path}: another run or server uses this file; end that one first", reason="locked")
+            raise LogError(f"{path}: another run or server uses this file; end that one first")
 
     @classmethod
     def create(cls, path: str, kind: LogKind, head: dict[str, Any], records: Iterable[bytes] = ()) -> RecordLog:
@@ -201,7 +194,7 @@ def read_log(path: str, kind: LogKind, *, until: int | None = None) -> LogConten
         with open(path, "rb") as file:
             data = file.read() if until is None else file.read(until)
     except FileNotFoundError:
-        raise LogError(f"{path}: is missing", reason="missing") from None
+        raise LogError(f"{path}: is missing") from None
     return parse_log(data, kind, path=path)
 
 
@@ -213,11 +206,11 @@ def parse_log(data: bytes, kind: LogKind, *, path: str) -> LogContent:
     start = data[: len(kind.magic)]
     if start != kind.magic:
         what = f"it begins with {start!r}" if start else "it is empty"
-        raise LogError(f"{path}: is not a {kind.noun}, or a damaged one (byte 0: {what})", reason="foreign")
+        raise LogError(f"{path}: is not a {kind.noun}, or a damaged one (byte 0: {what})")
     if data[: len(kind.header)] != kind.header:
         version = _VERSION.unpack_from(data.ljust(len(kind.header), b"\0"), len(kind.magic))[0]
         message = f"{path}: is a {kind.noun} of version {version}, or damaged at byte {len(kind.magic)}; this release reads"
-        raise LogError(f"{message} version {kind.version}", reason="version", offset=len(kind.magic))
+        raise LogError(f"{message} version {kind.version}")
     end = LogEnd(offset=len(kind.header), number=0, digest=_first_digest(kind), salt=0)
     found: list[tuple[int, memoryview]] = []
     view = memoryview(data)
@@ -231,14 +224,10 @@ def parse_log(data: bytes, kind: LogKind, *, path: str) -> LogContent:
     if end.number == 0:
         place = len(kind.header)
         message = f"{path}: is a damaged {kind.noun}: its head, at byte {place}, is incomplete"
-        raise LogError(message, reason="damaged", offset=place)
+        raise LogError(message)
     damage = None
     if problem is not None and not _is_torn(data, end):
-        damage = LogError(
-            f"{path}: is a damaged {kind.noun}: at byte {end.offset:,} of {len(data):,} {problem}",
-            reason="damaged",
-            offset=end.offset,
-        )
+        damage = LogError(f"{path}: is a damaged {kind.noun}: at byte {end.offset:,} of {len(data):,} {problem}")
     return LogContent(
         head=json.loads(bytes(found[0][1])),
         records=tuple(found[1:]),
@@ -246,15 +235,6 @@ def parse_log(data: bytes, kind: LogKind, *, path: str) -> LogContent:
         dropped_bytes=len(data) - end.offset,
         damage=damage,
     )
-
-
-def begins_with(path: str, start: bytes) -> bool:
-    """Return whether a file is readable, and begins with these bytes."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(start)) == start
-    except OSError:
-        return False
 
 
 def _json(head: dict[str, Any]) -> bytes:

@@ -153,14 +153,6 @@ def _limit(name: str, field: str, kind: click.ParamType, default: int | str, hel
 @shared.on_error("What to do with a bad line of the input.")
 @click.option("--checkpoint", metavar="FILE", help="File for all acknowledged changes, together with FILE.journal.")
 @click.option("--checkpoint-every", type=Seconds(), default="30s", show_default=True, help="Time between two checkpoints.")
-@click.option(
-    "--damaged-journal",
-    type=click.Choice(["refuse", "set-aside"]),
-    default="refuse",
-    show_default=True,
-    help="What to do if FILE.journal is damaged, missing or of another checkpoint: refuse to start, or rename it and "
-    "continue with its readable part.",
-)
 @_limit("--most-body", "body_bytes", ByteSize(), "16M", "Maximum size of a request.")
 @_limit("--most-queries", "queries", click.IntRange(min=0), 1000, "Maximum number of queries.")
 @_limit("--most-expression", "expression_bytes", ByteSize(), "64K", "Maximum size of the text of a posted query.")

@@ -253,13 +253,13 @@ class FileFeed(Feed):
         self._reader = reader
         self._playback = playback
         self._skipped = 0
-        self._last: list[Any] | None = None  # the last tuple that is skipped; earlier releases did not save it
+        self._last: list[Any] | None = None  # the last tuple that is skipped
         self._time: int | None = None  # the largest timestamp that was read, but for those too far ahead
         self._places = None if paths is None else [*paths]
         self._sources = sources
         progress = service.progress
         if self._places is not None and isinstance(progress, dict) and progress.get("files") == self._places:
-            self._skipped, self._last = int(progress["tuples"]), progress.get("last")
+            self._skipped, self._last = int(progress["tuples"]), progress["last"]
 
     def stop(self) -> None:
         """Stop submitting tuples."""
@@ -287,7 +287,7 @@ class FileFeed(Feed):
                 self._check()
                 part = columns.slice(start, count)
                 if self._skips:
-                    self._push_slice(FileSlice(read=part, columns=part), self._progress(done, part))
+                    self._push_slice(FileSlice(columns=part), self._progress(done, part))
                 else:
                     if submitted is not None:
                         self._result(submitted)  # nothing behind a rejected tuple may be applied
@@ -334,8 +334,7 @@ class FileFeed(Feed):
             if left:
                 passed = min(left, columns.num_rows)
                 left -= passed
-                found = tuple_values(columns, passed - 1) if passed else None
-                if not left and self._last is not None and found != self._last:
+                if not left and (found := tuple_values(columns, passed - 1)) != self._last:
                     raise self._another_input(f"the last one was {self._last}, and tuple {self._skipped:,} is {found}")
                 columns = columns.slice(passed)
             for start in range(0, columns.num_rows, PART_ROWS):
@@ -401,5 +400,5 @@ def _progress_within(before: TopicPosition, part: MergedTuples, rows: int, *, st
     return {
         "topics": [[*place, end, fronts[place]] for place, end in ends.items()],
         "layouts": before.layouts,
-        **({"inside": [[*place, count] for place, count in inside.items()]} if inside else {}),
+        "inside": [[*place, count] for place, count in inside.items()],
     }

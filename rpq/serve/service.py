@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -247,7 +247,6 @@ class Service(EngineThread):
         limits: ServeLimits,
         checkpoint: str | None = None,
         checkpoint_seconds: float = 30.0,
-        damaged_journal: Literal["refuse", "set-aside"] = "refuse",
         documents: RdfDocuments | None = None,
         rules: EdgeRules | None = None,
         names: ColumnNames | None = None,
@@ -283,8 +282,7 @@ class Service(EngineThread):
         self.began = time.monotonic()
         self.storage: Storage | NoStorage = NoStorage(options)
         if checkpoint is not None:
-            sets_aside = damaged_journal == "set-aside"
-            self.storage = Storage(checkpoint, options, defaults=defaults, sets_aside=sets_aside)
+            self.storage = Storage(checkpoint, options, defaults=defaults)
         try:
             loaded = self.storage.load()
         except BaseException:

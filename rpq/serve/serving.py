@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow as pa
@@ -74,7 +74,6 @@ def serve_with(
     playback_speed: float | None,
     checkpoint: str | None,
     checkpoint_every: float,
-    damaged_journal: Literal["refuse", "set-aside"],
     push_limit: float | None,
     **options: Any,
 ) -> int:
@@ -118,7 +117,6 @@ def serve_with(
             defaults,
             limits,
             checkpoint_every,
-            damaged_journal,
             push_limit=push_limit,
             properties=properties,
             documents=documents,
@@ -259,7 +257,6 @@ def _service(
     defaults: QueryDefaults,
     limits: ServeLimits,
     seconds: float,
-    damaged_journal: Literal["refuse", "set-aside"],
     *,
     push_limit: float | None,
     properties: frozenset[str],
@@ -316,7 +313,6 @@ def _service(
             limits=limits,
             checkpoint=settings.checkpoint,
             checkpoint_seconds=seconds,
-            damaged_journal=damaged_journal,
             documents=documents,
             rules=rules,
             names=ColumnNames(

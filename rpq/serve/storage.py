@@ -17,12 +17,11 @@ import logging
 import math
 import os
 import secrets
-import shutil
 import struct
 import time
 import uuid
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,7 @@ from rpq.errors import ConflictBudgetError, RpqError
 from rpq.files.locks import ReplacedFileError, check_in_place
 from rpq.readers.rdf.times import KINDS, Kind
 from rpq.run.checkpoint import CheckpointLock
-from rpq.run.record_log import LogContent, LogEnd, LogError, LogKind, RecordLog, begins_with, read_log
+from rpq.run.record_log import LogContent, LogEnd, LogError, LogKind, RecordLog, read_log
 from rpq.serve.requests import QueryDefaults, parse_query
 from rpq.stream.json_values import Damage, JsonValue
 
@@ -50,15 +49,12 @@ WRITE_RETRY = 0.2
 LEAST_ROOM, MOST_ROOM = 1 << 18, 1 << 24
 """The number of bytes that must fit on a disk before it counts as writable again."""
 
-SET_ASIDE_HINT = "`--damaged-journal set-aside` keeps it under another name and continues without what cannot be read"
-
 KEY = "rpq serve"
 VERSION = 2
-"""The name and the version of the fields of a checkpoint."""
+"""The name and the version of the fields of a checkpoint; another version is refused."""
 
 KIND = LogKind(magic=b"rpqserve", noun="journal of `rpq serve`", version=2)
 _LENGTH = struct.Struct("<I")
-_FIRST_VERSION = b'{"format": "rpq serve journal"'
 
 
 class JournalError(RpqError):
@@ -146,8 +142,7 @@ class TupleJournal:
         if self._schema is None or not plain.schema.equals(self._schema, check_metadata=True):
             self._log.add(b"S", plain.schema.serialize().to_pybytes())
             self._schema = plain.schema
-        of_rdf = {} if rdf_times is None else {"rdf_times": rdf_times}
-        about = json.dumps({"position": position, "progress": progress, **of_rdf}).encode()
+        about = json.dumps({"position": position, "progress": progress, "rdf_times": rdf_times}).encode()
         self._log.add(b"T", _LENGTH.pack(len(about)), about, plain.serialize().to_pybytes())
 
     def write_query_change(self, position: int, change: dict[str, Any]) -> None:
@@ -202,11 +197,6 @@ def read_tuple_journal(path: str, *, until: int | None = None) -> JournalContent
     try:
         log = read_log(path, KIND, until=until)
     except LogError as error:
-        if error.reason == "foreign" and begins_with(path, _FIRST_VERSION):
-            raise JournalError(
-                f"{path}: is a {KIND.noun} of version 1, and this release reads version 2: start the release that wrote it "
-                "once more and stop it with SIGTERM, which writes everything to the checkpoint; then start this one"
-            ) from error
         raise JournalError(str(error)) from error
     return journal_in(log, path=path)
 
@@ -250,19 +240,6 @@ def _read_record(content: memoryview, schema: pa.Schema | None) -> Record:
     return Record(about["position"], tuples, about)
 
 
-def is_empty_first_version(path: str, *, run: str) -> bool:
-    """Return whether a file is a journal of version 1 with only a head, as a server leaves it that ended properly."""
-    if not begins_with(path, _FIRST_VERSION) or os.path.getsize(path) > 1 << 12:
-        return False
-    with open(path, "rb") as file:
-        line, _, rest = file.read().partition(b"\n")
-    try:
-        head = json.loads(line)
-        return not rest and head["version"] == 1 and head["run"] == run
-    except (ValueError, KeyError, TypeError):
-        return False
-
-
 class ServedStateError(RpqError):
     """A checkpoint from which a server cannot resume."""
 
@@ -273,7 +250,7 @@ class ServedState:
 
     `run` is the run of the server that numbered the positions; `progress` is the progress of an input, in the input's own
     terms. `rdf_times` is the kind of the times of documents of RDF, None before the first one. `journal` is the identity of
-    the journal that continues from here, and `generation` its number; a checkpoint of version 1 has no such fields.
+    the journal that continues from here, and `generation` its number; both are set when the checkpoint is written.
     """
 
     run: str
@@ -299,27 +276,24 @@ def read_served_state(engine: Engine, path: str) -> ServedState:
     try:
         content = JsonValue.parse(text, KEY)
         version = content["version"].integer()
-        if version not in (1, VERSION):
-            raise ServedStateError(f"{path}: is not a checkpoint of this version of `rpq serve`; move it away to start anew")
+        if version != VERSION:
+            raise ServedStateError(
+                f"{path}: is a checkpoint of version {version}, and this release reads version {VERSION}; move it away to "
+                "start anew"
+            )
+        rdf_times = content["rdf_times"]
         return ServedState(
             run=content["run"].text(),
             position=content["position"].integer(0),
             progress=content["progress"].value,
             tuples=content["tuples"].integer(0),
             late=content["late"].integer(0),
-            rdf_times=_read_rdf_times(content),
-            journal=None if version == 1 else content["journal"].text(),
-            generation=0 if version == 1 else content["generation"].integer(0),
+            rdf_times=None if rdf_times.is_none else rdf_times.one_of(*KINDS),
+            journal=content["journal"].text(),
+            generation=content["generation"].integer(0),
         )
     except Damage as problem:
         raise ServedStateError(f"{path}: is a damaged checkpoint: {problem}; move it away to start anew") from problem
-
-
-def _read_rdf_times(content: JsonValue) -> Kind | None:
-    """Return the kind of times in a checkpoint, of which earlier releases wrote none.  Raises `Damage`."""
-    if "rdf_times" not in content or content["rdf_times"].is_none:
-        return None
-    return content["rdf_times"].one_of(*KINDS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -419,11 +393,10 @@ class NoStorage:
 class Storage:
     """The checkpoint at a path and its journal: call `load` once, then `note_…` and `synchronise`, and `save` now and then.
 
-    With `sets_aside`, a journal that is damaged, or belongs to another checkpoint, is moved to `FILE.journal.damaged-TIME`,
-    and the server continues with what it can read.  Raises `CheckpointError` if another process uses the checkpoint.
+    Raises `CheckpointError` if another process uses the checkpoint.
     """
 
-    def __init__(self, path: str, options: EngineOptions, *, defaults: QueryDefaults, sets_aside: bool = False) -> None:
+    def __init__(self, path: str, options: EngineOptions, *, defaults: QueryDefaults) -> None:
         self.path = path
         self.journal_path = f"{path}.journal"
         self.outage: Outage | None = None
@@ -431,8 +404,6 @@ class Storage:
         self.checkpoint_outage: Outage | None = None
         self._options = options
         self._defaults = replace(defaults, fields={})  # the journal has queries with the defaults of their time
-        self._sets_aside = sets_aside
-        self._has_set_aside = False
         self._journal: TupleJournal | None = None
         self._failed_bytes = 0
         self.saved_position = 0
@@ -486,38 +457,39 @@ class Storage:
     def load(self) -> LoadedEngine:
         """Restore the engine from checkpoint and journal, or make a new one; then open the journal for writing.
 
-        Raises `JournalError`, `ServedStateError`, the errors of the engine for a checkpoint, and `OSError`.
+        Without a journal, the changes after the checkpoint are lost.  Raises `JournalError`, `ServedStateError`, the errors
+        of the engine for a checkpoint, and `OSError`.
         """
         if not os.path.exists(self.path):
-            self._refuse_orphan()
+            with _journal_advice():
+                self._refuse_orphan()
             loaded = LoadedEngine(engine=self._options.make(), state=ServedState(run=uuid.uuid4().hex[:8], position=0))
             return replace(loaded, state=self.save(loaded.engine, loaded.state))
         self._open_checkpoint()
         engine = self._options.restore(self.path)
         state = read_served_state(engine, self.path)
-        content = self._journal_of(state)
-        is_whole = content is not None and content.damage is None
+        with _journal_advice():
+            content = self._journal_of(state)
+        if content is None:
+            LOG.warning("%s is missing: changes after position %d, if any, are lost", self.journal_path, state.position)
+            state = replace(state, run=uuid.uuid4().hex[:8])  # followers may know positions that are assigned again now
+            return LoadedEngine(engine=engine, state=self.save(engine, state), is_resumed=True)
         loaded = self._replay(engine, state, content)
-        if content is not None and is_whole:
-            self._journal = TupleJournal.append(self.journal_path, content)
-            self.saved_position = state.position
-            if content.dropped_bytes:
-                LOG.warning(
-                    "%s ends at position %d: a crash left %s bytes behind it, of an incomplete record, "
-                    "which are dropped",
-                    self.journal_path,
-                    content.position,
-                    f"{content.dropped_bytes:,}",
-                )
-            if loaded.state.position != state.position:
-                try:
-                    return replace(loaded, state=self.save(loaded.engine, loaded.state))
-                except OSError as error:  # nothing is lost: the journal has it
-                    self.note_checkpoint_outage(error)
-            return loaded
-        # The journal that was set aside may contain positions that followers know and that are assigned again now.
-        state = replace(loaded.state, run=uuid.uuid4().hex[:8]) if self._has_set_aside else loaded.state
-        return replace(loaded, state=self.save(loaded.engine, state))
+        self._journal = TupleJournal.append(self.journal_path, content)
+        self.saved_position = state.position
+        if content.dropped_bytes:
+            LOG.warning(
+                "%s ends at position %d: a crash left %s bytes behind it, of an incomplete record, which are dropped",
+                self.journal_path,
+                content.position,
+                f"{content.dropped_bytes:,}",
+            )
+        if loaded.state.position != state.position:
+            try:
+                return replace(loaded, state=self.save(loaded.engine, loaded.state))
+            except OSError as error:  # nothing is lost: the journal has it
+                self.note_checkpoint_outage(error)
+        return loaded
 
     def reload(self, *, without: Collection[str] = ()) -> LoadedEngine:
         """Restore the engine from disk, without the changes since the last `synchronise` and some queries; write nothing.
@@ -529,103 +501,57 @@ class Storage:
         return self._replay(engine, state, self.journal.read(), without)
 
     def _refuse_orphan(self) -> None:
-        """Refuse a journal without a checkpoint, except one without records, which a first start left."""
+        """Refuse a journal without a checkpoint, except a new one without records, which a first start left."""
         new = f"{self.journal_path}.new"
-        if os.path.exists(new) and not _is_empty(new):
-            self._refuse(JournalError(f"{new}: exists, but the checkpoint {self.path} to which it belongs does not"), new)
-        if os.path.exists(self.journal_path):
-            self._refuse(
-                JournalError(f"{self.journal_path}: exists, but the checkpoint {self.path} to which it belongs does not"),
-                self.journal_path,
-            )
+        for path in (new, self.journal_path):
+            if os.path.exists(path) and not (path == new and _is_empty(path)):
+                raise JournalError(f"{path}: exists, but the checkpoint {self.path} to which it belongs does not")
 
     def _journal_of(self, state: ServedState) -> JournalContent | None:
-        """Read the journal of a checkpoint; return None for an empty one of version 1, or one that was set aside."""
-        if state.journal is None:
-            if is_empty_first_version(self.journal_path, run=state.run):
-                return None
-            try:
-                read_tuple_journal(self.journal_path)
-                raise JournalError(f"{self.journal_path}: is newer than the checkpoint beside it, which is of version 1")
-            except JournalError as error:
-                self._refuse(error, self.journal_path)
+        """Read the journal of a checkpoint; return None if it is missing.  Raises `JournalError`."""
+        self._adopt_new_journal(state)
+        if not os.path.exists(self.journal_path):
             return None
-        new = f"{self.journal_path}.new"
-        if os.path.exists(new):
-            self._adopt_new_journal(new, state)
-        try:
-            content = read_tuple_journal(self.journal_path)
-        except JournalError as error:
-            self._refuse(error, self.journal_path)
-            return None
+        content = read_tuple_journal(self.journal_path)
         name = content.name
         if name.identity != state.journal:
-            foreign = JournalError(
+            raise JournalError(
                 f"{self.journal_path}: does not belong to the checkpoint {self.path}, which continues with journal number "
                 f"{state.generation}, from position {state.position} on; this is number {name.generation}, from position "
                 f"{name.after} on: one of the two is from elsewhere, or older than the other"
             )
-            self._refuse(foreign, self.journal_path)
-            return None
         if name.after != state.position:
             message = f"begins after position {name.after}, but its checkpoint is at position {state.position}"
-            content = replace(content, records=(), damage=JournalError(f"{self.journal_path}: {message}"))
+            raise JournalError(f"{self.journal_path}: {message}")
         if content.damage is not None:
-            self._refuse(content.damage, self.journal_path)
+            raise content.damage
         return content
 
-    def _adopt_new_journal(self, new: str, state: ServedState) -> None:
-        """Rename the new journal of the checkpoint if a crash prevented that."""
-        try:
-            content = read_tuple_journal(new)
-        except JournalError as error:
-            self._refuse(error, new)
+    def _adopt_new_journal(self, state: ServedState) -> None:
+        """Rename the new journal of the checkpoint if a crash prevented that.  Raises `JournalError`."""
+        new = f"{self.journal_path}.new"
+        if not os.path.exists(new):
             return
+        content = read_tuple_journal(new)
         if content.name.identity != state.journal:
             if content.records or content.damage is not None:
                 belongs = f"has records, but belongs to another checkpoint than {self.path}, perhaps a later one"
-                self._refuse(JournalError(f"{new}: {belongs}"), new)
+                raise JournalError(f"{new}: {belongs}")
             return  # of a checkpoint that was not completed
         if os.path.exists(self.journal_path):
-            try:
-                before = read_tuple_journal(self.journal_path)
-                is_predecessor = before.damage is None and before.name.generation < state.generation
-            except JournalError:
-                is_predecessor = is_empty_first_version(self.journal_path, run=state.run)
-            if not is_predecessor:
-                self._set_aside(self.journal_path, "is not the journal of the checkpoint before")
+            before = read_tuple_journal(self.journal_path)
+            if before.damage is not None:
+                raise before.damage
+            if before.name.generation >= state.generation:
+                raise JournalError(f"{self.journal_path}: is not the journal before that of the checkpoint {self.path}")
         os.replace(new, self.journal_path)
 
-    def _refuse(self, error: JournalError, path: str) -> None:
-        """Raise an error, or set aside the file that it concerns."""
-        if not self._sets_aside:
-            raise JournalError(f"{error}.  It was not changed; {SET_ASIDE_HINT}") from error
-        LOG.error("%s", error)
-        self._has_set_aside = True
-        if os.path.exists(path):
-            self._set_aside(path, "is set aside")
-
-    def _set_aside(self, path: str, why: str) -> None:
-        """Move a file to a name under which it is not overwritten."""
-        moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-        number = 0
-        while os.path.exists(place := f"{self.journal_path}.damaged-{moment}{f'-{number}' if number else ''}"):
-            number += 1
-        if path == self.journal_path:  # it keeps its name until its successor exists, so that a failure can be repeated
-            try:
-                os.link(path, place)
-            except OSError:
-                shutil.copyfile(path, place)
-        else:
-            os.replace(path, place)
-        LOG.warning("%s %s, as %s", path, why, place)
-
     def _replay(
-        self, engine: Engine, state: ServedState, content: JournalContent | None, without: Collection[str] = ()
+        self, engine: Engine, state: ServedState, content: JournalContent, without: Collection[str] = ()
     ) -> LoadedEngine:
         """Replay the records of the journal after the checkpoint, except for changes of the queries `without`."""
         replayed = 0
-        for record in () if content is None else content.records:
+        for record in content.records:
             if _name_in(record) in without:
                 state = replace(state, position=record.position)
                 continue
@@ -639,13 +565,13 @@ class Storage:
                 changes = engine.push(record.tuples, collect=False)
             except ConflictBudgetError as error:
                 changes = error.changes
-            progress = record.details.get("progress")
+            progress = record.details["progress"]
             state = replace(
                 state,
                 tuples=state.tuples + record.tuples.num_rows,
                 late=state.late + len(changes.late_rows),
                 progress=state.progress if progress is None else progress,
-                rdf_times=record.details.get("rdf_times", state.rdf_times),
+                rdf_times=record.details["rdf_times"] or state.rdf_times,
             )
         elif "registered" in record.details:
             query = parse_query(record.details["registered"], self._defaults)
@@ -752,6 +678,16 @@ class Storage:
                 self.checkpoint_outage.reason,
             )
         self.checkpoint_outage.note_failure(least_wait=least_wait)
+
+
+@contextmanager
+def _journal_advice() -> Iterator[None]:
+    """Add to the error of a journal what the user can do."""
+    try:
+        yield
+    except JournalError as error:
+        hint = "It was not changed: restore the right file, or move it away to start without its changes"
+        raise JournalError(f"{error}.  {hint}") from error
 
 
 def _name_in(record: Record) -> str | None:

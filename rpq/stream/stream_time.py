@@ -280,7 +280,7 @@ class StreamTime:
             "zone": zone,
             "zoned": self.has_zone,
             "durations": durations,
-            **({"lengths": lengths} if lengths else {}),
+            "lengths": lengths,
         }
 
     @classmethod
@@ -298,7 +298,7 @@ class StreamTime:
             time_type = pa.timestamp(described["step"], described["zone"]) if is_time else kinds[described["kind"]]
             original: dict[str, Any] = {query.name: getattr(query, "original", query) for query in running}
             original |= {name: original[name].over(window) for name, window in windows.items()}
-            for name, lengths in described.get("lengths", {}).items():
+            for name, lengths in described["lengths"].items():
                 original[name] = original[name].with_lengths({one: duration_text(size) for one, size in lengths.items()})
             stream_time = cls(unit=described["unit"], type=time_type, has_zone=described["zoned"])
             stream_time = stream_time.with_queries(original.values())

@@ -320,7 +320,7 @@ def pack_changes(
     known_sizes = check_sizes(sizes or {})
     if checkpoint is not None:
         if sizes is None:
-            known_sizes = stream_identity.sizes_in(stream_identity.read(session, checkpoint) or {})
+            known_sizes = (stream_identity.read(session, checkpoint) or {}).get("sizes", {})
         about = stream_identity.describe_stream(
             resolved_queries,
             shares=shares,
@@ -334,7 +334,6 @@ def pack_changes(
             output=None if output is None else hadoop_files.qualify(session, output),
             edges=identity,
             properties=types,
-            **({"zone": "UTC"} if rules is None and _lacks_zone(edges, names) else {}),
         )
         content = stream_identity.begin(session, checkpoint, about)
         moved = None if content is None else plan_move(session, checkpoint, content, resolved_queries, keys, model)
@@ -374,12 +373,6 @@ def _columns_identity(names: ColumnNames | None, label: str | None, rules: EdgeR
     if rules is not None:
         return {"edges_from": rules.digest}
     return None if names is None else {"label constant": label, **dict(sorted(names.renamed))}
-
-
-def _lacks_zone(edges: DataFrame, names: ColumnNames | None) -> bool:
-    """Return whether the timestamps of edges are dates, or times without a zone."""
-    column = "timestamp" if names is None else names["timestamp"]
-    return edges.schema[column].dataType.typeName() in ("date", "timestamp_ntz")
 
 
 def _refuse_ties(queries: Sequence[rpq.Query], identity: str, sequence: str | None) -> None:

@@ -30,7 +30,6 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 import rpq
 from rpq.language import kinds
 from rpq.language.hypercube import Share
-from rpq.language.time_order import LENGTHS
 from rpq.spark.columns import TRIPLES, EdgeModel, latest_timestamp
 from rpq.spark.division import OwnEdges, label_readers, share_limit
 from rpq.spark.envelopes import ROWS, Tuples, engine_columns, pack_table, unpack
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
 
 FORMAT = 2
-"""The version of the state; a checkpoint of another version is refused.  Before version 2 there were no checksums."""
+"""The version of the state; a checkpoint of another version is refused."""
 
 REMEMBERED = 64
 """The number of earlier versions from which an engine can catch up."""
@@ -376,25 +375,18 @@ def state_identity(
 ) -> str:
     """Return everything on which the state depends as text; a stream continues only from a checkpoint with equal text.
 
-    The text contains the queries, the number of partitions, the division of the edges of patterns, the `sizes` of labels if
-    there are any, and the identity of edges.
+    The text contains the queries, the number of partitions, the division of the edges of patterns, the `sizes` of labels,
+    and the identity of edges.
     """
-    described: dict[str, Any] = {"queries": [_query_identity(kinds.query_json(query)) for query in queries]}
-    described["partitions"] = partitions
-    if division := division_of(queries, partitions, sizes):
-        described["division"] = division
-    if sizes:
-        described["sizes"] = dict(sorted(sizes.items()))
-    return json.dumps(described | ({"edges": edges} if edges != "triple" else {}))
-
-
-def _query_identity(query: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the properties of a query's JSON that determine its rows; path queries have the form of the first release."""
-    if "kind" in query:
-        return dict(query)
-    ends = {name: sorted(map(repr, query[name])) for name in ("sources", "targets") if query[name] is not None}
-    optional = (name for name in ("order", *LENGTHS, "select") if name in query)
-    return {name: query[name] for name in ("name", "expression", "window", "paths", "semantics", *optional)} | ends
+    return json.dumps(
+        {
+            "queries": [kinds.query_json(query) for query in queries],
+            "partitions": partitions,
+            "division": division_of(queries, partitions, sizes),
+            "sizes": dict(sorted((sizes or {}).items())),
+            "edges": edges,
+        }
+    )
 
 
 def _damaged_record(problem: ValueError) -> rpq.StateFormatError:

@@ -77,7 +77,7 @@ def rescale(
             f"{checkpoint}: has no {stream_identity.FILE}, which records the queries and options of the stream; rpq_changes "
             "writes this file if it has the argument checkpoint"
         )
-    identity, types = content.get("edges", "triple"), content.get("properties", {})
+    identity, types = content["edges"], content["properties"]
     if queries:
         refuse_unsupported(queries, identity)
     before = parse_queries(content, checkpoint)
@@ -98,7 +98,7 @@ def rescale(
     _refuse_unfinished(session, checkpoint)
     records = _records(session, checkpoint)
     following: dict[str, Any] = {**content, "queries": _query_json(now), "shares": shares}
-    following["sizes"] = stream_identity.sizes_in(content) if sizes is None else check_sizes(sizes)
+    following["sizes"] = content["sizes"] if sizes is None else check_sizes(sizes)
     following["division"] = stream_identity.division_of(now, shares, following["sizes"])
     if types:
         read = {*property_names(now), *([EDGE] if identity == "id" else [])}
@@ -109,7 +109,7 @@ def rescale(
         refuse_missing_edges(added, former.queries, time=next(iter(records.values())).time)
         following["before"] = {"identity": former.identity, "queries": _query_json(former.queries)}
     else:
-        if content.get("max_delay") and _latest(session, checkpoint, "commits") is not None:
+        if content["max_delay"] and _latest(session, checkpoint, "commits") is not None:
             raise PipelineError(f"{checkpoint}: all tuples wait for max_delay; run the stream until some have been applied")
         added = ()
     stream_identity.replace(session, checkpoint, following)
@@ -148,7 +148,7 @@ def plan_move(
     if "before" not in content:
         return None
     complete_sink_log(session, checkpoint, content)
-    identity = state_identity(queries, len(keys), model.identity, stream_identity.sizes_in(content))
+    identity = state_identity(queries, len(keys), model.identity, content["sizes"])
     records = _records(session, checkpoint)
     has_moved = all(key in records and records[key].identity == identity for key in keys) and len(records) == len(keys)
     if has_moved or not records:
@@ -173,7 +173,7 @@ def plan_move(
             )
         )
     waiting = []
-    if content.get("max_delay"):
+    if content["max_delay"]:
         rows = _read_state(session, checkpoint, "waiting").where(f"key.partition = {key}").collect()
         waiting = [bytes(row.user_map_value.tuples) for row in sorted(rows, key=lambda row: row.user_map_key.part)]
     figures = {"version": record.version, "time": record.time, "tuples": record.tuples, "late": record.late}
@@ -269,7 +269,7 @@ def _repartition(session: SparkSession, checkpoint: str, shares: int) -> None:
 
 def complete_sink_log(session: SparkSession, checkpoint: str, content: Mapping[str, Any]) -> None:
     """Add the micro-batches without rows to the log of a file sink, which would be damaged if it lacked one."""
-    output, latest = content.get("output"), _latest(session, checkpoint, "commits")
+    output, latest = content["output"], _latest(session, checkpoint, "commits")
     if output is None or latest is None:
         return
     if not hadoop_files.exists(session, hadoop_files.join(output, file_sink.FOLDER)):

@@ -1,8 +1,9 @@
 """The identity of a stream (everything that its rows depend on beside its tuples), and the queries that it can answer.
 
 The identity is written to the checkpoint as `rpq.json`, beside the files of Spark, and compared before the stream starts.  A
-checkpoint without this file is from an earlier release, or from a program that did not specify its checkpoint; workers then
-compare the queries and the number of shares with those in the state.
+checkpoint without this file is from a program that did not specify its checkpoint; workers then compare the queries and the
+number of shares with those in the state.  The part "before" has the queries that the state belongs to until the stream has
+moved to new queries.
 """
 
 from __future__ import annotations
@@ -27,12 +28,6 @@ if TYPE_CHECKING:
 
 FILE = "rpq.json"
 FORMAT = 1
-MOVING_FORMAT = 2
-"""The format with the part "before": the queries that the state belongs to until the stream has moved to new queries."""
-_MISSING = object()
-_ZONE_SETTING = "spark.sql.session.timeZone"
-_NO_DIVISION: Mapping[str, Any] = {"identity": None, "queries": {}}
-"""The part "before" of a stream that moves to its own queries, which are the queries of its state."""
 _DISPLAY_NAMES = {
     "shares": "the number of shares",
     "division": "the division of patterns",
@@ -92,15 +87,6 @@ def division_of(
     return {name: cube.grid(shares, label_sizes).dimensions for name, cube in divided.items()}
 
 
-def sizes_in(content: Mapping[str, Any]) -> dict[str, int]:
-    """Return the numbers of edges by label in an identity; streams of former releases have none.
-
-    >>> sizes_in({"sizes": {"a": 7}}), sizes_in({})
-    ({'a': 7}, {})
-    """
-    return {str(label): int(size) for label, size in content.get("sizes", {}).items()}
-
-
 def read(session: SparkSession, checkpoint: str) -> dict[str, Any] | None:
     """Return the identity in a checkpoint, or None if it has none.  Raises `PipelineError` if it is damaged."""
     path = hadoop_files.join(checkpoint, FILE)
@@ -116,26 +102,22 @@ def read(session: SparkSession, checkpoint: str) -> dict[str, Any] | None:
         version = content["format"]
     except (ValueError, KeyError) as problem:
         raise PipelineError(f"{path} is damaged: {problem}") from problem
-    if version not in (FORMAT, MOVING_FORMAT):
-        raise PipelineError(f"{path} is of format {version}; this release reads formats {FORMAT} and {MOVING_FORMAT}")
+    if version != FORMAT:
+        raise PipelineError(f"{path} is of format {version}; this release reads format {FORMAT}")
     return content
 
 
 def replace(session: SparkSession, checkpoint: str, content: Mapping[str, Any]) -> None:
     """Write the identity of the stream of a checkpoint, in place of an existing one."""
     written = {key: value for key, value in content.items() if key != "before" or value is not None}
-    written["format"] = MOVING_FORMAT if "before" in written else FORMAT
+    written["format"] = FORMAT
     hadoop_files.write_text(session, hadoop_files.join(checkpoint, FILE), json.dumps(written, indent=1) + "\n")
 
 
 def begin(session: SparkSession, checkpoint: str, stream: Mapping[str, Any]) -> dict[str, Any] | None:
     """Compare a stream with the identity in its checkpoint, or write it to a new one; return the identity, or None.
 
-    Shares had all edges that patterns read in a checkpoint from before the edges of patterns were divided.  Such a stream
-    moves to its own queries (`rpq.spark.stream.rescale.plan_move`), which divides the edges.
-
-    Raises `PipelineError`, with the differences, if the checkpoint belongs to another stream, or if the times in its state
-    may be in the time zone of the session, as in releases that did not record a `zone`.
+    Raises `PipelineError`, with the differences, if the checkpoint belongs to another stream.
     """
     before = read(session, checkpoint)
     stream = _as_json(dict(stream))
@@ -151,15 +133,6 @@ def begin(session: SparkSession, checkpoint: str, stream: Mapping[str, Any]) -> 
             "Continue with the same queries and options (`rpq spark rescale` changes shares, sizes and queries), or begin "
             "with a new checkpoint and a new output"
         )
-    zone = session.conf.get(_ZONE_SETTING)
-    if "zone" in stream and "zone" not in before and zone not in ("UTC", "Etc/UTC"):
-        raise PipelineError(
-            f"the checkpoint {checkpoint} is of a release that read times without a zone in the time zone of the session, "
-            f"{zone}; this release reads them in UTC. Begin with a new checkpoint and a new output or, if the stream has "
-            f"always run in UTC, set {_ZONE_SETTING} to UTC"
-        )
-    if stream["division"] and "division" not in before:
-        return {"before": _NO_DIVISION, **before, "division": stream["division"]}
     return before
 
 
@@ -174,9 +147,8 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
             if former.get(key) != current.get(key):
                 yield f"{key} of query {name!r} was {_json_text(former.get(key))}, is {_json_text(current.get(key))}"
     for key, words in _DISPLAY_NAMES.items():
-        was, is_now = before.get(key, {} if key == "sizes" else _MISSING), now.get(key, _MISSING)
-        if was is not _MISSING and is_now is not _MISSING and was != is_now:
-            yield f"{words} was {_json_text(was)}, is {_json_text(is_now)}"
+        if before.get(key) != now.get(key):
+            yield f"{words} was {_json_text(before.get(key))}, is {_json_text(now.get(key))}"
 
 
 def _json_text(value: Any) -> str:

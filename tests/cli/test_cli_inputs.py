@@ -114,7 +114,6 @@ def test_a_name_that_no_column_has(run, stream):
         ("from,to,label,ts\na,b,x,1\n", "give --columns source=from,target=to,timestamp=ts"),
         ('{"user": "a", "item": "b", "ts": 1}\n', "give --columns source=user,target=item,timestamp=ts --label LABEL"),
         ("user;item;ts\na;b;1\n", "this line contains semicolons"),
-        ("1 2 17\n2 3 18\n", "could be of gmark or stackoverflow"),
         ("source,target,label,timestamp\na,b,x,05/01/2024\n", ":2: column 'timestamp': '05/01/2024' is not an integer"),
         ("source,target,label,timestamp\na,b,x,1714564800.5\n", ":2: column 'timestamp': '1714564800.5' is not an integer"),
         ("source,target,label,timestamp\na,b,x,\n", ":2: column 'timestamp': is empty"),

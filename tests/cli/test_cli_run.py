@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import random
 from pathlib import Path
 
 import pyarrow as pa
@@ -225,24 +224,6 @@ def test_threads_change_nothing(rpq, edges):
     alone = rows(rpq("run", "a/b*", *args)[1])
     together = rows(rpq("run", "a/b*", *args, "--threads", 3)[1])
     assert in_time_order(alone) and as_multiset(alone) == as_multiset(in_time_order(together))
-
-
-@pytest.mark.parametrize(("size", "slide"), [(10, 1), (7, 3), (2, 5), (100, 9)])
-def test_made_up_deletes_hit_edges_of_the_engines_window(rpq, edges, tmp_path, size, slide):
-    """Out of order, late, refreshed, irrelevant: deletes are always drawn from what the engine has in its window."""
-    chance = random.Random(size)
-    times = [number // 5 - chance.choice([0, 0, 3, 9, 20]) for number in range(1500)]
-    lines = [f"{chance.randrange(12)} {chance.randrange(12)} {chance.choice('aabc')} {time}" for time in times]
-    path, stats = edges("\n".join(lines)), tmp_path / "stats.json"
-    args = ["--input", path, "--window", size, "--slide", slide, "--stats", stats, "--output", "-"]
-    _, out, _ = rpq("run", "a/b*", *args, "--deletes", 20, "--seed", 3)
-    figures = json.loads(stats.read_text())
-    inserts = figures["inserted"] + figures["refreshed"]
-    assert figures["absent_deletes"] == 0
-    assert 0.13 * inserts < figures["deleted"] < 0.27 * inserts
-    assert figures["tuples"] == 1500 + figures["deleted"]
-    assert rpq("run", "a/b*", *args, "--deletes", 20, "--seed", 3)[1] == out
-    assert rpq("run", "a/b*", *args, "--deletes", 20, "--seed", 4)[1] != out
 
 
 def test_limit_and_self_loops(rpq, edges, tmp_path):

@@ -238,7 +238,6 @@ def test_bad_edges_and_other_columns_are_named_with_their_place(run, tmp_path):
     edges = ["a", "--input", "rewind-edges://null", *end]
     assert "delivers edges, not text; leave out --format jsonl" in run(*edges, "--format", "jsonl")[2]
     assert "is for files only; a source is read as edges, jsonl" in run(*edges, "--format", "gmark")[2]
-    assert "--deletes: deletes are generated only for files" in run(*edges, "--deletes", 5)[2]
 
 
 def test_rdf_of_a_source_is_read_as_that_of_a_file(run):
@@ -304,6 +303,6 @@ def test_readers_of_the_package_take_urls_as_well(run):
     from rpq.readers import open_reader
 
     BATCHES["one"] = [b"x,y,a,1\n", b"y,z,a,2"]
-    reader = open_reader("edges", "rewind://one", skip=1)
-    assert [batch.columns.column("target").to_pylist() for batch in reader] == [["z"]]
+    reader = open_reader("edges", "rewind://one")
+    assert [batch.columns.column("target").to_pylist() for batch in reader] == [["y", "z"]]
     assert installed_sources.POSITIONS == [None]

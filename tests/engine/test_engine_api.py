@@ -25,7 +25,6 @@ import rpq
 from rpq import automata
 from rpq.engine.state.sealed import HEADER_BYTES, seal
 from rpq.engine.state.state_layout import STATE
-from tests.engine.state.damaging import as_version_1
 from tests.reference import ReferenceEngine, Row
 from tests.services.environments import ROOT, run
 from tests.twins import reference_query, row
@@ -554,61 +553,13 @@ def test_what_is_no_state(tmp_path: Path, engine: rpq.Engine) -> None:
     path.write_bytes(whole + b"x")
     refused("1 bytes follow", "damaged")
     path.write_bytes(seal(replace(STATE, version=99), [whole[HEADER_BYTES:]]) + whole[HEADER_BYTES:])
-    refused("version 99 .* this release reads version 1, 2 and 3", "version")
+    refused("version 99 .* this release reads version 3", "version")
     path.write_bytes(whole)
     assert rpq.Engine.restore(path).answers().pairs() == {("x", "y"), ("x", "z")}
     with pytest.raises(FileNotFoundError):
         rpq.Engine.restore(tmp_path / "nothing")
     with pytest.raises(OSError):
         engine.save(tmp_path / "no" / "folder")
-
-
-def test_what_is_no_state_of_version_1(tmp_path: Path, engine: rpq.Engine) -> None:
-    engine.push(COLUMNS)
-    path = tmp_path / "state"
-    engine.save(tmp_path / "new")
-    as_version_1(tmp_path / "new", path)
-    whole = path.read_bytes()
-    table = pa.ipc.open_file(path).read_all()
-    content = json.loads(table.schema.metadata[b"rpq"])
-
-    def refused(message: str) -> None:
-        with pytest.raises(rpq.StateFormatError, match=message):
-            rpq.Engine.restore(path)
-
-    for damaged in (b"ARROW1" + b"\x00" * 100, whole[: len(whole) // 2], whole[:-1]):
-        path.write_bytes(damaged)
-        refused("damaged or truncated")
-
-    def write(metadata: dict[bytes, bytes] | None, other: pa.Table = table) -> None:
-        other = other.replace_schema_metadata(metadata)
-        with pa.ipc.new_file(path, other.schema) as writer:
-            writer.write_table(other)
-
-    write(None)
-    refused("not a saved state")
-    write({b"rpq": b"[1]"})
-    refused("damaged")
-    write({b"rpq": b"not json"})
-    refused("damaged")
-    write({b"rpq": json.dumps({**content, "version": 99}).encode()})
-    refused("version 99")
-    write({b"rpq": json.dumps({name: value for name, value in content.items() if name != "queries"}).encode()})
-    refused("queries is missing")
-    description = {b"rpq": json.dumps(content).encode()}
-    for number, column, message in (
-        (1, pa.array([1, 2]), "vertices are of type"),
-        (2, pa.array([0, 7], pa.int32()), "label with a number"),
-        (2, pa.array([0, None], pa.int32()), "without a value"),
-        (3, pa.array([1, 2**62]), "timestamp outside"),
-        (4, pa.array([11, 2**60]), "later than its timestamp"),
-    ):
-        write(description, table.set_column(number, table.schema.names[number], column))
-        refused(message)
-    write(description, pa.concat_tables([table, table]))
-    refused("an edge occurs twice")
-    write(description)
-    assert rpq.Engine.restore(path).answers().pairs() == {("x", "y"), ("x", "z")}
 
 
 @pytest.mark.parametrize("extra", [{"place": 5}, {"place": None}, {5: "place"}, {"place": b"5"}])

@@ -247,7 +247,7 @@ REFUSED = [
         "both --rdf-time and --columns timestamp= set the time of a triple",
     ),
     (["--input", "kafka://localhost/a", "--format", "rdf", "--rdf-graph", "event"], "--rdf-graph event: a post or a"),
-    (["--input", "kafka://localhost/a", "--deletes", "5"], "--deletes applies to files"),
+    (["--input", "kafka://localhost/a", "--drop-self-loops"], "--drop-self-loops applies to files"),
     (["--input", "kafka://one/a", "--output", "kafka://two/b"], "all topics of a run must be on one"),
     (["--input", "kafka://localhost/a b"], "is not the name of a topic"),
     (["--input", "kafka://localhost"], "is not a topic; expected kafka://BROKER"),

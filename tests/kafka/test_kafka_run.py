@@ -241,7 +241,7 @@ def test_a_journal_that_was_lost_is_not_passed_over(kafka, tmp_path) -> None:
     assert b'[["' in saved["journal"]
     options = {"input": kafka.uri(read), "output": kafka.uri(written), "checkpoint": checkpoint, "until_end": True}
     checkpoint.write_bytes(saved["state"])
-    (tmp_path / "run.state.journal").write_bytes(b"")
+    (tmp_path / "run.state.journal").unlink()
     with pytest.raises(KafkaError, match="run.state.journal: does not contain the order of the rounds 1 to"):
         run_topics(QUERY, **options)
     checkpoint.write_bytes(saved["state"])

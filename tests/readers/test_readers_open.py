@@ -75,12 +75,9 @@ def test_an_unknown_format_is_answered_with_the_known_ones(installed):
         ({"limit": 99}, [1, 2, 3, 4, 5, 6]),
         ({"drop_self_loops": True}, [1, 3, 5, 6]),
         ({"drop_self_loops": True, "limit": 4}, [1, 3]),
-        ({"skip": 4}, [5, 6]),
-        ({"skip": 9}, []),
-        ({"skip": 1, "limit": 4, "drop_self_loops": True}, [3]),
     ],
 )
-def test_limit_comes_before_self_loops_and_skip_after(path, options, expected, batch_rows):
+def test_limit_comes_before_self_loops(path, options, expected, batch_rows):
     reader = open_reader("edges", [path], on_error="skip", batch_rows=batch_rows, **options)
     assert times(reader) == expected
     assert reader.time_unit is None
@@ -93,21 +90,23 @@ def test_with_a_limit_the_bad_line_behind_it_is_not_reached(path):
         times(open_reader("edges", path, limit=6))
 
 
-@pytest.mark.parametrize("options", [{"limit": -1}, {"skip": -1}, {"on_error": "ignore"}, {"batch_rows": 0}])
+@pytest.mark.parametrize("options", [{"limit": -1}, {"on_error": "ignore"}, {"batch_rows": 0}])
 def test_wrong_arguments_are_refused(path, options):
     with pytest.raises(ValueError, match="expected"):
         open_reader("edges", path, **options)
 
 
-def test_a_function_that_opens_a_reader_is_a_format(monkeypatch, tmp_path):
+def test_another_package_has_a_format(monkeypatch, tmp_path):
     module = tmp_path / "another_package.py"
     module.write_text(
+        "from rpq.readers import Format\n"
         "from rpq.readers.edges import open_edges\n"
         "def open_pairs(paths, *, on_error, batch_rows):\n"
         "    return open_edges(paths, on_error=on_error, batch_rows=batch_rows)\n"
+        "PAIRS = Format(name='pairs', open=open_pairs)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    points = metadata.EntryPoints([metadata.EntryPoint("pairs", "another_package:open_pairs", format_registry.GROUP)])
+    points = metadata.EntryPoints([metadata.EntryPoint("pairs", "another_package:PAIRS", format_registry.GROUP)])
     monkeypatch.setattr(format_registry, "entry_points", points.select)
     file = tmp_path / "edges.txt"
     file.write_text("a b x 1\nb c x 2\n")

@@ -639,12 +639,6 @@ def test_wrong_options_are_told_with_what_is_right(tmp_path):
         open_reader("edges", path, rdf=RdfReading())
 
 
-def test_another_format_hints_at_rdf(tmp_path):
-    path = written(tmp_path, "a.nt", quads("x y", "y z"))
-    with pytest.raises(InputError, match="could be of rdf"):
-        rows(open_reader("edges", path))
-
-
 def test_without_pyoxigraph_the_extra_is_named(tmp_path):
     path = written(tmp_path, "a.nt", quads("x y"))
     script = (

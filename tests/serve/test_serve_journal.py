@@ -165,7 +165,7 @@ class Saved:
     def refused(self, content: bytes | None, *messages: str) -> None:
         with pytest.raises(JournalError) as refused:
             self.load(content)
-        for part in (str(self.journal), "set-aside", *messages):
+        for part in (str(self.journal), "move it away", *messages):
             assert part in str(refused.value)
 
     def loaded(self, content: bytes, position: int) -> None:
@@ -259,7 +259,6 @@ def test_records_that_are_missing_twice_there_or_moved_are_seen(saved):
 
 
 def test_a_journal_of_another_checkpoint_is_refused(saved, tmp_path):
-    saved.refused(None, "is missing")
     other = Saved(tmp_path)
     saved.refused(other.content, "does not belong to the checkpoint")
     saved.refused(saved.groups[0] + b"".join(other.groups[1:]), f"at byte {saved.ends[0]:,}")  # its records, under our head
@@ -280,20 +279,14 @@ def test_a_journal_of_another_checkpoint_is_refused(saved, tmp_path):
     storage.close()
 
 
-@pytest.mark.parametrize("how", ["damaged", "missing", "foreign"])
-def test_set_aside_goes_on_with_what_can_be_read(tmp_path, how):
+def test_without_its_journal_a_checkpoint_is_what_it_was(tmp_path):
     saved = Saved(tmp_path)
-    content = bytearray(saved.content)
-    content[saved.ends[3] + 40] ^= 1
-    given = {"damaged": bytes(content), "missing": None, "foreign": b"nonsense"}[how]
     run = saved.load(saved.content).state.run
-    loaded = saved.load(given, sets_aside=True)
-    assert loaded.state.position == (3 if how == "damaged" else 0)
+    loaded = saved.load(None)
+    assert loaded.is_resumed and loaded.state.position == 0
     assert loaded.state.run != run  # positions come again: whoever followed is told of a gap
-    aside = list(tmp_path.glob("state.journal.damaged-*"))
-    assert [one.read_bytes() for one in aside] == ([] if given is None else [given])
     storage = saved.storage()  # and the checkpoint has a journal again
-    assert storage.load().state.position == loaded.state.position
+    assert storage.load().state.position == 0
     storage.close()
 
 
@@ -303,7 +296,6 @@ def test_set_aside_goes_on_with_what_can_be_read(tmp_path, how):
         (b"", "it is empty"),
         (bytes(4096), "it begins with"),
         (b"x\n", "is not a journal of `rpq serve`"),
-        (b'{"format": "rpq serve journal", "version": 1, "run": "aa", "after": 0}\nxx', "of version 1"),
         (KIND.magic + b"\x63\0\0\0", "of version 99"),
     ],
 )
@@ -311,19 +303,11 @@ def test_what_is_no_journal_is_refused(saved, content, message):
     saved.refused(content, message)
 
 
-def test_the_state_of_a_server_of_the_release_before_that_ended_well_is_gone_on_with(tmp_path):
-    engine = rpq.Engine(rpq.Query("a", window=rpq.Window(size=100, slide=1)))
-    engine.insert("x", "y", "a", 1)
+def test_a_checkpoint_of_another_version_is_refused(tmp_path):
     about = {"version": 1, "run": "aa", "position": 7, "progress": None, "tuples": 1, "late": 0}
-    state, journal = tmp_path / "state", tmp_path / "state.journal"
-    engine.save(state, extra={"rpq serve": json.dumps(about)})
-    head = json.dumps({"format": "rpq serve journal", "version": 1, "run": "aa", "after": 7}).encode() + b"\n"
-    journal.write_bytes(head + b"records")
-    with pytest.raises(JournalError, match="start the release that wrote it once more and stop it with SIGTERM"):
-        Served(checkpoint=state)
-    journal.write_bytes(head)
-    with Served(checkpoint=state) as served:
-        assert served.answers("a") == {("x", "y")} and served.service.position == 7 and served.service.run == "aa"
+    rpq.Engine().save(tmp_path / "state", extra={"rpq serve": json.dumps(about)})
+    with pytest.raises(rpq.RpqError, match="of version 1, and this release reads version 2"):
+        Served(checkpoint=tmp_path / "state")
 
 
 @pytest.mark.parametrize("step", ["the journal is made", "the checkpoint is written", "the journal gets its name"])

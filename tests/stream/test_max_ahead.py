@@ -317,7 +317,6 @@ def test_a_run_stops_at_it_or_leaves_it_out(rpq: Caller, edges: Path, tmp_path: 
         (("--max-ahead", "soon"), "is not a duration"),
         (("--max-ahead", "0"), "must be positive"),
         (("--max-ahead", "1d"), "--time-unit says the unit"),
-        (("--max-ahead", "1d", "--time-unit", "s", "--deletes", "5"), "leave out --max-ahead"),
     ],
 )
 def test_options_that_cannot_be(rpq: Caller, edges: Path, options: tuple[str, ...], message: str) -> None:

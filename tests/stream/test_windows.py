@@ -513,25 +513,6 @@ def test_static_edges_that_wait_for_the_first_tuple_are_saved(tmp_path):
     assert answers(last) == {"x y": 1, "y z": 1} and push(last, "x y a 5", "y z a 6 -") == []
 
 
-def test_states_of_the_version_before_are_read(tmp_path, monkeypatch):
-    from dataclasses import replace
-
-    from rpq.engine.state import state_layout
-
-    engine = rpq.Engine(rpq.Query("a+", window=TIME))
-    push(engine, "x y a 1", "y z a 2")
-    monkeypatch.setattr(state_layout, "STATE", replace(state_layout.STATE, version=2))
-    engine.save(tmp_path / "state")
-    monkeypatch.undo()
-    assert answers(rpq.Engine.restore(tmp_path / "state")) == {"x y": 1, "y z": 1, "x z": 1}
-    monkeypatch.setattr(state_layout, "STATE", replace(state_layout.STATE, version=4))
-    engine.save(tmp_path / "state")
-    monkeypatch.undo()
-    with pytest.raises(rpq.StateFormatError, match="has version 4 .* reads version 1, 2 and 3") as refused:
-        rpq.Engine.restore(tmp_path / "state")
-    assert refused.value.reason == "version"
-
-
 def test_states_whose_count_windows_do_not_fit_are_refused(tmp_path):
     from rpq.engine.state.engine_state import read_state
     from rpq.engine.state.state_layout import read_file, write_file

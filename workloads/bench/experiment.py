@@ -251,11 +251,11 @@ def streams_of(settings: Settings, names: list[str], say: Say) -> Iterator[Strea
 
 
 def queries_of(
-    settings: Settings, stream: Stream, *, only: Sequence[str] = (), window: rpq.Window | None = None
+    settings: Settings, stream: Stream, *, window: rpq.Window | None = None
 ) -> Iterator[tuple[str, rpq.Query]]:
-    """Yield the named queries of a stream that the settings select, in the order of `only` or of the paper."""
+    """Yield the named queries of a stream that the settings select, in the order of the paper."""
     available = named_queries.names(stream.queries)
     selected = {name.upper() for name in settings.queries} or {*available}
-    for name in only or available:
-        if name in selected and name in available:
+    for name in available:
+        if name in selected:
             yield name, rpq.Query(named_queries.named_query(name, stream.queries), window=window or stream.window)

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 import rpq
-from rpq.readers.deletions import Deletions
+from rpq.workloads.bench.deletions import Deletions
 from rpq.workloads.bench.streams import Stream
 
 SAMPLES = 64
@@ -157,7 +157,7 @@ def first_delete_seconds(query: rpq.Query, stream: Stream, peak: Peak) -> float 
 
 
 def with_deletes(query: rpq.Query, stream: Stream, percent: float, *, seed: int) -> Stream:
-    """Return the stream with generated deletes of edges in the window, as `rpq run --deletes` does."""
+    """Return the stream with generated deletes of edges in the window."""
     if not percent:
         return stream
     deletions = Deletions(

@@ -4,9 +4,8 @@ A state is the window, not the index: the file contains the edges with their nam
 every query, the queries, the counters, and the losses of each label. The index is rebuilt. `state_layout.py` defines the
 file layout.
 
-A file that has changed since it was written is refused, because its checksum is wrong. A file with a recomputed checksum, or
-of version 1, which has no checksum, is refused unless an engine could have saved its content, as far as this can be checked
-without building the index twice.
+A file that has changed since it was written is refused, because its checksum is wrong. A file with a recomputed checksum is
+refused unless an engine could have saved its content, as far as this can be checked without building the index twice.
 """
 
 from __future__ import annotations
@@ -379,15 +378,12 @@ class SavedState:
             running = list(map(query_over_unbounded_window, running))
         with _damage_named(self.path):
             try:
-                if self.content.times is not None:
-                    stream_time, queries = StreamTime.from_json(self.content.times, running)
-                    if keep is not None:
-                        stream_time = stream_time.with_queries([KeepOption(keep.original), *queries.values()])
-                        if stream_time.resolve(KeepOption(keep.original)).window != keep.window:
-                            raise Damage("the stored window differs from the window of `keep` in the stream's unit")
-                    return stream_time, queries
-                times = StreamTime(unit=self.content.time_unit).with_queries(running)
-                return times, {query.name: query for query in running}
+                stream_time, queries = StreamTime.from_json(self.content.times, running)
+                if keep is not None:
+                    stream_time = stream_time.with_queries([KeepOption(keep.original), *queries.values()])
+                    if stream_time.resolve(KeepOption(keep.original)).window != keep.window:
+                        raise Damage("the stored window differs from the window of `keep` in the stream's unit")
+                return stream_time, queries
             except (ValueError, QueryError) as problem:
                 raise Damage(str(problem)) from problem
 
@@ -609,18 +605,14 @@ class SavedState:
         return found
 
     def _restore_statics(self, multigraph: Multigraph, identity: np.ndarray) -> None:
-        """Restore the static edges one by one; older files have none of their values. Raises `Damage`."""
+        """Restore the static edges one by one. Raises `Damage`."""
         saved, names = self.edges, self.content.labels.names
         table = saved.static_table()
         if not table.num_columns:
-            is_plain = np.array([isinstance(name, str) for name in names] or [False])[saved.static_label]
-            of_graph = saved.static_source, saved.static_label, saved.static_target
-            source, label, target = (column[is_plain] for column in of_graph)
-            vertex = twin = np.full(len(source), -1, np.int32)
-        else:
-            source, label, target, vertex, twin = (
-                table[name].combine_chunks().to_numpy(zero_copy_only=False) for name in STATIC_COLUMNS
-            )
+            return
+        source, label, target, vertex, twin = (
+            table[name].combine_chunks().to_numpy(zero_copy_only=False) for name in STATIC_COLUMNS
+        )
         count = len(identity)
         bounds = (source, 0, count), (target, 0, count), (vertex, -1, count), (twin, -1, count), (label, 0, len(names))
         if any(((column < low) | (column >= bound)).any() for column, low, bound in bounds):

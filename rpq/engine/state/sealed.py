@@ -32,15 +32,11 @@ _DIGEST_BYTES = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of sealed content: its `magic` (8 bytes), its name in messages, and the version for writing."""
+    """A kind of sealed content: its `magic` (8 bytes), its name in messages, and the version of its format."""
 
     magic: bytes
     noun: str
     version: int
-    unsealed_versions: tuple[int, ...] = ()
-    """Other readable versions, which are not sealed."""
-    sealed_versions: tuple[int, ...] = ()
-    """Older readable versions, which are sealed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +61,7 @@ def seal(kind: Kind, parts: Iterable[bytes | memoryview]) -> bytes:
 def header_of(kind: Kind, data: bytes, size: int, *, name: str) -> Header:
     """Return the header at the beginning of `data`, where the whole content has `size` bytes with its header.  O(1).
 
-    Raises `StateFormatError` for other content, incomplete content, or a version that this release cannot read; messages
+    Raises `StateFormatError` for other content, incomplete content, or another version of the format; messages
     use `name`.
     """
     start = data[: len(kind.magic)]
@@ -81,11 +77,9 @@ def header_of(kind: Kind, data: bytes, size: int, *, name: str) -> Header:
     if not _is_whole(data):
         raise damage_error(kind, name, "the checksum of its header is wrong")
     _, version, length, digest = _FIELDS.unpack_from(data)
-    if version not in (kind.version, *kind.sealed_versions):
-        *others, last = map(str, sorted((*kind.unsealed_versions, *kind.sealed_versions, kind.version)))
-        versions = f"{', '.join(others)} and {last}" if others else last
+    if version != kind.version:
         raise StateFormatError(
-            f"{name} has version {version} of the format; this release reads version {versions}", reason="version"
+            f"{name} has version {version} of the format; this release reads version {kind.version}", reason="version"
         )
     if size < HEADER_BYTES + length:
         raise _truncation_error(kind, name, size, HEADER_BYTES + length)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -13,16 +13,13 @@ from rpq.language.hypercube import Share
 from rpq.language.readings import is_ordered
 from rpq.stream.arrays.properties import decimal_type
 from rpq.stream.durations import TIME_UNITS
-from rpq.stream.edges.edge_ends import ALL, Ends
+from rpq.stream.edges.edge_ends import Ends
 from rpq.stream.edges.outcomes import OUTCOMES
 from rpq.stream.json_values import Damage, JsonValue
-from rpq.stream.names.labels import NEVER_LOST
 from rpq.stream.names.stream_labels import EDGE_ENDS, ConditionLabel, EdgeEnd, LabelName, StreamLabel, text_of
 from rpq.stream.stream_time import windows_of
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 
-_ALWAYS_SAVED = [name for name in OUTCOMES if name != "PASSED_BY"]
-"""The outcomes that have a count in every state; older releases knew no other."""
 _LONGEST = INT64_MAX * 10**9  # nanoseconds in the most seconds that fit into 64 bits
 _LARGEST_COUNT = 2**56
 """The bound of counts, low enough that sums of counts fit 64 bits."""
@@ -30,7 +27,7 @@ _LARGEST_COUNT = 2**56
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:
-    """The labels by number, each with the largest timestamp of a lost insert, or `NEVER_LOST`.
+    """The labels by number, each with the largest timestamp of a lost insert, or `rpq.stream.names.labels.NEVER_LOST`.
 
     `passed_by` has the same timestamps of inserts that were passed by, `accepted` the edges that queries accept, each
     with the timestamp of the last insert that was passed by before (`rpq.stream.edges.edge_filter`). `forgotten` is the
@@ -42,57 +39,43 @@ class Labels:
     passed_by: list[int]
     accepted: list[Mapping[Ends, int]]
     forgotten: int
-    forgotten_of_streams: int = NEVER_LOST
+    forgotten_of_streams: int
 
     def to_json(self) -> dict[str, Any]:
         """Return the labels as JSON values."""
-        content: dict[str, Any] = {
-            "labels": list(map(text_of, self.names)), "lost": self.lost, "forgotten": self.forgotten
+        names = [*enumerate(self.names)]
+        return {
+            "labels": list(map(text_of, self.names)),
+            "label_streams": [[place, name.stream] for place, name in names if isinstance(name, StreamLabel)],
+            "label_conditions": [[place, name.condition] for place, name in names if isinstance(name, ConditionLabel)],
+            "lost": self.lost,
+            "passed_by": self.passed_by,
+            "accepted": [[[*ends, before] for ends, before in of_label.items()] for of_label in self.accepted],
+            "forgotten": self.forgotten,
+            "forgotten_of_streams": self.forgotten_of_streams,
         }
-        streams = [[place, name.stream] for place, name in enumerate(self.names) if isinstance(name, StreamLabel)]
-        conditions = [[place, name.condition] for place, name in enumerate(self.names) if isinstance(name, ConditionLabel)]
-        if conditions:
-            content["label_conditions"] = conditions
-        if streams or self.forgotten_of_streams != NEVER_LOST:
-            content |= {"label_streams": streams, "forgotten_of_streams": self.forgotten_of_streams}
-        if any(of_label.keys() - {ALL} for of_label in self.accepted) or set(self.passed_by) - {NEVER_LOST}:
-            accepted = [[[*ends, before] for ends, before in of_label.items()] for of_label in self.accepted]
-            content |= {"passed_by": self.passed_by, "accepted": accepted}
-        return content
 
     @classmethod
     def read(cls, content: JsonValue) -> Labels:
         """Read the output of `to_json`. Raises `Damage`."""
         names: list[LabelName] = [label.unicode() for label in content["labels"]]
-        of_streams = NEVER_LOST
-        if "label_streams" in content:  # a state without named streams lacks the key
-            for place, stream in (pair.tuple_of(2) for pair in content["label_streams"]):
-                number = place.integer(0, len(names) - 1)
-                names[number] = StreamLabel(text_of(names[number]), stream.unicode())
-            of_streams = content["forgotten_of_streams"].integer()
-        if "label_conditions" in content:  # nor has a state without conditions
-            for place, condition in (pair.tuple_of(2) for pair in content["label_conditions"]):
-                number = place.integer(0, len(names) - 1)
-                text = condition.unicode()
-                names[number] = (EdgeEnd if text in EDGE_ENDS else ConditionLabel)(text_of(names[number]), text)
+        for place, stream in (pair.tuple_of(2) for pair in content["label_streams"]):
+            number = place.integer(0, len(names) - 1)
+            names[number] = StreamLabel(text_of(names[number]), stream.unicode())
+        for place, condition in (pair.tuple_of(2) for pair in content["label_conditions"]):
+            number = place.integer(0, len(names) - 1)
+            text = condition.unicode()
+            names[number] = (EdgeEnd if text in EDGE_ENDS else ConditionLabel)(text_of(names[number]), text)
         if len(set(names)) < len(names):
             raise Damage("a label occurs twice")
-        lost = [timestamp.integer() for timestamp in content["lost"].tuple_of(len(names))]
-        forgotten = content["forgotten"].integer() if "forgotten" in content else NEVER_LOST  # not in the first files
-        passed_by = [NEVER_LOST] * len(names)
-        accepted: list[Mapping[Ends, int]] = [{ALL: NEVER_LOST}] * len(names)
-        if "accepted" in content:  # a state in which nothing is passed by lacks the key, as older ones do
-            passed_by = [timestamp.integer() for timestamp in content["passed_by"].tuple_of(len(names))]
-            accepted = [
-                dict(_read_accepted_ends(one) for one in of_label) for of_label in content["accepted"].tuple_of(len(names))
-            ]
+        accepted = content["accepted"].tuple_of(len(names))
         return cls(
             names=names,
-            lost=lost,
-            passed_by=passed_by,
-            accepted=accepted,
-            forgotten=forgotten,
-            forgotten_of_streams=of_streams,
+            lost=[timestamp.integer() for timestamp in content["lost"].tuple_of(len(names))],
+            passed_by=[timestamp.integer() for timestamp in content["passed_by"].tuple_of(len(names))],
+            accepted=[dict(_read_accepted_ends(one) for one in of_label) for of_label in accepted],
+            forgotten=content["forgotten"].integer(),
+            forgotten_of_streams=content["forgotten_of_streams"].integer(),
         )
 
 
@@ -208,18 +191,17 @@ class CountedState:
     window: AnyWindow
     number: int
     sets: list[list[int]]
-    hides: bool = False
+    hides: bool
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as JSON values."""
-        hides = {"hides": True} if self.hides else {}
-        return {"window": kinds.window_json(self.window), "number": self.number, "sets": self.sets, **hides}
+        return {"window": kinds.window_json(self.window), "number": self.number, "sets": self.sets, "hides": self.hides}
 
     @classmethod
     def read(cls, content: JsonValue) -> CountedState:
         """Read the output of `to_json`. Raises `Damage`."""
         window = kinds.read_window(content["window"])
-        hides = "hides" in content and content["hides"].flag()
+        hides = content["hides"].flag()
         if not hides and not isinstance(window, CountWindow):
             raise Damage("the window of edges with an identity does not count")
         sets = [[label.integer(0) for label in one] for one in content["sets"]]
@@ -242,9 +224,9 @@ class MultigraphState:
     unit: str | None
     is_timed: bool
     counts: list[list[int]]
-    inserts: int = 0
+    inserts: int
+    unread: list[str]
     by_id: EdgesByIdState | None = None
-    unread: list[str] = field(default_factory=list)
     counted: CountedState | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -258,7 +240,7 @@ class MultigraphState:
             "counts": self.counts,
             "inserts": self.inserts,
             **({} if self.by_id is None else {"ids": self.by_id.to_json()}),
-            **({"unread": self.unread} if self.unread else {}),
+            "unread": self.unread,
             **({} if self.counted is None else {"counted": self.counted.to_json()}),
         }
 
@@ -274,9 +256,9 @@ class MultigraphState:
             unit=None if unit.is_none else unit.one_of(*TIME_UNITS),
             is_timed=content["timed"].flag(),
             counts=[list(map(_count, of_query.tuple_of(len(OUTCOMES)))) for of_query in content["counts"].tuple_of(queries)],
-            inserts=_count(content["inserts"]) if "inserts" in content else 0,
+            inserts=_count(content["inserts"]),
             by_id=EdgesByIdState.read(content["ids"]) if identity == "id" else None,
-            unread=[name.unicode() for name in content["unread"]] if "unread" in content else [],
+            unread=[name.unicode() for name in content["unread"]],
             counted=CountedState.read(content["counted"]) if "counted" in content else None,
         )
 
@@ -304,10 +286,7 @@ def _type(content: JsonValue) -> pa.DataType:
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """Everything except the edges. `time_unit`, `times`, `seconds`, `left` and `extra` belong to the engine itself.
-
-    `times` is None in files of releases that supported only integers, in `time_unit`.
-    """
+    """Everything except the edges. `time_unit`, `times`, `seconds`, `left` and `extra` belong to the engine itself."""
 
     time: int | None
     kind: str | None
@@ -316,7 +295,7 @@ class Content:
     outcomes: dict[str, int]
     queries: list[QueryState]
     time_unit: str
-    times: dict[str, Any] | None
+    times: dict[str, Any]
     seconds: float
     left: list[int]
     extra: dict[str, str]
@@ -330,13 +309,12 @@ class Content:
             "time": self.time,
             "kind": self.kind,
             "share": self.share[:2],
-            **({"sizes": dict(self.share.sizes)} if self.share.sizes else {}),
+            "sizes": dict(self.share.sizes),
             **self.labels.to_json(),
-            "outcomes": [self.outcomes[name] for name in _ALWAYS_SAVED],
-            **({"passed_by_tuples": self.outcomes["PASSED_BY"]} if self.outcomes["PASSED_BY"] else {}),
+            "outcomes": [self.outcomes[name] for name in OUTCOMES],
             "queries": [query.to_json() for query in self.queries],
             "time_unit": self.time_unit,
-            **({} if self.times is None else {"times": self.times}),
+            "times": self.times,
             "seconds": self.seconds,
             "left": self.left,
             "extra": self.extra,
@@ -356,16 +334,16 @@ class Content:
         latest = INT64_MAX - max(reaches + ([] if keep is None else [keep.window.reach]), default=0)
         time, kind = content["time"], content["kind"]
         share, shares = content["share"].tuple_of(2)
-        sizes = {label: size.integer(0) for label, size in content["sizes"].items()} if "sizes" in content else {}
+        sizes = {label: size.integer(0) for label, size in content["sizes"].items()}
         return cls(
             time=None if time.is_none else time.integer(-INT64_MAX, latest),
             kind=None if kind.is_none else kind.one_of("int64", "string"),
             share=Share.of(share.integer(0, shares.integer(1) - 1), shares.integer(), sizes),
             labels=Labels.read(content),
-            outcomes=_outcomes(content),
+            outcomes=dict(zip(OUTCOMES, map(_count, content["outcomes"].tuple_of(len(OUTCOMES))), strict=True)),
             queries=queries,
             time_unit=content["time_unit"].one_of(*TIME_UNITS),
-            times=_times(content["times"]) if "times" in content else None,
+            times=_times(content["times"]),
             seconds=content["seconds"].number(),
             left=[_count(count) for count in content["left"].tuple_of(2)],
             extra={name: text.text() for name, text in content["extra"].items()},
@@ -373,12 +351,6 @@ class Content:
             keep=keep,
             multigraph=MultigraphState.read(content["multigraph"], len(queries)) if "multigraph" in content else None,
         )
-
-
-def _outcomes(content: JsonValue) -> dict[str, int]:
-    counts = map(_count, content["outcomes"].tuple_of(len(_ALWAYS_SAVED)))
-    passed_by = _count(content["passed_by_tuples"]) if "passed_by_tuples" in content else 0
-    return {**dict(zip(_ALWAYS_SAVED, counts, strict=True)), "PASSED_BY": passed_by}
 
 
 def _times(content: JsonValue) -> dict[str, Any]:
@@ -389,7 +361,7 @@ def _times(content: JsonValue) -> dict[str, Any]:
     }
     lengths = {
         query: {name: length.integer(0, _LONGEST) for name, length in by_name.items()}
-        for query, by_name in (content["lengths"].items() if "lengths" in content else ())
+        for query, by_name in content["lengths"].items()
     }
     return {
         "unit": None if unit.is_none else unit.one_of(*TIME_UNITS),

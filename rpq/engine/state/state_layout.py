@@ -4,10 +4,6 @@ Under a seal (`sealed.py`): the length of a description (8 bytes), the descripti
 The description contains the number of entries of each array, and every length is checked against the size of the file. All
 parts begin at multiples of 8. Vertices are numbered: an edge contains the numbers of its ends in `names` and the number of
 its label in the list of labels.
-
-Older versions are also read. Files of version 2 have the same layout, but no static edges, and no windows except time
-windows. Files of version 1 are Arrow IPC files without a seal: an Arrow column for each array, the names of both ends with
-every edge, and the description in the metadata. Damage to values in them cannot be detected.
 """
 
 from __future__ import annotations
@@ -23,12 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.engine.state.sealed import HEADER_BYTES, Kind, damage_error, header_of, seal, verify
-from rpq.errors import StateFormatError
 from rpq.stream.json_values import Damage, JsonValue
 
-STATE = Kind(magic=b"RPQSTATE", noun="saved state of an engine", version=3, unsealed_versions=(1,), sealed_versions=(2,))
-_ARROW = b"ARROW1"
-_METADATA = b"rpq"
+STATE = Kind(magic=b"RPQSTATE", noun="saved state of an engine", version=3)
 _LENGTH = struct.Struct("<Q")
 _TYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype("<i4"), "int64": np.dtype("<i8"), "bytes": np.dtype("u1")}
 _COLUMNS = ("source", "target", "label", "timestamp")
@@ -215,8 +208,6 @@ def read_file(path: str) -> StateFile:
     with open(path, "rb") as file:
         head = file.read(HEADER_BYTES)
         try:
-            if head.startswith(_ARROW):
-                return _read_version_1(path)
             header = header_of(STATE, head, os.fstat(file.fileno()).st_size, name=path)
             verify(STATE, header, _parts_of(file, header.length), name=path)
             file.seek(HEADER_BYTES)
@@ -448,54 +439,3 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
     if not named.all():
         raise Damage(f"vertex {int(np.argmin(named))} has no edge")
     return edges
-
-
-# --- version 1 ---------------------------------------------------------------------------------------------------
-
-
-def _read_version_1(path: str) -> StateFile:
-    """Read a file of version 1. Raises `Damage`, and `StateFormatError` for an Arrow file that is not a state."""
-    try:
-        with pa.OSFile(path, "rb") as file, pa.ipc.open_file(file) as reader:
-            table = reader.read_all()
-        table.validate(full=True)
-        metadata = table.schema.metadata or {}
-        columns = table.schema.names
-        text = metadata.get(_METADATA)
-    except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as problem:
-        raise Damage(f"damaged or truncated in the format of version 1: {problem}") from problem
-    if text is None:
-        raise StateFormatError(
-            f"{path} is not a saved state of an engine, but another Arrow file", reason="foreign"
-        )
-    state = JsonValue.parse(text)
-    version = state["version"].integer()
-    if version != 1:
-        raise StateFormatError(
-            f"{path} has version {version} of the format; this release reads version 1, 2 and {STATE.version}",
-            reason="version",
-        )
-    expiries = [f"expiry_{number}" for number, _ in enumerate(state["queries"])]
-    if columns != [*_COLUMNS, *expiries]:
-        raise Damage(f"its columns are {', '.join(columns)}, not {', '.join([*_COLUMNS, *expiries])}")
-    for column in table.columns:
-        if column.null_count:
-            raise Damage("a column has entries without a value")
-    arrays = {name: np.array(table[name]) for name in columns[2:]}
-    kind = state["kind"]
-    if kind.is_none and len(table):
-        raise Damage("there are edges, but no kind of vertices")
-    names, arrays["source"], arrays["target"] = _number_ends(table["source"], table["target"])
-    return StateFile(content=state, edges=_edges(None if kind.is_none else names, arrays))
-
-
-def _number_ends(source: pa.ChunkedArray, target: pa.ChunkedArray) -> tuple[pa.ChunkedArray, np.ndarray, np.ndarray]:
-    """Return the distinct names of both ends, and the numbers of the ends. Raises `Damage`."""
-    ends = source.type
-    if ends != target.type or not (ends == pa.int64() or ends == pa.string() or ends == pa.large_string()):
-        raise Damage(f"its vertices are of type {source.type} and {target.type}")
-    wide = ends if ends == pa.int64() else pa.large_string()
-    both = pa.concat_arrays([pa.array([], wide), *source.cast(wide).chunks, *target.cast(wide).chunks]).dictionary_encode()
-    numbers = np.array(both.indices, np.int32)
-    narrow = both.dictionary if ends == pa.int64() else both.dictionary.cast(pa.string())
-    return pa.chunked_array([narrow]), numbers[: len(source)], numbers[len(source) :]

@@ -376,15 +376,12 @@ class PathQuery(RunningQuery):
         }
 
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[Vertex], int]) -> None:
-        counters = dict.fromkeys(OUTCOMES, 0)  # older states have no count of what was passed by
-        for name in (*_ROWS, *OUTCOMES):
-            if name in saved["counters"] or name != "PASSED_BY":
-                counters[name] = saved["counters"][name].integer(0, _LARGEST_COUNT)
+        counters = {name: saved["counters"][name].integer(0, _LARGEST_COUNT) for name in (*_ROWS, *OUTCOMES)}
         latency = np.zeros(LATENCY_BUCKETS, np.int64)
         for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
             latency[bucket.integer(0, LATENCY_BUCKETS - 1)] = count.integer(0, _LARGEST_COUNT // LATENCY_BUCKETS)
         figures = {name: saved["figures"][name].integer(0, _LARGEST_COUNT) for name in _FIGURES}
-        aside = read_aside_roots(saved["set_aside"], id_of) if "set_aside" in saved else {}
+        aside = read_aside_roots(saved["set_aside"], id_of)
         for index in self.indexes:
             index.set_aside(aside)
         load()

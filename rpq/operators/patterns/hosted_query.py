@@ -150,8 +150,7 @@ class HostedQuery(RunningQuery, Member):
 
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
         counters = saved["counters"]
-        # Older states have no count of the tuples that no query accepts.
-        counts = [counters[name].integer(0, _LARGEST_COUNT) if name in counters else 0 for name in OUTCOMES]
+        counts = [counters[name].integer(0, _LARGEST_COUNT) for name in OUTCOMES]
         rows = [count.integer(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
         latency = np.zeros(LATENCY_BUCKETS, np.int64)
         for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
@@ -163,9 +162,7 @@ class HostedQuery(RunningQuery, Member):
             self._origin = origin
             self._enter()
         relations = self._relations.path_relations
-        aside: list[dict[int, int]] = [{} for _ in relations]
-        if "set_aside" in saved:
-            aside = [read_aside_roots(roots, id_of) for roots in saved["set_aside"].tuple_of(len(relations))]
+        aside = [read_aside_roots(roots, id_of) for roots in saved["set_aside"].tuple_of(len(relations))]
         for relation, roots in zip(relations, aside, strict=True):
             if not relation.is_loaded:
                 relation.index.set_aside(roots)

@@ -182,10 +182,9 @@ def test_ids_in_parquet_are_texts_or_integers(rpq, tmp_path):
         (IDS[:2], "column 'edge': is missing; it has the ids of edges"),
         (("--columns", "edge=tx"), "--edges id"),
         ((*IDS, "--drop-self-loops"), "source <> target"),
-        ((*IDS, "--deletes", 5), "--deletes"),
         ((*IDS, "--format", "stackoverflow"), "no ids of edges"),
     ],
-    ids=["missing", "columns", "loops", "deletes", "format"],
+    ids=["missing", "columns", "loops", "format"],
 )
 def test_what_does_not_go_with_ids_is_refused(rpq, tmp_path, options, message):
     write(tmp_path / "edges.csv", stream(5))

@@ -242,7 +242,6 @@ def test_of_an_event_with_a_bad_tuple_nothing_is_taken(rpq, tmp_path):
         (("--events", "alone", *WINDOW), "--window 10: each event is evaluated by itself"),
         (("--events", "window"), "Missing option '--window'"),
         (("--events", "window", *WINDOW, "--witness", "--output", "x.csv"), "--witness: the rows of events have no witness"),
-        (("--events", "window", *WINDOW, "--deletes", 5), "--deletes: deletes are generated tuple by tuple"),
         (("--events", "window", *WINDOW, "--columns", "event=ride"), "column 'ride': is missing"),
         (("--columns", "event=label", *WINDOW), "'event' is a column of tuples in events"),
         (("--events", "window", *WINDOW, "--format", "stackoverflow"), "tuples of the format stackoverflow have no events"),

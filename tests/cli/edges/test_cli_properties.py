@@ -21,7 +21,6 @@ from click.testing import CliRunner
 from rpq.cli import main
 from rpq.cli.outputs.formats import SinkError
 from rpq.cli.outputs.sinks import ParquetSink
-from rpq.readers.deletions import Deletions
 from tests.reference_properties import PropertyEngine, PropertyQuery
 
 EXPRESSION = "a[amount > 500]/(a[amount > 250]|b)*"
@@ -132,21 +131,6 @@ def test_a_property_that_the_first_lines_lack_is_the_same_after_a_restart(rpq, t
     assert (tmp_path / "rows.jsonl").read_text() == (tmp_path / "whole.jsonl").read_text()
     last = json.loads((tmp_path / "rows.jsonl").read_text().splitlines()[-1])
     assert (last["amount"], last["total"], last["mean"]) == ("10.5", "10.5", 10.5)
-
-
-@pytest.mark.parametrize("name", ["edges.csv", "edges.parquet"])
-@pytest.mark.parametrize("identity", ["triple", "parallel"])
-def test_deletes_are_drawn_of_edges_with_properties(rpq, tmp_path, name, identity):
-    edges = [edge for edge in stream() if edge["op"] == "+"]
-    write(tmp_path / name, edges)
-    options = ("--input", tmp_path / name, *WINDOW, "--edges", identity, "--deletes", 20, "--seed", 5, "--output", "-")
-    code, out, err = rpq("run", EXPRESSION, *options)
-    assert code == 0, err
-    batch = pa.record_batch({key: [edge[key] for edge in edges] for key in edges[0] if key != "op"})
-    deletions = Deletions(size=20, slide=5, percent=20, seed=5, is_relevant=lambda label: label in "ab")
-    drawn = [{**edge, "op": "-" if edge["delete"] else "+"} for edge in deletions.extend(batch).to_pylist()]
-    assert len(drawn) > len(edges)
-    assert rows(out) == expected(drawn, identity)
 
 
 def test_late_tuples_are_written_with_their_properties(rpq, tmp_path):

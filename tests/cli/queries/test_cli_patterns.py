@@ -145,22 +145,6 @@ def test_labels_that_no_tuple_has_are_told(rpq, edges):
     assert status == 0 and "warning: no tuple has the label 'cc'; did you mean 'c'?" in err
 
 
-def test_deletes_made_up_are_of_edges_that_the_pattern_reads(rpq, edges):
-    arguments = ("--input", edges, *WINDOW, "--deletes", 40, "--seed", 3, "--stats", "stats.json", "--output", "rows.csv")
-    assert rpq("run", CHAIN, *arguments, "--semantics", "explicit", "--quiet")[0] == 0
-    figures = json.loads(Path("stats.json").read_text())
-    assert figures["deleted"] > json.loads(stats_without(rpq, edges))["deleted"]
-    ops = Counter(row[-1] for row in rows_of(Path("rows.csv").read_text())[1])
-    assert ops["+"] - ops["-"] == figures["answers_live"]
-    status, _, err = rpq("run", CHAIN, "--input", edges, "--window", "count:5", "--deletes", 40)
-    assert status == 2 and "--deletes: deletes are generated only for edges in time windows" in err
-
-
-def stats_without(rpq, edges) -> str:
-    assert rpq("run", CHAIN, "--input", edges, *WINDOW, "--stats", "plain.json", "--quiet")[0] == 0
-    return Path("plain.json").read_text()
-
-
 # --- texts ------------------------------------------------------------------------------------------------------
 
 

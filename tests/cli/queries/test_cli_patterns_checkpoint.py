@@ -72,10 +72,9 @@ def rows_in(path: Path) -> list[tuple[str, ...]]:
         ("rows.csv.gz", ("--static", "{folder}/static.txt")),
         pytest.param("rows.csv", ("--window", "count:15", "--slide", 2), marks=pytest.mark.long),
         pytest.param("rows.csv", ("--window", "unbounded"), marks=pytest.mark.long),
-        pytest.param("rows.csv", ("--deletes", 30, "--seed", 5), marks=pytest.mark.long),
         ("rows.csv", ("--queries", "{folder}/q.toml")),
     ],
-    ids=["plain", "distinct", "parquet", "static", "count", "unbounded", "deletes", "file"],
+    ids=["plain", "distinct", "parquet", "static", "count", "unbounded", "file"],
 )
 def test_rows_are_neither_lost_nor_doubled_wherever_a_run_is_killed(tmp_path, capfd, small_steps, name, options):
     for folder in (tmp_path / "whole", tmp_path / "killed"):

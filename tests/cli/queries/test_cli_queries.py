@@ -182,15 +182,6 @@ def test_paths_are_a_column_of_every_output(rpq, edges):
         assert (row["path"] == "") if path is None else (str(path[0]), str(path[-1])) == (row["source"], row["target"])
 
 
-def test_deletes_made_up_are_of_edges_that_any_query_uses(rpq, edges):
-    Path("q.toml").write_text('[[query]]\nquery = "a"\nsemantics = "explicit"\n[[query]]\nquery = "b"\n')
-    deletes = ("--deletes", 50, "--seed", 1, "--stats", "stats.json")
-    assert rpq("run", "--queries", "q.toml", "--input", edges, *WINDOW, *deletes, "--limit", 200)[0] == 0
-    assert rpq("run", "a|b", "--input", edges, *WINDOW, *deletes[:-1], "one.json", "--limit", 200)[0] == 0
-    found, one = json.loads(Path("stats.json").read_text()), json.loads(Path("one.json").read_text())
-    assert found["deleted"] == one["deleted"] > 30 and found["tuples"] == one["tuples"]
-
-
 def test_integers_of_typed_columns(rpq):
     pq.write_table(pa.table({"source": [1, 2], "target": [2, 3], "label": ["a", "a"], "timestamp": [1, 2]}), "e.parquet")
     Path("q.jsonl").write_text(

@@ -1,6 +1,6 @@
 """Saved states, and what can happen to them on a disk. As a program: damage files one after the other and load them.
 
-`python -m tests.engine.state.damaging FOLDER FIRST COUNT [v1]` does this for the damages numbered from FIRST on; number n is
+`python -m tests.engine.state.damaging FOLDER FIRST COUNT` does this for the damages numbered from FIRST on; number n is
 the same in every process. A line of JSON on standard output counts what became of them. Before a file is loaded, the number
 of its damage is in FOLDER/number, so that whoever started the program knows which one killed it.
 """
@@ -19,12 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 import rpq
 from rpq.engine.state.sealed import HEADER_BYTES, seal
-from rpq.engine.state.state_content import Content
-from rpq.engine.state.state_layout import STATE, read_file
+from rpq.engine.state.state_layout import STATE
 
 SECONDS = 60
 """A state that takes longer hangs."""
@@ -53,7 +51,7 @@ def states(folder: Path) -> list[Path]:
         ("reports", _reports),
         ("empty", rpq.Engine),
     ):
-        made.append(folder / name)
+        made.append(folder / f"{name}.state")
         build().save(made[-1], extra={"run": json.dumps({"ü": [1, 2]})} if name != "empty" else None)
     return made
 
@@ -144,33 +142,13 @@ def _windows() -> rpq.Engine:
     return _feed(engine, 7, 12, [f"v{number}" for number in range(9)], "aabbz")
 
 
-def as_version_1(path: Path, target: Path) -> None:
-    """Write a saved state as releases before checksums did."""
-    file = read_file(str(path))
-    content, edges = Content.read(file.content).to_json(), file.edges
-    if edges.names is None:
-        names = pa.array([], pa.int64())
-    else:
-        names = pa.concat_arrays(edges.names.chunks) if edges.names.num_chunks else pa.array([], edges.names.type)
-    columns = {
-        "source": names.take(pa.array(edges.source)),
-        "target": names.take(pa.array(edges.target)),
-        "label": pa.array(edges.label),
-        "timestamp": pa.array(edges.timestamp),
-        **{f"expiry_{number}": pa.array(slides) for number, slides in enumerate(edges.slides)},
-    }
-    table = pa.table(columns).replace_schema_metadata({b"rpq": json.dumps({"version": 1, **content})})
-    with pa.ipc.new_file(target, table.schema) as writer:
-        writer.write_table(table)
-
-
 # --- damage ------------------------------------------------------------------------------------------------------
 
 
-def damaged(data: bytes, number: int, *, is_sealed: bool) -> tuple[bytes, str, bool]:
+def damaged(data: bytes, number: int) -> tuple[bytes, str, bool]:
     """Damage number n: the bytes, what was done to them, and whether the checksum was made right again (every tenth)."""
     chance = random.Random(number)
-    if not is_sealed or number % 10:
+    if number % 10:
         changed, done = _struck(data, chance)
         return changed, done, False
     content = data[HEADER_BYTES:]
@@ -301,11 +279,11 @@ def use(path: Path) -> None:
     engine._check()
 
 
-def main(folder: Path, first: int, count: int, version: str) -> None:
+def main(folder: Path, first: int, count: int) -> None:
     """See above."""
     import resource
 
-    paths = sorted(path for path in folder.iterdir() if path.suffix == f".{version}")
+    paths = sorted(path for path in folder.iterdir() if path.suffix == ".state")
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     for path in paths:
         use(path)
@@ -314,7 +292,7 @@ def main(folder: Path, first: int, count: int, version: str) -> None:
     for number in range(first, first + count):
         path = paths[number // 10 % len(paths)]
         whole = path.read_bytes()
-        data, done, is_resealed = damaged(whole, number, is_sealed=version == "v2")
+        data, done, is_resealed = damaged(whole, number)
         (folder / "number").write_text(ascii(f"{number}: {path.name}: {done}"))
         target.write_bytes(data)
         signal.alarm(SECONDS)
@@ -333,4 +311,4 @@ def main(folder: Path, first: int, count: int, version: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

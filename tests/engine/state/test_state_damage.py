@@ -20,29 +20,26 @@ import rpq
 from rpq.engine.state.sealed import HEADER_BYTES, verify
 from tests.calls import counted_calls
 from tests.cli.test_cli_checkpoint import call, command, make_stream
-from tests.engine.state.damaging import as_version_1, states
+from tests.engine.state.damaging import states
 
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with states in the versions that are read."""
+    """A folder with states."""
     folder = tmp_path_factory.mktemp("states")
-    for path in states(folder):
-        as_version_1(path, path.with_suffix(".v1"))
-        path.rename(path.with_suffix(".v2"))
+    states(folder)
     return folder
 
 
-def campaign(folder: Path, first: int, count: int, version: str) -> Counter[str]:
+def campaign(folder: Path, first: int, count: int) -> Counter[str]:
     """Damage states in another process; what became of them."""
     pytest.importorskip("resource")
     process = subprocess.run(
         [
             *(sys.executable, "-X", "faulthandler", "-m", "tests.engine.state.damaging"),
             *map(str, (folder, first, count)),
-            version,
         ],
         check=False,
         cwd=ROOT,
@@ -65,45 +62,14 @@ def assert_found(found: Counter[str], count: int) -> None:
 
 @pytest.mark.ci
 def test_damaged_states_are_refused(saved: Path) -> None:
-    assert_found(campaign(saved, 0, 1500, "v2"), 1500)
+    assert_found(campaign(saved, 0, 1500), 1500)
 
 
 @pytest.mark.long
 def test_ten_thousand_damages(saved: Path) -> None:
-    found = campaign(saved, 10_000, 10_000, "v2")
+    found = campaign(saved, 10_000, 10_000)
     print(dict(found))
     assert_found(found, 10_000)
-
-
-@pytest.mark.ci
-def test_damaged_states_of_version_1_are_refused_or_consistent(saved: Path) -> None:
-    found = campaign(saved, 0, 200, "v1")
-    assert found["damaged: damaged"] > 50
-
-
-@pytest.mark.long
-def test_many_damages_of_version_1(saved: Path) -> None:
-    print(dict(campaign(saved, 10_000, 5_000, "v1")))
-
-
-def _more(engine: rpq.Engine) -> list[list[tuple]]:
-    """Batches of tuples that go on from a state."""
-    x, y, z = ("v1", "v2", "v3") if engine._evaluation.vertices.kind == "string" else (1, 2, 3)
-    time = 0 if engine.time is None else engine.time
-    return [[(x, y, "a", time), (y, z, "b", time)], [(x, y, "a", time, "-"), (z, x, "a", time)]]
-
-
-@pytest.mark.parametrize("name", ["walks", "texts", "simple", "several", "share", "times", "empty"])
-def test_a_state_of_version_1_is_the_same_state(saved: Path, name: str) -> None:
-    new, old = (rpq.Engine.restore(saved / f"{name}.{version}") for version in ("v2", "v1"))
-    assert (old.queries, old.time, old.extra) == (new.queries, new.time, new.extra)
-    for query in new.queries:
-        assert old.answers(query.name).pairs() == new.answers(query.name).pairs()
-        assert sorted(old.set_aside(query.name)) == sorted(new.set_aside(query.name))
-        assert old.statistics(query.name).inserted == new.statistics(query.name).inserted
-    for rows in _more(new):
-        assert old.push_rows(rows).rows() == new.push_rows(rows).rows()
-    old._check()
 
 
 @pytest.mark.ci
@@ -187,7 +153,7 @@ def test_a_checkpoint_with_a_wrong_position_is_refused(tmp_path: Path, position:
 
 
 def test_the_checksum_is_over_everything(saved: Path, tmp_path: Path) -> None:
-    whole = (saved / "empty.v2").read_bytes()
+    whole = (saved / "empty.state").read_bytes()
     for place in range(len(whole)):
         for bit in range(8) if place < HEADER_BYTES else (place % 8,):
             (tmp_path / "state").write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])

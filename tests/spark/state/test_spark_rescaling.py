@@ -23,8 +23,7 @@ from types import SimpleNamespace  # noqa: E402
 from pyspark.sql.streaming.tws_tester import TwsTester  # noqa: E402
 
 import rpq  # noqa: E402
-from rpq.language.hypercube import Share  # noqa: E402
-from rpq.spark.division import OwnEdges, partition_keys  # noqa: E402
+from rpq.spark.division import partition_keys  # noqa: E402
 from rpq.spark.envelopes import pack  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
 from rpq.spark.shipping import MAX_INLINE_BYTES, ship_value  # noqa: E402
@@ -70,10 +69,8 @@ class Stream:
                     for name, state in getattr(tester.handle, kind).items():
                         state.state = getattr(before[key].handle, kind)[name].state
 
-    def rescale(
-        self, *queries: rpq.Query, shares: int, division: bool = True, sizes: dict[str, int] | None = None
-    ) -> None:
-        """Go on with others, as the driver lets it; without `division`, the state is from before edges were divided."""
+    def rescale(self, *queries: rpq.Query, shares: int, sizes: dict[str, int] | None = None) -> None:
+        """Go on with others, as the driver lets it."""
         key = next(iter(self.testers))
         tester = self.testers[key]
         record = validate_record(tuple(tester.peekValueState("record", key)))
@@ -84,7 +81,7 @@ class Stream:
             logs,
             waiting=[data for (data,) in tester.peekMapState("waiting", key).values()] if self.delay else [],
             figures={name: getattr(record, name) for name in ("version", "time", "tuples", "late")},
-            identity=record.identity if not division else state_identity(self.queries, len(self.keys), sizes=self.sizes),
+            identity=state_identity(self.queries, len(self.keys), sizes=self.sizes),
             added=added,
         )
         self.queries, self.sizes = queries, sizes
@@ -192,28 +189,6 @@ def test_what_waits_moves_too():
     assert parts.push([("u", "v", "z", 20, "+")]) == Counter(
         engine.push_rows([("p", "q", "a", 8, "+"), ("q", "r", "b", 9, "+")]).rows()
     )
-
-
-def test_the_state_of_shares_that_had_all_edges_is_divided(monkeypatch):
-    """A pattern of a former release: edges go, or come again, in the shares of their cells alone, and the rest moves on."""
-    chain = query("?x a ?y . ?y b ?z", size=100, semantics="explicit")
-    engine = rpq.Engine(chain)
-
-    def push(stream: Stream, rows: list[Row]) -> None:
-        assert stream.push(rows) == Counter(engine.push_rows(in_order(rows)).rows())
-
-    with monkeypatch.context() as former:
-        former.setattr(AnswerChanges, "_own_edges", lambda self, _: OwnEdges(self._queries, share=Share(0, 1)))
-        former.setattr(processor, "division_of", lambda *_: {})
-        stream = Stream(chain, shares=2)
-        push(stream, [(x, y, label, 1, "+") for label in "ab" for x in "uvw" for y in "uvw"])
-    with pytest.raises(PipelineError, match="the checkpoint belongs to"):
-        stream._begin(2, None)
-        stream.push([("u", "v", "a", 2, "+")])
-    stream.rescale(chain, shares=2, division=False)
-    push(stream, [("u", "v", "a", 2, "-"), ("w", "v", "b", 2, "-"), ("v", "v", "a", 2, "-"), ("v", "u", "b", 2, "-")])
-    stream.rescale(chain, shares=5, sizes={"a": 1, "b": 9})
-    push(stream, [("w", "x", "b", 3, "+"), ("u", "x", "b", 3, "+"), ("v", "x", "b", 3, "+"), ("x", "w", "a", 3, "+")])
 
 
 def test_a_large_state_is_broadcast_and_missed_only_when_it_is_asked_for():

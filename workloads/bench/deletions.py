@@ -1,4 +1,4 @@
-"""Generated deletes for a stream without deletes: `--deletes PERCENT --seed N`.
+"""Generated deletes for a stream without deletes.
 
 After each insert into the window, with the given probability, an edge drawn uniformly from the window is deleted at stream
 time τ (Pacaci et al. 2020, section 5: consumed edges are inserted again as negative tuples).  At τ, after expiry, the window
@@ -6,8 +6,7 @@ contains the distinct edges with a label that the query uses, each with its larg
 or late changes nothing and draws nothing.
 
 The coins are functions of a counter, not of a stateful generator: the n-th insert has the n-th coin, regardless of batch
-boundaries and library versions.  The result is a function of the stream, the window and the seed, so a run resumes in the
-middle by replaying the beginning; nothing needs to be stored.
+boundaries and library versions.
 """
 
 from __future__ import annotations
@@ -57,10 +56,7 @@ class Deletions:
         self._next_slide = _NEVER  # the earliest slide at which an edge expires
 
     def extend(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch with each delete after the insert that drew it, and with a column `delete`.
-
-        Deletes have no properties.
-        """
+        """Return the tuples of a batch with each delete after the insert that drew it, and with a column `delete`."""
         timestamps = batch.column("timestamp").to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
         deletes = (
             batch.column("delete").to_numpy(zero_copy_only=False)
@@ -79,12 +75,8 @@ class Deletions:
         if pa.types.is_dictionary(columns["label"].type):
             columns["label"] = columns["label"].dictionary_decode()
         columns["delete"] = pa.array(deletes)
-        tuple_columns = {*columns, "stream", "event"}
-        properties = {field.name: field for field in batch.schema if field.name not in tuple_columns}
-        columns |= {name: batch.column(name) for name in properties}
-        schema = pa.schema([properties.get(name, pa.field(name, column.type)) for name, column in columns.items()])
         if not drawn:
-            return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+            return pa.RecordBatch.from_pydict(columns)
         behind = np.array([row for row, _ in drawn], dtype=np.int64)
         edges = [edge for _, edge in drawn]
         added = {
@@ -93,11 +85,11 @@ class Deletions:
             "label": pa.array([edge[1] for edge in edges], columns["label"].type),
             "timestamp": pa.array(times[behind]),
             "delete": pa.array(np.ones(len(edges), dtype=bool)),
-            **{name: pa.nulls(len(edges), field.type) for name, field in properties.items()},
         }
         order = np.argsort(np.concatenate([np.arange(len(timestamps)), behind]), kind="stable")
-        merged = [pa.concat_arrays([columns[name], added[name]]).take(pa.array(order)) for name in columns]
-        return pa.RecordBatch.from_arrays(merged, schema=schema)
+        return pa.RecordBatch.from_pydict(
+            {name: pa.concat_arrays([columns[name], added[name]]).take(pa.array(order)) for name in columns}
+        )
 
     def _draw(
         self, batch: pa.RecordBatch, timestamps: np.ndarray, times: np.ndarray, deletes: np.ndarray

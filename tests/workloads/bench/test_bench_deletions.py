@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpq.readers.deletions import Deletions
+from rpq.workloads.bench.deletions import Deletions
 from tests.twins import examples
 
 Tuple = tuple[str, str, str, int, bool]
