@@ -127,7 +127,7 @@ class Version:
     def run(self, task: Mapping[str, Any]) -> Result:
         """Run a task and return its result. Raises `StreamError` if this version cannot run it."""
         if "arguments" in task:
-            return self._start(task["arguments"])
+            return self._start(task["arguments"], is_cold=task.get("is_cold", False))
         if task["do"] == "memory":
             with Version(self._python) as fresh:
                 return fresh._run(task)
@@ -162,10 +162,13 @@ class Version:
             raise StreamError(f"{self._python}: {found['error']}")
         return found
 
-    def _start(self, arguments: Sequence[str]) -> Result:
-        """Run a command to its end, and return the CPU seconds of the process."""
+    def _start(self, arguments: Sequence[str], *, is_cold: bool) -> Result:
+        """Run a command to its end, without compiled kernels if it `is_cold`, and return the CPU seconds of the process."""
         before = _seconds_of_children()
-        done = subprocess.run([self._python, *arguments], capture_output=True, text=True, check=False)
+        with tempfile.TemporaryDirectory() as kernels:
+            environment = {**os.environ, "NUMBA_CACHE_DIR": kernels} if is_cold else None
+            command = [self._python, *arguments]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             raise StreamError(f"{self._python} {' '.join(arguments)}: {done.stderr.strip().splitlines()[-1:]}")
         return {"seconds": _seconds_of_children() - before}
@@ -268,6 +271,8 @@ def measurements() -> Iterator[tuple[Measurement, Callable[[Inputs], Result]]]:
     for name, arguments in commands.items():
         measured = Measurement(name=f"start/{name}", task={}, figures={"seconds": (f"start/{name}", "s")})
         yield measured, _command(arguments, "run" in arguments)
+    cold = Measurement(name="start/cold", task={"is_cold": True}, figures={"seconds": ("start/cold", "s")})
+    yield cold, _command(commands["path"], True)
     for name, data in {"Q2": "stackoverflow", "P2": "stackoverflow", "L5": "ldbc"}.items():
         measured, rest = _of_stream(f"memory/{name}", data, query=name, text=patterns.get(name))
         task = {**measured.task, "do": "memory"}
@@ -452,7 +457,7 @@ EXPERIMENT = Experiment(
         "kernels. Path queries and SPARQL: CPU seconds of all pushes, with rows counted. Patterns: also the conversion to "
         f"tables of Arrow with names. patterns/5000: 5,000 patterns over the first {_SET_UPDATES:,} updates of LDBC. "
         "insert: microseconds of a call of `insert` and of reading its rows, in the middle of the stream. start: CPU "
-        "seconds of a process. memory: peak resident memory of a process that reads the stream batch by batch. Ratio: the "
+        "seconds of a process, start/cold those of start/path without compiled kernels. memory: peak resident memory of a process that reads the stream batch by batch. Ratio: the "
         "median over the turns of this version's figure divided by the other's in the same turn; below 1 this version is "
         "better. Low and high: an interval of order statistics around the median. Not slower: no part of the interval is "
         f"above {TOLERANCE}; slower: the whole interval is."
