@@ -83,7 +83,6 @@ def check_witness(one: Described, row: tuple, witness: rpq.Path | rpq.Witness, e
             assert ends == row
 
 
-@pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
 @pytest.mark.parametrize("identity", ["id", *left_to_ci("triple", "parallel")])
 @examples(150)
 @given(data=st.data())

@@ -252,7 +252,6 @@ def test_every_answer_has_one(question, window, tuples, static, restored, capaci
     twins.advance(engine.time + 70)
 
 
-@pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
 @examples(10)
 @given(
     questions() | chains(),
