@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 import rpq
+from rpq.engine.running.evaluation import Evaluation
 from tests.reference import COUNTS, Edge, ReferenceEngine, ReferenceQuery, RegistrationRefused, Row
 from tests.reference_length import LengthQuery, LengthRow
 
@@ -35,6 +36,19 @@ def scaled(size: int) -> int:
 def left_to_ci(*values: Any) -> list[Any]:
     """Return values of a parameter of a test that only CI runs, beside those that everybody runs."""
     return [pytest.param(value, marks=pytest.mark.ci) for value in values]
+
+
+def chunk_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list to which each chunk that an engine applies from now on adds its number of tuples."""
+    sizes: list[int] = []
+    apply = Evaluation.apply
+
+    def counted(self: Evaluation, tuples: Any, first: int, count: int, **options: Any) -> Any:
+        sizes.append(count)
+        return apply(self, tuples, first, count, **options)
+
+    monkeypatch.setattr(Evaluation, "apply", counted)
+    return sizes
 
 
 def tiny(capacity: int) -> type[rpq.Engine]:

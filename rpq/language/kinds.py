@@ -49,7 +49,7 @@ class KindModule(NamedTuple):
 
 
 _kinds: dict[str, Kind | KindModule] = {}
-_DEFAULT_KIND = "path"  # the kind that JSON leaves out, as in states older than the other kinds
+_DEFAULT_KIND = "path"  # the kind that JSON leaves out
 
 
 def register(kind: Kind) -> None:

@@ -18,7 +18,6 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.engine.running.evaluation import Evaluation
 from rpq.stream.arrays.event_grouping import event_times, first_of_events
 from tests.operators.patterns.pattern_twins import query_of, rows_of
 from tests.operators.patterns.pattern_twins import questions as patterns
@@ -26,7 +25,7 @@ from tests.reference_pattern_stream import PatternQuestion, PatternReference, Ro
 from tests.strategies import pattern_strategies
 from tests.stream.test_windowed_streams import questions as windowed
 from tests.stream.test_windowed_streams import windowed_pattern
-from tests.twins import examples, tiny
+from tests.twins import chunk_sizes, examples, tiny
 
 W = rpq.Window(size=10, slide=1)
 LONG = 10**9
@@ -362,14 +361,7 @@ def test_the_guard_on_rows_counts_what_an_event_brings(mode: str) -> None:
 
 
 def test_many_events_alone_go_through_the_kernels_at_once(monkeypatch):
-    applied = []
-    apply = Evaluation.apply
-
-    def counted(self, tuples, first, count, **options):
-        applied.append(count)
-        return apply(self, tuples, first, count, **options)
-
-    monkeypatch.setattr(Evaluation, "apply", counted)
+    applied = chunk_sizes(monkeypatch)
     events = 1_000
     columns = {
         "source": [f"x{event}" for event in range(events) for _ in range(24)],

@@ -614,29 +614,35 @@ class Multigraph:
         """The function that returns the values of edges; None where none are stored, or no query reads any."""
         return self._values_of if self.witness_values is not None and self.sets.properties else None
 
+    @property
+    def _written_values(self) -> EdgeValues | None:
+        """The values that tuples change: None where none are stored, and no query reads any."""
+        stored = self.witness_values
+        return stored if stored is not None and (self.sets.properties or len(stored)) else None
+
     def _store_values(self, derived: DerivedChunk, properties: Mapping[str, pa.Array], bound: np.ndarray) -> None:
         """Store the values of the edges that tuples become, unless they are as old as `bound` (a tuple)."""
-        if self.witness_values is None or not (self.sets.properties or len(self.witness_values)):
+        if (stored := self._written_values) is None:
             return
         chunk, names = derived.chunk, sorted(self.sets.properties)
         of_tuples = range(len(chunk.label)) if derived.row is None else derived.row.tolist()
         columns = (chunk.source, chunk.label, chunk.target, chunk.timestamp, chunk.delete)
         for row, u, label, v, time, is_delete in zip(of_tuples, *(column.tolist() for column in columns), strict=True):
             if is_delete:
-                self.witness_values.drop((u, label, v))
+                stored.drop((u, label, v))
             elif u >= 0 and time > bound[row]:
-                self.witness_values.put((u, label, v), time, values_at(properties, names, row))
+                stored.put((u, label, v), time, values_at(properties, names, row))
 
     def _store_values_by_id(
         self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, properties: Mapping[str, pa.Array]
     ) -> None:
         """Store the values of the inserts that are the current versions of their edges: of equally old ones, the last."""
-        if self.witness_values is None or not (self.sets.properties or len(self.witness_values)):
+        if (stored := self._written_values) is None:
             return
         names = sorted(self.sets.properties)
         is_current = edges.are_held(edge, chunk.timestamp) & (chunk.delete == 0)
         for row in np.flatnonzero(is_current).tolist():
-            self.witness_values.replace(int(edge[row]), int(chunk.timestamp[row]), values_at(properties, names, row))
+            stored.replace(int(edge[row]), int(chunk.timestamp[row]), values_at(properties, names, row))
 
     def _values_of(self, source: int, label: LabelName | int, target: int) -> Mapping[str, Any] | None:
         """Return the values of the edge that the graph has between two vertices with a label, None if unknown."""

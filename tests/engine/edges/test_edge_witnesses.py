@@ -17,7 +17,6 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import rpq
-from rpq.engine.running.evaluation import Evaluation
 from tests.engine.edges.edge_streams import (
     CONDITION,
     WINDOW,
@@ -33,7 +32,7 @@ from tests.reference_properties import (
     PropertyEngine,
     pairs,
 )
-from tests.twins import examples, left_to_ci, tiny
+from tests.twins import chunk_sizes, examples, left_to_ci, tiny
 
 
 def steps_of(witness: rpq.Path | rpq.Witness, expressions: list[str]) -> list[tuple[str, list[rpq.Step]]]:
@@ -150,14 +149,7 @@ def test_witnesses_are_paths_of_the_snapshot(identity, data):
 )
 def test_tuples_without_rows_are_applied_together(query, edges, monkeypatch):
     """A large push takes few chunks: one for each tuple that brings rows, and those of other tuples."""
-    chunks = []
-    apply_chunk = Evaluation.apply
-
-    def counted(evaluation, tuples, first, count, **options):
-        chunks.append(count)
-        return apply_chunk(evaluation, tuples, first, count, **options)
-
-    monkeypatch.setattr(Evaluation, "apply", counted)
+    chunks = chunk_sizes(monkeypatch)
     engine = rpq.Engine(query, edges=edges, witness=True)
     rows = [(f"v{number}", f"w{number}", "a", 1) for number in range(1000)]
     assert not engine.push_rows(rows)
