@@ -469,10 +469,10 @@ def _all_places(file: str) -> Iterator[Place]:
         return
     # Beside the package, not in it: an uninstall would leave a folder `rpq` of kernels, which could still be imported.
     roots = [PACKAGE.parent / "__pycache__" / PACKAGE.name]
+    if config.CACHE_DIR:  # for all installations: kernels depend on what files contain, not on where they are
+        roots.insert(0, Path(config.CACHE_DIR) / PACKAGE.name)
     # The other places have a folder for each installation.
     installation = _installation()
-    if config.CACHE_DIR:
-        roots.insert(0, Path(config.CACHE_DIR) / installation)
     user = Path(AppDirs(appname="streaming-rpq", appauthor=False).user_cache_dir)
     if user.is_absolute():  # "~/.cache" if the home directory is unknown
         roots.append(user / installation)
