@@ -160,38 +160,3 @@ def test_the_command_replays_what_binds_edges_without_properties(rpq_on_spark, t
     engine = rpq.Engine(rpq.Query(text, window=WINDOW), edges="parallel")
     assert found == Counter(map(tuple, engine.push_rows(inserts).rows()))
     assert found.total() > 50
-
-
-@pytest.mark.parametrize(
-    ("text", "identity"),
-    [
-        pytest.param(
-            "MATCH (a)-[:T]->(b), ANY (b)-[:S]->{1,2}(c) WHERE NOT EXISTS { (c)-[:T]->(a) } RETURN a, c, count(*) AS n",
-            "triple",
-            marks=pytest.mark.long,
-        ),
-        ("MATCH (a)-[e:T WHERE e.n > 0]->(b)-[f:S]->(c) WHERE f.n <= e.n RETURN a, c, e.n, f.x", "parallel"),
-    ],
-)
-def test_a_stream_has_the_rows_of_the_engine(session, tmp_path, text, identity):
-    """Whether the text binds edges, and reads their values, or not."""
-    query = rpq.Query(text, window=WINDOW, name="q")
-    rows = drawn_edges(200)
-    names = [column.split()[0] for column in SCHEMA.split(", ")]
-    engine, expected = rpq.Engine(query, edges=identity), Counter()
-    for number in range(2):
-        batch = [row for row in rows if row[3] * 2 // (rows[-1][3] + 1) == number]
-        session.createDataFrame(batch, SCHEMA).coalesce(1).write.parquet(f"{tmp_path}/in/{number}")
-        # A micro-batch is sorted by time, deletes before inserts.
-        ordered = sorted(batch, key=lambda row: (row[3], row[4] == "+"))
-        columns = {name: [row[place] for row in ordered] for place, name in enumerate(names)}
-        changes = engine.push(pa.table({name: pa.array(columns[name]) for name in names})).to_arrow("q")
-        expected.update(tuple(row.values()) for row in changes.to_pylist())
-        edges = session.readStream.schema(SCHEMA).parquet(f"{tmp_path}/in/*")
-        changes = pipeline.rpq_changes(edges, query, partitions=2, identity=identity)
-        writer = changes.writeStream.format("parquet").option("path", f"{tmp_path}/rows")
-        running = writer.option("checkpointLocation", f"{tmp_path}/state").trigger(availableNow=True).start()
-        running.awaitTermination()  # and goes on from its checkpoint with the next files
-    found = Counter(tuple(row) for row in session.read.parquet(f"{tmp_path}/rows").collect())
-    assert found == expected
-    assert found.total() > 50

@@ -40,7 +40,6 @@ from rpq.spark.batch.splits import (  # noqa: E402
 from rpq.spark.errors import PipelineError, start_problem  # noqa: E402
 from rpq.spark.jvm import class_archive, hadoop_files  # noqa: E402
 from rpq.spark.jvm.session import EXTRA_JAVA_OPTIONS, check_java, java_version, local_settings, spark_home  # noqa: E402
-from tests.twins import left_to_ci  # noqa: E402
 
 
 def parsed(paths: list[str], format: str, split_bytes: int = 1 << 26, vertex: str = "string") -> tuple[list, list, list]:
@@ -73,23 +72,23 @@ def write(path: Path, text: str, compressed: bool = False) -> str:
 
 
 TEXTS = {
-    "plain": "x\ty\ta\t1\ny\tz\tb\t2\t-\n" * 20,
-    "header": "label,timestamp,source,target\n" + "a,1,x,y\nb,2,y,z\n" * 20,
+    "plain": "x\ty\ta\t1\ny\tz\tb\t2\t-\n" * 5,
+    "header": "label,timestamp,source,target\n" + "a,1,x,y\nb,2,y,z\n" * 5,
     "no end": "x\ty\ta\t1\n" * 9 + "x\ty\tlast\t7",
-    "bad lines": "x\ty\ta\t1\nnonsense\nx\ty\ta\tsoon\n\n# a comment\nx\ty\ta\t2\t?\nx\ty\ta\t3\n" * 7,
+    "bad lines": "x\ty\ta\t1\nnonsense\nx\ty\ta\tsoon\n\n# a comment\nx\ty\ta\t2\t?\nx\ty\ta\t3\n" * 2,
     "bad first": "what\nis this\nsource\ttarget\tlabel\ttimestamp\nx\ty\ta\t1\nx\tz\ta\t2\n",
     "mark": "\ufeffx\ty\ta\t1\n" + "x\ty\ta\t2\n" * 9,
     "line ends": "x\ty\ta\t1\r\n" * 9,
-    "long lines": "x" * 500 + "\ty\ta\t1\nu\tv\ta\t2\n",
+    "long lines": "x" * 90 + "\ty\ta\t1\nu\tv\ta\t2\n",
     "nothing but bad": "no\nno\n",
     "empty": "",
-    "times": "x,y,a,2024-05-01T12:00:00Z\ny,z,b,2024-05-01T14:00:00.5+02:00,-\n" * 9,
-    "times behind a bad line": "source,target,label,timestamp\nx,y,a,soon\n" + "x,y,a,2024-05-01 12:00\n" * 9,
+    "times": "x,y,a,2024-05-01T12:00:00Z\ny,z,b,2024-05-01T14:00:00.5+02:00,-\n" * 3,
+    "times behind a bad line": "source,target,label,timestamp\nx,y,a,soon\n" + "x,y,a,2024-05-01 12:00\n" * 3,
     "a number first": "x,y,a,7\nx,y,a,2024-05-01\nx,y,a,8\n",
 }
 
 
-@pytest.mark.parametrize("split_bytes", [7, 1 << 20, pytest.param(1, marks=pytest.mark.long), *left_to_ci(2, 64)])
+@pytest.mark.parametrize("split_bytes", [7, 1 << 20])
 @pytest.mark.parametrize("name", TEXTS)
 def test_splits_are_the_whole(tmp_path, name: str, split_bytes: int):
     path = write(tmp_path / "edges.txt", TEXTS[name])
@@ -107,7 +106,7 @@ def test_splits_are_the_whole(tmp_path, name: str, split_bytes: int):
     assert before == len(TEXTS[name].removeprefix("\ufeff").splitlines())
 
 
-@pytest.mark.parametrize("block_lines", [1, 3, 1000])
+@pytest.mark.parametrize("block_lines", [3, 1000])
 @pytest.mark.parametrize("name", TEXTS)
 def test_lines_that_spark_has_cut_are_the_whole(tmp_path, monkeypatch, name: str, block_lines: int):
     """A task receives lines without their ends, with the file and the first byte of their block."""
@@ -168,18 +167,17 @@ def test_records_of_several_lines_may_lie_in_two_batches_of_spark(tmp_path):
     assert [row["lines"] for row in rows if row["kind"] != EDGE] == [28]
 
 
-@pytest.mark.parametrize("separator", [",", "\t"])
-def test_a_file_is_not_divided_in_a_record(tmp_path, separator: str):
+def test_a_file_is_not_divided_in_a_record(tmp_path):
     """A split that begins in a record would read its lines as others: such a file is refused, wherever it is cut."""
-    inner = separator.join(["p", "q", "a", "7"])
+    inner = "p,q,a,7"
     lines = [["source", "target", "label", "timestamp"], ["x", "y", "a", "1"], [f'"x\n{inner}\n"', "y", "b", "2"]]
     lines += [['"u ""v"""', "w", "a", "3"], [f'"{inner}\n"', f'"\n{inner}"', "c", "4"], ["x", "z", "a", "5"]]
-    text = "".join(separator.join(fields) + "\n" for fields in lines)
+    text = "".join(",".join(fields) + "\n" for fields in lines)
     path = write(tmp_path / "edges.csv", text)
     expected = read([path], "edges")
     assert [row[3] for row in expected] == [1, 2, 3, 4, 5]
     outcomes = set()
-    for split_bytes in range(5, len(text) + 1):
+    for split_bytes in range(5, len(text) + 1, 3):
         try:
             edges, bad, _ = parsed([path], "edges", split_bytes)
         except InputError as error:
@@ -415,21 +413,12 @@ def test_why_spark_does_not_start(says: str, log: str, problem: str):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize(
-    ("option", "problem"),
-    [
-        pytest.param(
-            *("--master=lokal[2]", "Master must either be yarn or start with spark, k8s, or local"), marks=pytest.mark.long
-        ),
-        ("--master=local[0]", "Asked to run locally with 0 threads"),
-        ("--conf=spark.driver.extraJavaOptions=-XX:+UseG1GC -XX:+UseZGC", "Multiple garbage collectors selected"),
-    ],
-)
-def test_a_command_says_why_spark_does_not_start(tmp_path, option: str, problem: str):
+def test_a_command_says_why_spark_does_not_start(tmp_path):
     (tmp_path / "in.tsv").write_text("x\ty\ta\t1\n")
-    command = [sys.executable, "-m", "rpq.cli", "spark", "prepare", "--input", "in.tsv", "--output", "data", option]
+    command = [sys.executable, "-m", "rpq.cli", "spark", "prepare", "--input", "in.tsv", "--output", "data"]
+    command += ["--master=local[0]"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 2 and f"Spark does not start: {problem}" in done.stderr, done.stderr
+    assert done.returncode == 2 and "Spark does not start: Asked to run locally with 0 threads" in done.stderr, done.stderr
 
 
 @pytest.mark.long
@@ -520,12 +509,3 @@ def test_nothing_heavy_is_imported_until_it_is_needed(code: str, heavy: tuple[st
     code += f"\nimport sys; print([one for one in {heavy} if one in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.splitlines()[-1] == "[]"
-
-
-@pytest.mark.parametrize("name", ["division", "stream.window_log", "errors"])
-def test_examples(name: str):
-    import doctest
-    from importlib import import_module
-
-    result = doctest.testmod(import_module(f"rpq.spark.{name}"))
-    assert result.attempted and not result.failed

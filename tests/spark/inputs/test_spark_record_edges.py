@@ -217,25 +217,10 @@ def test_a_replay_has_the_rows_of_the_command(session, tmp_path, rule_file):
         pipeline.replay(session, session.read.parquet(str(data)).drop("ip"), asked, edges_from=rule_file)
 
 
-@pytest.mark.parametrize(
-    "kind", [*(pytest.param(kind, marks=pytest.mark.long) for kind in ("parquet", "fields")), "json lines"]
-)
-def test_a_prepared_data_set_has_the_edges_of_records(session, tmp_path, rule_file, kind):
+def test_a_prepared_data_set_has_the_edges_of_records(session, tmp_path, rule_file):
     """Bad records are kept apart, or end the preparation; the time of text is that of its first record."""
-    if kind == "parquet":
-        data = written(tmp_path / "data", EVENTS)
-    elif kind == "json lines":
-        data = tmp_path / "events.json"
-        data.write_text("".join(json.dumps(one) + "\n" for one in EVENTS))
-    else:
-        data = tmp_path / "events.csv"
-        head = "at,action,process.id,process.parent,user.name,ip,host,gone"
-        lines = [
-            ",".join("" if value is None else str(value) for value in (one["at"], one["action"], *values))
-            for one in EVENTS
-            for values in [[*one["process"].values(), one["user"]["name"], one["ip"], one["host"], one.get("gone")]]
-        ]
-        data.write_text("\n".join([head, *lines]) + "\n")
+    data = tmp_path / "events.json"
+    data.write_text("".join(json.dumps(one) + "\n" for one in EVENTS))
     statistics = pipeline.prepare(session, str(data), str(tmp_path / "out"), edges_from=rule_file)
     columns = ("source", "target", "label", "timestamp", "op")
     found = [tuple(row[name] for name in columns) for row in pq.read_table(tmp_path / "out").to_pylist()]

@@ -190,28 +190,22 @@ def test_records_of_text_are_edges_by_rules(session, rpq_on_spark, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("files", ["csv", "parquet"])
-def test_a_stream_goes_on_while_its_folder_is_empty(session, rpq_on_spark, tmp_path, files: str):
+def test_a_stream_goes_on_while_its_folder_is_empty(session, rpq_on_spark, tmp_path):
     """With the types that its first files had, whatever comes next: here a file of times that has no timestamp yet."""
     folder = tmp_path / "in"
     folder.mkdir()
     places = ["--input", folder, "--output", tmp_path / "rows", "--checkpoint", tmp_path / "state"]
-    command = ["spark", "stream", "a/b*", "--window", "10d", "--slide", "1d", "--files", files, "--once", *map(str, places)]
+    command = ["spark", "stream", "a/b*", "--window", "10d", "--slide", "1d", "--files", "csv", "--once", *map(str, places)]
     first = dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
 
     def arrive(number: int, edges: list[tuple[str, str, str]]) -> None:
-        path = folder / f"{number}.{files}"
+        path = folder / f"{number}.csv"
         times = [first + dt.timedelta(hours=number)] * len(edges)
-        if files == "csv":
-            lines = [",".join([*edge, time.isoformat()]) for edge, time in zip(edges, times, strict=True)]
-            path.write_text("\n".join([HEADER, *lines]))
-        else:
-            columns = {name: [edge[place] for edge in edges] for place, name in enumerate(("source", "target", "label"))}
-            columns = {name: pa.array(values, pa.string()) for name, values in columns.items()}
-            pq.write_table(pa.table({**columns, "timestamp": pa.array(times, pa.timestamp("us", "UTC"))}), path)
+        lines = [",".join([*edge, time.isoformat()]) for edge, time in zip(edges, times, strict=True)]
+        path.write_text("\n".join([HEADER, *lines]))
 
     status, _, said = rpq_on_spark(*command)
-    assert status == 1 and f"has no .{files} file yet; the first file determines the columns" in said
+    assert status == 1 and "has no .csv file yet; the first file determines the columns" in said
     for number, edges in enumerate(([("x", "y", "a")], [], None, [("y", "z", "b")])):
         for path in folder.iterdir():
             path.unlink()
@@ -312,8 +306,7 @@ def test_a_file_that_is_divided_between_tasks_is_refused(session, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
-def test_times_without_a_zone_are_in_utc(session, tmp_path, zone: str):
+def test_times_without_a_zone_are_in_utc(session, tmp_path):
     """Whatever the time zone of the session: also those that its clocks leave out or have twice."""
     stamps = [dt.datetime(2024, 3, 10, 2, 30), dt.datetime(2024, 11, 3, 1, 30)]
     stamps.append(dt.datetime(1969, 12, 31, 23, 59, 59, 999_999))
@@ -326,7 +319,7 @@ def test_times_without_a_zone_are_in_utc(session, tmp_path, zone: str):
     pipeline.register_functions(session)
     before = session.conf.get("spark.sql.session.timeZone")
     try:
-        session.conf.set("spark.sql.session.timeZone", zone)
+        session.conf.set("spark.sql.session.timeZone", "America/New_York")
         for name, expected in (
             ("times", micros),
             ("days", [(day - dt.date(1970, 1, 1)).days * 86_400_000_000 for day in days]),
