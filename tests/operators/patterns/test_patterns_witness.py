@@ -150,7 +150,7 @@ FEW_TUPLES = [
 ]
 
 
-@pytest.mark.parametrize(("shape", "paths"), zip(SHAPES, itertools.cycle(["walk", "simple_cycle", "simple"])))
+@pytest.mark.parametrize(("shape", "paths"), list(zip(SHAPES, itertools.cycle(["walk", "simple_cycle", "simple"]))))
 def test_each_step_is_told_in_its_direction(shape, paths):
     questions = {}
     for number, expression in enumerate(ONE_STEP):
