@@ -1,4 +1,4 @@
-"""The papers' queries in SPARQL: they are read as they stand, have answers on their streams, and all oracles agree."""
+"""The papers' queries in SPARQL: they are read as they stand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tests of the W3C: the oracle of SPARQL passes them, and the language reads them."""
+"""The tests of the W3C: what is no query is refused, and the rest is read; the engine evaluates it elsewhere."""
 
 from __future__ import annotations
 
