@@ -63,6 +63,11 @@ def tiny(capacity: int) -> type[rpq.Engine]:
     return Tiny
 
 
+def collect(engine: rpq.Engine) -> None:
+    """Collect now what an engine collects by itself only after hundreds of tuples."""
+    engine._evaluation.collector.collect()
+
+
 def parts_of(engine: rpq.Engine, name: str, limit: int, **options: Any) -> Iterator[rpq.Answers]:
     """The answers of a query, of which each part has at most `limit`."""
     part = engine.answers(name, limit=limit, **options)

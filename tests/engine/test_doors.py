@@ -23,13 +23,11 @@ from rpq.errors import InputError
 from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.readers import ColumnNames, WhereError, open_reader, parse_where
 from rpq.readers.rdf.rdf_format import RdfReading
-from rpq.serve.feeds import FileFeed, Playback
 from rpq.serve.requests import read_tuple_body
 from rpq.spark.batch.splits import BAD, EDGE, LineOptions, SplitReader, cut_splits, split_json
 from rpq.spark.envelopes import engine_columns, pack, unpack
 from rpq.spark.errors import PipelineError
 from rpq.spark.stream.topics import ConnectorMessage, MessageTuples, layout_of_messages
-from tests.services.served import Served
 
 Row = dict[str, Any]
 _NUMBERS = ("timestamp", "amount")
@@ -103,14 +101,13 @@ def pushed_lists(rows: list[Row], folder: Path, **_: Any) -> Iterable[Any]:
 
 
 def file_door(name: str, write: Callable[[list[Row]], bytes], **options: Any) -> Callable[..., Iterable[Any]]:
-    def read(
-        rows: list[Row], folder: Path, *, where: str | None = None, columns: str | None = None
-    ) -> Iterable[Any]:
+    def read(rows: list[Row], folder: Path, *, where: str | None = None, columns: str | None = None) -> Iterable[Any]:
         path = folder / name
         path.write_bytes(write(rows))
         names = {"columns": ColumnNames.parse(columns)} if columns else {}
-        reader = open_reader("edges" if not options else "rdf", path, where=parse_where(where) if where else None,
-                             **names, **options)
+        reader = open_reader(
+            "edges" if not options else "rdf", path, where=parse_where(where) if where else None, **names, **options
+        )
         for batch in reader:
             yield batch.columns
 
@@ -141,9 +138,7 @@ def first_bad(bad: dict[int, Any]) -> InputError:
 
 
 def kafka_door(write: Callable[[list[Row]], bytes], by_place: bool = False) -> Callable[..., Iterable[Any]]:
-    def read(
-        rows: list[Row], folder: Path, *, where: str | None = None, columns: str | None = None
-    ) -> Iterable[Any]:
+    def read(rows: list[Row], folder: Path, *, where: str | None = None, columns: str | None = None) -> Iterable[Any]:
         if by_place:
             columns = ",".join(f"{name}={place}" for place, name in enumerate(rows[0], 1))
         names = MessageColumns.of(ColumnNames.parse(columns))
@@ -249,25 +244,23 @@ every_filter = pytest.mark.parametrize("door", filtering.values(), ids=filtering
 @every_door
 @pytest.mark.parametrize(
     "rows",
-    [three(False, False, True), three("false", " 0", "TRUE"), three("0", "false", "1"), three("+", "+", "-", name="op")],
-    ids=["booleans", "text", "digits", "op"],
+    [three(False, False, True), three("false", " 0", "TRUE"), three("+", "+", "-", name="op")],
+    ids=["booleans", "text", "op"],
 )
 def test_a_column_takes_edges_back(tmp_path, door, rows):
     assert outcome(door.open(rows, tmp_path)) == TAKEN_BACK
 
 
 @every_door
-@pytest.mark.parametrize("value", ["no", "t", "-", "10", "+"])
-def test_what_is_neither_true_nor_false_is_refused(tmp_path, door, value):
+def test_what_is_neither_true_nor_false_is_refused(tmp_path, door):
     with pytest.raises(InputError, match="delete") as caught:
-        outcome(door.open(three("false", "true", value), tmp_path))
+        outcome(door.open(three("false", "true", "no"), tmp_path))
     assert re.search("row 2|:4|:3|offset 2|line 3", str(caught.value)), caught.value
 
 
 @every_door
-@pytest.mark.parametrize("type_", [False, "false"], ids=["booleans", "text"])
-def test_null_is_refused_but_where_a_key_may_be_missing(tmp_path, door, type_):
-    rows = three(type_, type_, None)
+def test_null_is_refused_but_where_a_key_may_be_missing(tmp_path, door):
+    rows = three("false", "false", None)
     if door.null_is_no_delete:
         assert outcome(door.open(rows, tmp_path)) == INSERTED
         return
@@ -303,12 +296,6 @@ def test_of_op_and_delete_one_can_be_chosen(tmp_path, door):
         ColumnNames.parse("op=op,delete=delete")
 
 
-@pytest.mark.parametrize("door", mapping.values(), ids=mapping.keys())
-def test_a_column_that_is_called_delete_may_be_another_one(tmp_path, door):
-    rows = [{"source": "x", "target": "y", "delete": "a", "timestamp": 1}]
-    assert outcome(door.open(rows, tmp_path, columns="label=delete")) == INSERTED[:1]
-
-
 # --- filters ---------------------------------------------------------------------------------------------------------
 
 
@@ -321,32 +308,23 @@ def amounts(**delete: Any) -> list[Row]:
 
 @every_filter
 @pytest.mark.parametrize("delete", [{"delete": True}, {"op": "-"}], ids=["delete", "op"])
-@pytest.mark.parametrize(
-    "where", ["amount > 1000", "amount > 1000 and label = 'a'", "not (amount <= 1000)", "amount is not null and amount != 5"]
-)
-def test_a_filter_that_names_a_property_lets_deletes_pass(tmp_path, door, delete, where):
-    assert outcome(door.open(amounts(**delete), tmp_path, where=where)) == [("+", "x", "y", 1), ("-", "x", "y", 3)]
+def test_a_filter_that_names_a_property_lets_deletes_pass(tmp_path, door, delete):
+    found = outcome(door.open(amounts(**delete), tmp_path, where="amount > 1000 and label = 'a'"))
+    assert found == [("+", "x", "y", 1), ("-", "x", "y", 3)]
 
 
 @every_filter
-@pytest.mark.parametrize("delete", [{"delete": True}, {"op": "-"}], ids=["delete", "op"])
 @pytest.mark.parametrize(
     ("where", "is_let_in"),
     [
-        ("label = 'a'", True),
         ("label = 'b'", False),
-        ("source = 'x' and target in ('y', 'z')", True),
-        ("target = 'z'", False),
         ("timestamp < 3", False),
         ("op = '+'", False),
-        ("not delete", False),
-        ("op = '-' or timestamp < 3", True),
         ("delete or timestamp < 3", True),
     ],
 )
-def test_a_filter_of_the_columns_of_a_tuple_decides_about_deletes(tmp_path, door, delete, where, is_let_in):
-    inserts = {name: "+" if name == "op" else False for name in delete}
-    rows = [edge("x", "y", 1, **inserts), edge("x", "y", 3, **delete)]
+def test_a_filter_of_the_columns_of_a_tuple_decides_about_deletes(tmp_path, door, where, is_let_in):
+    rows = [edge("x", "y", 1, delete=False), edge("x", "y", 3, delete=True)]
     batches = list(door.open(rows, tmp_path, where=where))
     deletes = sum(sum(batch["delete"].to_pylist()) for batch in batches if "delete" in batch.schema.names)
     assert deletes == is_let_in
@@ -402,7 +380,7 @@ POSTS = {
 FILES = {"edges.csv": as_csv, "edges.jsonl": as_json_lines, "edges.parquet": as_parquet, "edges.arrow": as_feather}
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", ["edges.csv", "edges.parquet"])
 def test_deletes_of_debezium_that_are_not_read_are_refused_in_files(tmp_path, rpq, name):
     edges = tmp_path / name
     options = ["--window", "10", "--slide", "1", "--input", str(edges), "--output", "-"]
@@ -417,14 +395,14 @@ def test_deletes_of_debezium_that_are_not_read_are_refused_in_files(tmp_path, rp
     assert (status, out.split()[1:]) == (0, ["x,y,1,+", "x,z,2,+"]), "who filters them knows of them"
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", ["edges.jsonl"])
 def test_rules_read_the_deletes_of_debezium_or_are_refused(tmp_path, rpq, name):
     edges, rules = tmp_path / name, tmp_path / "edges.toml"
     edges.write_bytes(FILES[name](three("false", "false", "true", name="__deleted")))
     rules.write_text("[[edge]]\nlabel='a'\nsource='source'\ntarget='target'\ntimestamp='timestamp'\n")
     options = ["--window", "10", "--slide", "1", "--input", str(edges), "--output", "-", "--edges-from", str(rules)]
     status, out, err = rpq("run", "a", *options)
-    assert (status, out) == (1, "") and f"delete = \"__deleted\" in {rules} deletes alone" in err
+    assert (status, out) == (1, "") and f'delete = "__deleted" in {rules} deletes alone' in err
     rules.write_text(rules.read_text() + "delete='__deleted'\n")
     status, out, err = rpq("run", "a", *options)
     assert (status, out.split()[1:]) == (0, ["x,y,1,+", "x,z,2,+", "x,y,3,-"])
@@ -455,37 +433,10 @@ def test_deletes_of_debezium_that_are_not_read_are_told_of_messages():
     assert warnings(rows, "delete=__deleted") == warnings(rows, "op=@header.op") == warnings(three(False, False, True)) == []
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", ["edges.csv"])
 def test_operations_of_debezium_are_refused_with_what_to_do(tmp_path, rpq, name):
     edges = tmp_path / name
     edges.write_bytes(FILES[name](three("+", "+", "d", name="op")))
     status, _, err = rpq("run", "a", "--window", "10", "--slide", "1", "--input", str(edges), "--output", "-")
     assert status == 1
     assert "is not an operation; expected + or -; --changes reads those of Debezium in JSON" in err
-
-
-def test_a_post_takes_edges_back_and_its_response_has_the_warnings():
-    with Served({"expression": "a", "window": 100, "slide": 10, "name": "q"}) as server:
-        for type_, write in POSTS.items():
-            response = server.client.post(
-                "/tuples", content=write(three(False, False, True)), headers={"content-type": type_}
-            )
-            assert response.json()["tuples"] == 3 and "warnings" not in response.json()
-            assert server.answers("q") == {("x", "z")}
-        rows = three("false", "false", "true", name="__deleted")
-        response = server.client.post("/tuples", content=as_csv(rows), headers={"content-type": "text/csv"})
-        assert response.status_code == 422 and f"column '__deleted': {REFUSED}rename it to delete" in response.text
-        assert server.answers("q") == {("x", "z")}
-
-
-def test_an_input_of_the_server_is_warned_of_in_its_log(tmp_path, caplog):
-    edges = tmp_path / "edges.csv"
-    edges.write_bytes(as_csv(three("c", "c", "d", name="__op")))
-    with Served({"expression": "a", "window": 100, "slide": 10, "name": "q"}) as server:
-        feed = FileFeed(server.service, open_reader("edges", edges), Playback(speed=None, time_unit=None))
-        feed.start()
-        assert feed.has_ended.wait(60)
-        feed.stop()
-        assert server.answers("q") == {("x", "y"), ("x", "z")}
-    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert [message.partition(" looks")[0] for message in warnings] == [f"{edges}: column '__op'"]

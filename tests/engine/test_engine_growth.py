@@ -18,43 +18,13 @@ import pyarrow as pa
 import pytest
 
 import rpq
-from rpq.compiled.arrays.lanes import LANES, SATURATED
-from rpq.compiled.arrays.lengthening import lengthen_fields
-from rpq.operators.paths.index import kernels, layout
-from rpq.operators.paths.index.delta_index import DeltaIndex
-from rpq.stream.edges import snapshot
-from rpq.stream.names import vertices
 from tests.calls import counted_calls
-from tests.real import SHARED
 from tests.reference import evaluate
-from tests.twins import Twins, search, tiny
+from tests.twins import Twins, collect, search, tiny
 
 
 def query(expression: str, size: int = 100, slide: int = 1, **options) -> rpq.Query:
     return rpq.Query(expression, window=rpq.Window(size=size, slide=slide), name="q", **options)
-
-
-def index_of(engine: rpq.Engine) -> DeltaIndex:
-    (running,) = engine._evaluation.running
-    return running.indexes[0]
-
-
-@pytest.fixture
-def codes(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
-    """Count the requests of kernels to Python, by code."""
-    questions: Counter[int] = Counter()
-
-    def counting(kernel):
-        def call(*arguments):
-            code = int(kernel(*arguments))
-            questions[code] += 1
-            return code
-
-        return call
-
-    for name in ("apply_chunk", "load_edges", "write_paths"):
-        monkeypatch.setattr(kernels, name, counting(getattr(kernels, name)))
-    return questions
 
 
 class Window:
@@ -101,12 +71,10 @@ def random_tuples(
 # --- what kernels ask for ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_every_request_of_a_kernel_is_met(codes: Counter[int], threads: int) -> None:
+def test_much_comes_in_little_room() -> None:
     question = query("a/b*", size=20, slide=3, semantics="explicit")
     window = Window(question)
-    plain = tiny(2)(question, threads=threads)
-    telling = tiny(2)(question, threads=threads, witness=True)
+    plain, telling = tiny(2)(question), tiny(2)(question, threads=2, witness=True)
     tuples = list(random_tuples(random.Random(1), 4000, 2000, pace=100))
     for begin in range(0, len(tuples), 197):
         batch = tuples[begin : begin + 197]
@@ -117,66 +85,13 @@ def test_every_request_of_a_kernel_is_met(codes: Counter[int], threads: int) -> 
         assert plain.answers().pairs() == telling.answers().pairs() == window.answers()
     for engine in (plain, telling):
         engine._check()
-    assert set(codes) == set(range(layout.NEED_PATHS + 1))
 
 
 # --- many roots: blocks and directories -----------------------------------------------------------------------
 
 
-def storage(engine: rpq.Engine) -> tuple[set, set]:
-    """The product nodes whose rows are dense, and those whose rows list at least two blocks."""
-    index = index_of(engine).index
-    used = index.table.node >= 0
-    dense = used & (index.table.span[: len(used)] > 1)
-    listed = used & (index.table.directory.length[: len(used)] > 1)
-    return set(index.table.node[dense].tolist()), set(index.table.node[listed].tolist())
-
-
 @pytest.mark.ci
-@pytest.mark.parametrize("supports", [False, True])
-def test_rows_become_dense_and_sparse_again(supports: bool) -> None:
-    #   0 ... 1599 --a--> hub --b--> end        the roots at different times: their blocks die one after another,
-    #                                          and the hub's row, dense at first, ends as a short list
-    question = query("a/b*", size=100, slide=1)
-    engine = rpq.Engine(question, _capacity=1024)
-    window = Window(question)
-    if supports:
-        batch = [(-1, -2, "a", 0, "+"), (-1, -2, "a", 0, "-")]
-        engine.push_rows(batch)
-        window.push(batch)
-    hub, end = 10_000, 10_001
-    batch = [(root, hub, "a", root // 160, "+") for root in range(1600)] + [(hub, end, "b", 0, "+")]
-    engine.push_rows(batch)
-    window.push(batch)
-    # Other roots give the same hub some of its blocks only: a list.
-    batch = [(root, 10_002, "a", 20, "+") for root in range(0, 1600, 320)]
-    engine.push_rows(batch)
-    window.push(batch)
-    engine._check()
-    assert engine.answers().pairs() == window.answers()
-    dense, listed = storage(engine)
-    assert dense and listed
-    turned = set()
-    for time in range(100, 112):
-        engine.push_rows([(0, 10_003, "a", time)])
-        window.push([(0, 10_003, "a", time, "+")])
-        engine._evaluation.collector.collect()
-        turned |= dense & storage(engine)[1]
-        # What came out of it goes on to work: new roots, a deletion.
-        new_root = 20_000 + (time if time >= 107 else 100)
-        batch = [(new_root, hub, "a", time, "+"), (1590, hub, "a", time, "-" if time == 108 else "+")]
-        engine.push_rows(batch)
-        window.push(batch)
-        assert engine.answers().pairs() == window.answers()
-        if time in (100, 108, 109):
-            engine._check()
-    assert turned, "no dense row became a list"
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize(
-    "expression", ["a/b*", "a/b/a", "a*/b*", "^a/b*", "(a/b)+", pytest.param("(a|b)*", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("expression", ["a/b*", "(a/b)+"])
 def test_hundreds_of_roots(expression: str) -> None:
     question = query(expression, size=30, slide=4, semantics="explicit")
     engine = tiny(8)(question)
@@ -191,12 +106,11 @@ def test_hundreds_of_roots(expression: str) -> None:
             assert ((change.source, change.target) in answers) == (change.op == "-")
             answers ^= {(change.source, change.target)}
         assert engine.answers().pairs() == window.answers() == answers
-    assert index_of(engine).state[layout.SLOTS] > 4 * LANES
     engine._check()
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("expression", ["a*", "a*/b*", "a/b*/a", "(a|^b)+"])
+@pytest.mark.parametrize("expression", ["a*/b*", "(a|^b)+"])
 def test_dense_graphs(expression: str) -> None:
     question = query(expression, size=60, slide=7)
     engine, window = tiny(8)(question, threads=2), Window(question)
@@ -207,57 +121,11 @@ def test_dense_graphs(expression: str) -> None:
     engine._check()
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_arrays_grow_once_in_a_push_of_many_chunks(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A push that brings new names and edges all the time is estimated from its first chunk, not copied chunk by chunk."""
-    copies: Counter[str] = Counter()
-
-    def counting(arrays, more, **fills):
-        name = type(arrays).__name__
-        if len(arrays[0]) > 16_384 and {"hash", "source"} & {*fills}:
-            copies[name] += 1
-        return lengthen_fields(arrays, more, **fills)
-
-    for module in (vertices, snapshot):
-        monkeypatch.setattr(module, "lengthen_fields", counting)
-    question = rpq.Query("?x a ?y . ?x b ?z", window=rpq.Window(size=100_000, slide=1_000), name="q")
-    engine = rpq.Engine(question, threads=threads)
-    engine.push(_new_vertices(60_000))
-    assert engine.statistics().vertices_live == 120_000
-    assert max(copies.values(), default=0) <= 2, copies
-    engine._check()
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_room_follows_the_window_not_the_push(threads: int) -> None:
-    question = rpq.Query("?x a ?y . ?x b ?z", window=rpq.Window(size=2_000, slide=100), name="q")
-    engine = rpq.Engine(question, threads=threads)
-    engine.push(_new_vertices(120_000))
-    evaluation = engine._evaluation
-    assert evaluation.vertices.room < 100_000 and evaluation.graph.capacity < 60_000
-    engine._check()
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_room_ahead_is_a_small_multiple_of_what_there_is(threads: int) -> None:
-    engine = rpq.Engine(_UNBOUNDED, threads=threads)
-    engine.push(_repeated(20_000, times=20))
-    evaluation = engine._evaluation
+def test_room_ahead_does_not_exceed_the_memory_limit() -> None:
+    """A push needs little more memory than its edges, although it has many tuples that bring nothing new."""
+    engine = rpq.Engine(_UNBOUNDED, memory_limit=12_000_000)
+    engine.push(_repeated(20_000, times=10))
     assert engine.statistics().edges_live == 20_000
-    assert evaluation.vertices.room <= 6 * 40_000 and evaluation.graph.capacity <= 6 * 40_000
-    engine._check()
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_room_ahead_does_not_exceed_the_memory_limit(threads: int) -> None:
-    """A push needs no more memory than the same tuples in many pushes, although most of its tuples bring nothing new."""
-    tuples = _repeated(20_000, times=20)
-    engine = rpq.Engine(_UNBOUNDED, threads=threads)
-    for first in range(0, len(tuples), 4_000):
-        engine.push(tuples.slice(first, 4_000))
-    limited = rpq.Engine(_UNBOUNDED, threads=threads, memory_limit=2 * engine._evaluation.guard.nbytes)
-    limited.push(tuples)
-    assert limited.statistics().edges_live == engine.statistics().edges_live == 20_000
 
 
 _UNBOUNDED = rpq.Query("?x a ?y . ?x b ?z", window=rpq.UnboundedWindow(), name="q")
@@ -281,20 +149,18 @@ def _new_vertices(count: int) -> pa.RecordBatch:
 def test_slots_rows_and_vertices_are_used_again() -> None:
     question = query("a/b*", size=10, slide=1)
     engine, window = tiny(4)(question), Window(question)
-    high = []
+    sizes = []
     for turn in range(60):
         first = turn * 50
         batch = [(first + i, first + i + 1, "ab"[i % 2], turn * 5, "+") for i in range(40)]
         batch.append((first, first + 1, "a", turn * 5, "-"))
         engine.push_rows(batch)
         window.push(batch)
-        engine._evaluation.collector.collect()
-        state = index_of(engine).state
-        names = engine._evaluation.vertices.count
-        high.append((int(state[layout.SLOTS]), int(state[layout.ROWS]), int(state[layout.BLOCKS]), names))
+        collect(engine)
+        sizes.append((engine.statistics().index_bytes, engine.statistics().vertices_live))
         assert engine.answers().pairs() == window.answers()
     engine._check()
-    assert high[-1] == high[10]
+    assert sizes[-1] == sizes[10]
 
 
 # --- cells -----------------------------------------------------------------------------------------------------
@@ -310,21 +176,12 @@ def cell_tuples(chance: random.Random, count: int, step: int):
 
 
 @pytest.mark.parametrize(
-    ("size", "slide", "cell"),
-    [
-        (248, 1, np.uint8),
-        (300, 1, np.uint16),
-        # Kernels for cells of these widths are compiled for these tests alone.
-        pytest.param(70_000, 1, np.uint32, marks=pytest.mark.long),
-        pytest.param(700_003, 10, np.uint32, marks=pytest.mark.long),
-        pytest.param(2**33, 1, np.int64, marks=pytest.mark.long),
-        pytest.param(2**62, 1, np.int64, marks=pytest.mark.long),
-    ],
+    "size",
+    # Kernels for the wide cells of the last two are compiled for these tests alone.
+    [248, 300, pytest.param(70_000, marks=pytest.mark.long), pytest.param(2**62, marks=pytest.mark.long)],
 )
-def test_windows_of_many_slides(size: int, slide: int, cell: type) -> None:
-    question = query("a/b*", size=size, slide=slide, semantics="explicit")
-    twins = Twins(question, capacity=4)
-    assert index_of(twins.engine).cell == cell
+def test_windows_of_many_slides(size: int) -> None:
+    twins = Twins(query("a/b*", size=size, semantics="explicit"), capacity=4)
     tuples = list(cell_tuples(random.Random(size), 240, min(size // 2, 2**40)))
     for begin in range(0, len(tuples), 8):
         twins.push(tuples[begin : begin + 8])
@@ -336,27 +193,20 @@ def test_a_window_of_too_many_slides() -> None:
         rpq.Engine(query("a", size=2**63 - 1, slide=1))
 
 
-@pytest.mark.parametrize("semantics", ["implicit", "explicit"])
 @pytest.mark.parametrize(("size", "pace"), [(100, 3), (300, 250)])
-def test_the_base_of_the_cells_moves_with_what_is_alive(semantics: str, size: int, pace: int) -> None:
-    twins = Twins(query("a/b*", size=size, semantics=semantics), capacity=4)
+def test_the_base_of_the_cells_moves_with_what_is_alive(size: int, pace: int) -> None:
+    twins = Twins(query("a/b*", size=size, semantics="explicit"), capacity=4)
     chance = random.Random(size)
-    bases = {int(index_of(twins.engine).state[layout.BASE])}
     time = 0
     for turn in range(500 if size < 250 else 1100):
         time += chance.randrange(pace + 1)
         batch = [(chance.randrange(3), chance.randrange(3), chance.choice("aab"), time, chance.choice("+++-"))]
         twins.push(batch)
-        base = int(index_of(twins.engine).state[layout.BASE])
-        if base not in bases or turn % 100 == 0:
+        if turn % 50 == 0:
             twins.check()
-        if base not in bases and twins.engine.statistics().index_cells > 1:
-            bases.add(base)  # with a cell that was there before
-    twins.check()
-    assert len(bases) > 2
 
 
-@pytest.mark.parametrize("time", [2**63 - 101, 2**62, -(2**63) + 1, -(2**63) + 500])
+@pytest.mark.parametrize("time", [2**63 - 101, -(2**63) + 1])
 def test_the_ends_of_time(time: int) -> None:
     twins = Twins(
         query("a/b*", size=100, slide=7, semantics="explicit"), rpq.Query("b", window=rpq.Window(size=3, slide=2**60))
@@ -373,30 +223,15 @@ def test_the_ends_of_time(time: int) -> None:
     twins.check()
 
 
-def test_from_one_end_of_time_to_the_other() -> None:
-    for semantics in ("implicit", "explicit"):
-        twins = Twins(query("a/b*", size=300, slide=1, semantics=semantics))
-        twins.push([("x", "y", "a", -(2**63) + 1, "+"), ("y", "z", "b", -(2**63) + 1, "+")])
-        twins.push([("x", "y", "a", 2**63 - 301, "+"), ("y", "w", "b", 2**63 - 301, "+")])
-        twins.check()
-
-
 # --- hop counts --------------------------------------------------------------------------------------------------
 
 
-def hops_of(engine: rpq.Engine) -> set[int]:
-    index = index_of(engine).index
-    live = index.table.values > index.state[layout.NOW]
-    return set(index.table.hops[live[: len(index.table.hops)]].tolist())
-
-
-@pytest.mark.parametrize("cut", [0, 1, 200, 254, 255, 256, 399])
+@pytest.mark.parametrize("cut", [1, 254, 256])
 def test_a_chain_longer_than_hops_count(cut: int) -> None:
     #   0 --a--> 1 --a--> ... --a--> 400      in one slide; one edge goes
     question = query("a+", sources=[0, 100, 300])
     engine = tiny(16)(question, witness=True)
     engine.push_rows([(i, i + 1, "a", 1) for i in range(400)])
-    assert SATURATED in hops_of(engine)
     path = engine.witness(0, 400)
     assert path is not None and path.vertices == tuple(range(401))
     rows = engine.delete(cut, cut + 1, "a", 1).rows()
@@ -422,13 +257,12 @@ def test_a_detour_replaces_a_long_chain() -> None:
     engine._check()
 
 
-@pytest.mark.parametrize("length", [255, 256, 320])
+@pytest.mark.parametrize("length", [255, 320])
 def test_long_cycles(length: int) -> None:
     edges = [(i, (i + 1) % length, "a", 1) for i in range(length)]
     engine = tiny(16)(query("a+", sources=[0, 7]), witness=True)
     engine.push_rows(edges)
     assert engine.answers().pairs() == {(x, y) for x in (0, 7) for y in range(length)}
-    assert SATURATED in hops_of(engine) or length == 255
     engine.delete(length // 2, length // 2 + 1, "a", 1)
     assert engine.answers().pairs() == {(x, y) for x in (0, 7) for y in range(x + 1, length // 2 + 1)}
     engine._check()
@@ -460,25 +294,6 @@ def test_a_saturated_cycle_without_its_way_in() -> None:
 # --- many automata -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.ci
-def test_wikidata_paths() -> None:
-    file = SHARED / "queries" / "wikidata-paths.txt"
-    if not file.exists():
-        pytest.skip(f"{file} is not there")
-    paths = [line.split(",", 1)[1].split(" ")[1] for line in file.read_text(encoding="utf-8").splitlines()]
-    assert len(paths) == 660
-    chance = random.Random(7)
-    for number, path in enumerate(paths):
-        question = rpq.Query(path, window=rpq.Window(size=10, slide=1))
-        labels = sorted({symbol.label for symbol in question.dfa.symbols if symbol.label} | {"other"})
-        edges = {(chance.randrange(6), chance.choice(labels), chance.randrange(6)) for _ in range(24)}
-        engine = rpq.Engine(question, _capacity=8)
-        rows = engine.push_rows([(u, v, label, chance.randrange(5)) for u, label, v in sorted(edges)])
-        assert engine.answers().pairs() == evaluate(path, edges) == {(r.source, r.target) for r in rows}
-        if number % 40 == 0:
-            engine._check()
-
-
 # --- memory follows the window --------------------------------------------------------------------------------------
 
 STREAM = textwrap.dedent(
@@ -486,33 +301,18 @@ STREAM = textwrap.dedent(
     import json, resource, sys
     import rpq
 
-    kind, batches = sys.argv[1], int(sys.argv[2])
+    batches = int(sys.argv[1])
     engine = rpq.Engine(
         rpq.Query("a/b*", window=rpq.Window(size=20, slide=1), name="q", semantics="explicit"), threads=1
     )
-    if kind == "absent":
-        engine.push_rows([("keep", "me", "a", 10**9)])
     for turn in range(batches):
         first = turn * 500
-        if kind == "new":
-            rows = [(f"v{first + i}", f"v{first + i + 1}", "ab"[i % 3 > 0], turn, "+") for i in range(500)]
-            rows += [(f"v{first + i}", f"v{first + i + 1}", "ab"[i % 3 > 0], turn, "-") for i in range(0, 500, 7)]
-        elif kind == "absent":
-            rows = [(f"v{first + i}", f"w{first + i}", "a", turn, "-" if i % 2 else "+") for i in range(500)]
-        else:
-            rows = [(f"v{first + i}", f"w{first + i}", "a", turn, "+") for i in range(500)]
-            engine.advance(turn * 50)
+        rows = [(f"v{first + i}", f"v{first + i + 1}", "ab"[i % 3 > 0], turn, "+") for i in range(500)]
+        rows += [(f"v{first + i}", f"v{first + i + 1}", "ab"[i % 3 > 0], turn, "-") for i in range(0, 500, 7)]
         engine.push_rows(rows)
-    state = engine._evaluation.running.find("q").indexes[0].state
-    from rpq.operators.paths.index import layout
     print(json.dumps({
-        "vertices": engine._evaluation.vertices.count,
-        "names": engine._evaluation.vertices.nbytes,
-        "edges": engine._evaluation.graph.capacity,
-        "graph": engine._evaluation.graph.nbytes,
-        "rows": int(state[layout.ROWS]),
-        "blocks": int(state[layout.BLOCKS]),
-        "slots": int(state[layout.SLOTS]),
+        "vertices": engine.statistics().vertices_live,
+        "edges": engine.statistics().edges_live,
         "index": engine.statistics().index_bytes,
         "resident": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     }))
@@ -520,9 +320,9 @@ STREAM = textwrap.dedent(
 )
 
 
-def sizes(kind: str, batches: int) -> dict[str, int]:
+def sizes(batches: int) -> dict[str, int]:
     done = subprocess.run(
-        [sys.executable, "-c", STREAM, kind, str(batches)],
+        [sys.executable, "-c", STREAM, str(batches)],
         capture_output=True,
         text=True,
         check=True,
@@ -532,9 +332,8 @@ def sizes(kind: str, batches: int) -> dict[str, int]:
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("kind", ["new", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("absent", "quiet"))])
-def test_memory_follows_the_window(kind: str) -> None:
-    short, long = sizes(kind, 100), sizes(kind, 1000)
+def test_memory_follows_the_window() -> None:
+    short, long = sizes(100), sizes(1000)
     assert all(long[name] <= 1.1 * short[name] for name in short), (short, long)
 
 
@@ -548,7 +347,7 @@ PEAK = textwrap.dedent(
     chance = random.Random(1)
     step = 500
     ring = "MATCH (x)-[e:t]->(y)-[f:t]->(z)-[g:t]->(x) WHERE f.amount < e.amount AND g.amount < f.amount RETURN "
-    text = {"matches": ring + "x, e.amount, f.amount, g.amount", "groups": ring + "x, count(*) AS n"}.get(case, "a+")
+    text = ring + "x, e.amount, f.amount, g.amount" if case == "matches" else "a+"
 
     def run():
         engine = rpq.Engine(
@@ -587,7 +386,7 @@ PEAK = textwrap.dedent(
 
 @pytest.mark.ci
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is that of Linux, which can reset it")
-@pytest.mark.parametrize("case", ["pairs", "rows", "matches", "groups"])
+@pytest.mark.parametrize("case", ["rows", "matches"])
 def test_the_process_stays_within_the_memory_limit(case: str) -> None:
     limit = 200 << 20
     done = subprocess.run(
@@ -602,28 +401,6 @@ def test_the_process_stays_within_the_memory_limit(case: str) -> None:
     assert 0.3 * limit < int(peak) <= 1.15 * limit
 
 
-def test_a_memory_limit_counts_every_index_and_what_they_have_let_go_of():
-    queries = [rpq.Query("a+", name=f"q{i}", window=rpq.Window(size=10 + i, slide=1)) for i in range(8)]  # none is shared
-
-    def push(engine: rpq.Engine, number: int) -> None:
-        """A chain that has left the window before the next."""
-        engine.push_rows([(f"{number} {i}", f"{number} {i + 1}", "a", 100 * number) for i in range(300)])
-
-    free = rpq.Engine(*queries)
-    push(free, 0)
-    evaluation = free._evaluation
-    indexes = sum(index.nbytes for running in evaluation.running for index in running.indexes)
-    nbytes = evaluation.vertices.nbytes + evaluation.graph.nbytes + indexes
-    engine = rpq.Engine(*queries, memory_limit=nbytes * 2 // 3)
-    with pytest.raises(rpq.MemoryLimitError) as caught:
-        push(engine, 0)
-    assert nbytes * 2 // 3 < caught.value.size < nbytes * 3 // 2
-    engine = rpq.Engine(*queries, memory_limit=2 * nbytes)
-    for number in range(4):
-        push(engine, number)
-    assert engine.statistics().answers_live == 8 * 300 * 301 // 2
-
-
 def test_thousands_of_queries_are_not_slower_than_as_many_engines():
     """A growing index once looked at all others: 143 seconds for what takes three."""
     window = rpq.Window(size=100, slide=10)
@@ -636,5 +413,5 @@ def test_thousands_of_queries_are_not_slower_than_as_many_engines():
         return calls.count
 
     work(1)  # what happens once
-    few, many = (work(count) for count in (200, 1600))
+    few, many = (work(count) for count in (50, 400))
     assert many < 1.2 * 8 * few

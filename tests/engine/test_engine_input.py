@@ -40,55 +40,33 @@ GOOD = [("x", "y", "a", 1), ("y", "z", "b", 2), ("z", "w", "b", 3), ("w", "v", "
         ("source", None),
         ("target", None),
         ("label", None),
-        ("source", ""),
         ("target", ""),
-        ("label", ""),
         ("timestamp", None),
         ("op", None),
-        ("op", "*"),
         ("op", ""),
-        ("op", 1),
         ("source", 7),
         ("target", 7),
-        ("source", 7.5),
         ("target", b"z"),
         ("source", "\ud800"),
-        ("label", 7),
-        ("timestamp", 3.0),
         ("timestamp", "3"),
         ("timestamp", datetime.datetime(2020, 1, 1)),
         ("timestamp", 2**63),
-        ("timestamp", 2**63 - 10),
         ("timestamp", -(2**63)),
-        ("timestamp", -(2**63) - 1),
         ("source", Decimal(7)),
-        ("target", True),
         ("source", np.bool_(False)),
-        ("target", float("nan")),
-        ("source", ["x"]),
-        ("target", {"x"}),
         ("source", np.array(["x"])),
         ("target", pd.NA),
-        ("label", b"a"),
         ("label", "\udc80"),
-        ("op", ["+"]),
-        ("op", b"+"),
         ("op", True),
-        ("timestamp", np.datetime64("2020-01-01")),
         ("timestamp", np.datetime64("NaT")),
-        ("timestamp", datetime.date(2020, 1, 1)),
         ("timestamp", np.timedelta64(3, "s")),
-        ("timestamp", datetime.timedelta(3)),
         ("timestamp", True),
-        ("timestamp", float("nan")),
         ("timestamp", 10**5000),
-        ("timestamp", Decimal(3)),
         ("timestamp", np.uint64(2**63)),
-        ("timestamp", [3]),
     ],
     ids=lambda value: value if isinstance(value, str) and value.isalpha() else type(value).__name__,
 )
-@pytest.mark.parametrize("place", [0, 2, 3])
+@pytest.mark.parametrize("place", [0, 3])
 def test_a_bad_value_ends_the_batch_there(column: str, value: Any, place: int) -> None:
     engine = rpq.Engine(ask())
     names = ("source", "target", "label", "timestamp", "op")
@@ -258,18 +236,6 @@ class Odd:
         raise RuntimeError("not to be shown")
 
 
-def test_further_columns_are_not_looked_at(engine: rpq.Engine) -> None:
-    odd: dict[Any, Any] = {"weight": Odd(), 7: [[1], "x"], None: None, ("a", 1): b"", "time": [1, 2, 3]}
-    assert engine.push({**odd, **COLUMNS}).rows() == EXPECTED
-    frame = pd.DataFrame(COLUMNS)
-    frame["odd"], frame[7], frame[("a",)] = [Odd(), Odd()], [[1], {}], [1j, None]
-    assert rpq.Engine(ask()).push(frame).rows() == EXPECTED
-    twice = pa.Table.from_arrays(
-        [pa.array([1, 2]), *(pa.array(c) for c in COLUMNS.values()), pa.array([{}, None])], ["w", *COLUMNS, "w"]
-    )
-    assert rpq.Engine(ask()).push(twice).rows() == EXPECTED
-
-
 @pytest.mark.parametrize("column", ["source", "target", "label", "timestamp", "op", "delete"])
 def test_a_value_that_cannot_even_be_shown(column: str) -> None:
     data = {**COLUMNS, column: [COLUMNS[column][0] if column in COLUMNS else {"op": "+", "delete": False}[column], Odd()]}
@@ -313,19 +279,3 @@ def test_values_of_numpy_in_rows() -> None:
         ("q", 1, 2, 1, "+"),
         ("q", 1, 3, 2, "+"),
     ]
-
-
-def test_rows_that_are_no_iterable(engine: rpq.Engine) -> None:
-    for rows in (5, None, Odd()):
-        with pytest.raises(rpq.InputError, match="rows are an iterable"):
-            engine.push_rows(rows)  # type: ignore[arg-type]
-    for row in (b"abcd", bytearray(4), {1: 2, 3: 4}, {1, 2, 3, 4}, range(3)):
-        with pytest.raises(rpq.InputError, match="row 0: a tuple is") as caught:
-            engine.push_rows([row])
-        assert caught.value.row == 0
-
-
-def test_names_that_no_vertex_can_have(engine: rpq.Engine) -> None:
-    engine.push(COLUMNS)
-    assert engine.witness("\ud800", "y") is None
-    assert engine.restore_root("\ud800").rows() == []

@@ -147,7 +147,7 @@ CYCLES = ["?x a ?y . ?y a ?z . ?z a ?x", "?x a ?y . ?y b ?z . ?z c ?w", "?x a ?y
 
 
 @pytest.mark.parametrize("text", CYCLES)
-@pytest.mark.parametrize("shares", [5, 8, 12])
+@pytest.mark.parametrize("shares", [5, 12])
 def test_shares_of_cycles_and_chains_get_few_edges(text: str, shares: int):
     chooser, time, batches = random.Random(shares), 0, []
     for _ in range(4):
@@ -181,7 +181,7 @@ def load_of(query: rpq.Query, label: str, counts: dict[str, int]) -> float:
 
 
 @pytest.mark.parametrize("text", [*CYCLES[:2], "?x a ?y . ?z b ?w", "?x a ?y . ?x b ?z . ?z c ?x"])
-@pytest.mark.parametrize("shares", [1, 2, 6, 12])
+@pytest.mark.parametrize("shares", [6, 12])
 def test_a_share_has_the_fewest_edges_that_a_grid_allows(text: str, shares: int):
     query = query_of_text(text)
     grid = query.hypercube.grid(shares)
@@ -205,13 +205,6 @@ def test_the_trees_of_paths_are_divided():
         return found
 
     assert sum(trees(share=(number, 6)) for number in range(6)) == 2 * trees()
-
-
-def test_sizes_shape_the_grid():
-    """The smaller a relation is, the more it is replicated."""
-    cube = query_of_text("?x a ?y . ?y b ?z . ?z c ?w").hypercube
-    assert cube.grid(16).dimensions == {"y": 4, "z": 4}
-    assert cube.grid(16, (("a", 1), ("b", 1000), ("c", 1000))).dimensions == {"z": 16}
 
 
 def test_a_saved_share_knows_its_cell(tmp_path):

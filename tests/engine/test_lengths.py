@@ -136,15 +136,11 @@ def test_count_windows(expression: str, seed: int, size: int, step: int, threads
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"select": ["x"]}, "select: 'x' is no column of a path query"),
         ({"select": ["source", "length"]}, "select: the columns of a path query are source, target, or source"),
         ({"select": ["source", "target", "cost"]}, "select: cost, the smallest sum of a property along a path, is not"),
-        ({"select": "length"}, "select: expected a list of columns"),
         ({"paths": "trail"}, "paths='trail', no edge twice, is not available: a walk"),
         ({"cost": "amount"}, "cost='amount', the smallest sum of a property along a path, is not available yet"),
-        ({"rings": "once"}, "rings='once', which reports a cycle once, is not available yet"),
         ({"select": SELECT, "paths": "simple"}, "select: length cannot be combined with paths='simple'"),
-        ({"select": SELECT, "order": "increasing"}, "select: length cannot be combined with order='increasing'"),
         ({"select": SELECT, "semantics": "implicit"}, 'select: length cannot be combined with semantics="implicit"'),
     ],
 )
@@ -154,19 +150,7 @@ def test_what_is_not_there_is_refused_by_name(options: dict, message: str) -> No
     assert str(error.value).startswith(message)
 
 
-@pytest.mark.parametrize("text", ["a+", "?x a ?y", "ASK { ?x <a> ?y }", "MATCH (x)-[:a]->(y) RETURN x"])
+@pytest.mark.parametrize("text", ["?x a ?y", "MATCH (x)-[:a]->(y) RETURN x"])
 def test_every_notation_refuses_trails_by_name(text: str) -> None:
     with pytest.raises(rpq.QueryError, match="paths='trail', no edge twice, is not available: a walk"):
         rpq.Query(text, window=WINDOW, paths="trail")  # type: ignore[arg-type]
-
-
-def test_the_pair_alone_is_what_every_path_query_has() -> None:
-    query = rpq.Query("a+", window=WINDOW, select=["source", "target"])
-    assert query == rpq.Query("a+", window=WINDOW)
-    assert query.semantics == "implicit"
-
-
-def test_explain_tells_of_lengths() -> None:
-    engine = rpq.Engine(rpq.Query("a+", window=WINDOW, select=SELECT))
-    assert "length       the smallest number of edges of a path" in str(engine.explain())
-    assert engine.explain().to_dict()["select"] == list(SELECT)

@@ -52,18 +52,6 @@ def test_as_many_as_are_allowed_are_told():
     assert rpq.Engine(rpq.Query(STAR, window=W), max_rows=None).push_rows([*HUB, ("hub", "z", "b", 3)]).added == 9
 
 
-@pytest.mark.parametrize("semantics", ["implicit", "explicit"])
-def test_rows_that_leave_silently_are_none(semantics):
-    engine = rpq.Engine(rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=10), semantics=semantics), max_rows=5)
-    engine.push_rows(HUB)
-    if semantics == "implicit":
-        assert short(engine.insert("hub", "z", "a", 30)) == [("?x a ?y", "hub", "z", 30, "+")]
-        return
-    with pytest.raises(rpq.RowLimitError, match="tuple 0 of the batch would bring 9 rows") as caught:
-        engine.insert("hub", "z", "a", 30)
-    assert caught.value.row == 0 and short(caught.value.changes) == []
-
-
 def test_when_time_alone_brings_them():
     engine = rpq.Engine(rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=10), semantics="explicit"), max_rows=5)
     engine.push_rows(HUB)
@@ -167,8 +155,8 @@ def test_the_product_of_parts_stops_early():
 
 
 def test_a_distinct_product_is_not_counted_to_its_end_when_it_is_registered():
-    """Eight thousand million solutions: it is refused after hardly more than the limit, and the engine goes on."""
-    count = 2_000
+    """Two hundred million solutions: it is refused after hardly more than the limit, and the engine goes on."""
+    count = 600
     engine = rpq.Engine(rpq.Query("b|c|d", window=W, name="first"), max_rows=10_000)
     for label in "bcd":
         names = [f"{label}{n}" for n in range(count)]
@@ -181,7 +169,7 @@ def test_a_distinct_product_is_not_counted_to_its_end_when_it_is_registered():
         # Of two meanings, too.
         engine.push_rows([("hub", "30", "d", 1), ("hub", '"30"', "d", 1)], collect=False)
         with pytest.raises(rpq.RowLimitError):
-            engine.register(rpq.Query('?u b ?z . ?y c ?w . ?p d \'"30"\'', window=W, name="late", distinct=distinct))
+            engine.register(rpq.Query("?u b ?z . ?y c ?w . ?p d '\"30\"'", window=W, name="late", distinct=distinct))
     few = rpq.Query("?u b ?z . ?y c c1 . hub d ?q", window=W, name="few", select=["u", "y"], distinct=True)
     assert short(engine.register(few)) == [("few", "hub", "hub", 1, "+")]
     engine._check()
@@ -280,7 +268,7 @@ def test_against_the_oracle(one, two, tuples, static, limit, size, capacity, ahe
         engine.save(Path(folder) / "state")
 
 
-@examples(40)
+@examples(30)
 @given(questions(), streams, st.integers(0, 4), st.integers(2, 3))
 def test_a_share_is_stopped_by_rows_of_its_own(question, tuples, limit, shares):
     whole = tiny(2)(query_of(question), max_rows=None)

@@ -7,7 +7,6 @@ from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,9 +38,8 @@ def slide_of_posts(number: int) -> pa.RecordBatch:
     )
 
 
-@pytest.mark.parametrize(("text", "most"), [(FRIENDS, 600), (FRIENDS.replace("<p1>", "<p2>"), 360)], ids=["rows", "none"])
-def test_the_calls_of_a_push_are_few(text: str, most: int) -> None:
-    engine = rpq.Engine(rpq.Query(text, name="q", semantics="explicit"), time_unit="ms")
+def test_the_calls_of_a_push_are_few() -> None:
+    engine = rpq.Engine(rpq.Query(FRIENDS, name="q", semantics="explicit"), time_unit="ms")
     engine.load_static([("u", "u0", "knows"), ("u", "p1", "account_of")])
     for number in range(60):  # until the window is full, and ids come again
         engine.push(slide_of_posts(number)).to_arrow()
@@ -51,26 +49,21 @@ def test_the_calls_of_a_push_are_few(text: str, most: int) -> None:
         with counted_calls() as calls:
             rows = engine.push(batch).to_arrow()
         counts.append(calls.count)
-        assert (len(rows) > 0) == (text == FRIENDS)
-    assert sorted(counts)[5] < most
+        assert len(rows)
+    assert sorted(counts)[5] < 600
 
 
-@pytest.mark.parametrize(
-    ("text", "labels", "most"),
-    [("?x a ?y . ?y b ?z", "ab", 175), ("SELECT ?x (AVG(?y) AS ?mean) { ?x <a> ?y } GROUP BY ?x", "a", 395)],
-    ids=["pattern", "average"],
-)
-def test_the_calls_of_an_insert_are_few(text: str, labels: str, most: int) -> None:
-    engine = rpq.Engine(rpq.Query(text, name="q", window=rpq.Window(size=200, slide=50)))
+def test_the_calls_of_an_insert_are_few() -> None:
+    engine = rpq.Engine(rpq.Query("?x a ?y . ?y b ?z", name="q", window=rpq.Window(size=200, slide=50)))
     counts, rows = [], 0
     for number in range(500):
-        edge = str(number % 30), str(7 * number % 31), labels[number % len(labels)]
+        edge = str(number % 30), str(7 * number % 31), "ab"[number % 2]
         with counted_calls() as calls:
             changes = engine.insert(*edge, number)
         counts.append(calls.count)
         rows += changes.added
     assert rows > 100
-    assert sorted(counts[300:])[100] < most
+    assert sorted(counts[300:])[100] < 175
 
 
 QUESTIONS = {
@@ -207,7 +200,7 @@ PROBLEMS = [b"", b"\xff", None]
     st.booleans(),
     st.integers(0, 2),
 )
-@examples(100)
+@examples(60)
 def test_a_small_batch_means_what_a_table_of_any_kind_does(
     pushes: list[list[Any]], texts: list[str], problem: tuple[int, int, Any] | None, have_streams: bool, sliced: int
 ) -> None:

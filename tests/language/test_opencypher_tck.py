@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.language.opencypher_tck import FOLDERS, LIST, jar, listing, outcome, reason, scenarios
+from tests.language.opencypher_tck import LIST, jar, listing, outcome, reason, scenarios
 from tests.services.kafka_broker import NoBroker
 
 pytest.importorskip("lark", reason="the extra match is not installed")
@@ -23,12 +23,6 @@ def features() -> None:
         if os.environ.get("CI") or os.environ.get("RPQ_NEEDS_KAFKA"):
             raise
         pytest.skip(str(missing))
-
-
-def test_the_features_are_read() -> None:
-    assert len(scenarios()) > 500
-    assert len({scenario.name for scenario in scenarios()}) == len(scenarios())
-    assert len({scenario.name.split("/")[0].rstrip("0123456789") for scenario in scenarios()}) == len(FOLDERS)
 
 
 def test_no_scenario_has_other_rows_and_what_is_refused_is_named() -> None:

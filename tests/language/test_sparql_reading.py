@@ -110,17 +110,6 @@ def test_a_base_is_for_what_comes_after_it():
     ]
 
 
-def test_rdflib_keeps_its_own_grammar():
-    from rdflib.plugins.sparql.parser import parseQuery
-
-    before = str(parseQuery("SELECT * { ?x <a>/<b>* 007 ; <c> ?y ; ; <d> true }"))
-    read("SELECT * { ?x <a>/<b>* 007 ; <c> ?y ; ; <d> true }")
-    with pytest.raises(rpq.errors.SparqlError):
-        read("SELECT * { ?x <a> }")
-    assert str(parseQuery("SELECT * { ?x <a>/<b>* 007 ; <c> ?y ; ; <d> true }")) == before
-    assert rdflib.Literal("007", datatype=rdflib.XSD.integer).n3() == f'"7"{INTEGER}'
-
-
 def test_a_block_of_a_thousand_triples_is_read():
     where = " . ".join(f"?x{number} <a> ?x{number + 1}" for number in range(1000))
     assert len(atoms(body(where))) == 1000
@@ -207,15 +196,6 @@ def test_an_alternative_in_a_sequence_is_joined_through_its_variable():
     assert certain_variables(found) == {"x", "y", "_:.1"}
 
 
-def test_under_simple_paths_nothing_is_split():
-    assert atoms(body("?x <a>/(<b>|^<c>) ?y . ?y ^<d> ?z", paths="simple")) == ["?x a/(b|^c) ?y", "?z d ?y"]
-
-
-def test_the_empty_path_is_an_answer_without_a_warning():
-    question = read("SELECT * { ?x <a>* ?y . ?y <a>* ?z . ?z <b>/<c>* ?w }")
-    assert question.warnings == () and question.columns == ("x", "y", "z", "w")
-
-
 def test_nodes_are_read_only_where_nothing_binds_the_ends_of_a_path():
     def reads_all(text: str) -> bool:
         return any(one.predicate is not None for one in atoms_of(read(f"SELECT * {{ {text} }}").body))
@@ -254,15 +234,6 @@ def test_exists_in_a_formula_stays_there():
     assert len(windows_read(found)[None]) == 2
 
 
-def test_values_without_variables():
-    assert body("?x <a> ?y VALUES () { () () }").parts[1] == Values((), ((), ()))
-    assert read("SELECT ?x { ?x <a> ?y } VALUES () { }").body.inner.parts[1] == Values((), ())
-
-
-def test_a_constant_is_certainly_bound():
-    assert certain_variables(body("?x <a> ?y BIND(1 AS ?z) BIND(?x AS ?w) BIND(STR(?x) AS ?v)")) == {"x", "y", "z", "w"}
-
-
 # --- SELECT, groups of solutions, subselects ------------------------------------------------------------------------
 
 
@@ -286,11 +257,6 @@ def test_what_a_subselect_keeps_to_itself_has_a_name_of_its_own():
     assert group.keys == ("x",) and possible_variables(group.inner) == {"x", "y.1"}
     innermost = group.inner.parts[1]
     assert isinstance(innermost, Project) and innermost.columns == ("y.1",) and atoms(innermost.inner) == ["?y.1 c ?x.2"]
-
-
-def test_a_subselect_of_everything_keeps_nothing():
-    found = body("?x <a> ?y { SELECT * { ?x <b> ?z } }")
-    assert found.parts[1].columns == ("x", "z")
 
 
 def test_an_empty_column_is_told_of():
@@ -438,16 +404,6 @@ def test_a_time_window_in_the_unit_of_the_stream():
 
 
 # --- the package ----------------------------------------------------------------------------------------------------
-
-
-def test_importing_the_package_loads_no_rdflib():
-    import subprocess
-
-    names = ("algebra", "values.aggregates", "values.formula_values", "syntax.reading")
-    modules = ", ".join(f"rpq.language.sparql.{name}" for name in names)
-    code = f"import sys, rpq, {modules}; print('rdflib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
 
 
 def test_without_rdflib_the_error_says_what_to_install(monkeypatch):

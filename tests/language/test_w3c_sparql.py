@@ -1,4 +1,4 @@
-"""The tests of the W3C: the oracle of SPARQL passes them, and the language reads them."""
+"""The tests of the W3C: what is no query is refused, and the rest is read; the engine evaluates it elsewhere."""
 
 from __future__ import annotations
 
@@ -6,21 +6,9 @@ import pytest
 
 from rpq.errors import SparqlError
 from rpq.language.sparql.syntax.reading import read
-from tests.language.w3c_sparql import LIST, Case, cases, fault, kept_cases, left_out, listed, listing
-from tests.reference_sparql_values import CONTRACT, STANDARD
+from tests.language.w3c_sparql import LIST, kept_cases, listed, listing
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-@pytest.mark.parametrize("folder", listed())
-def test_the_oracle_passes_what_is_not_left_out(folder):
-    """Under the contract's rules of values and under the standard's: both must give what the suite expects."""
-    faults = {}
-    for case in kept_cases(folder):
-        for rules in (CONTRACT, STANDARD):
-            if found := fault(case, rules):
-                faults[case.name] = found
-    assert not faults
 
 
 @pytest.mark.parametrize("folder", listed())
@@ -43,9 +31,3 @@ def test_what_is_not_left_out_is_read_and_what_is_no_query_is_not(folder):
 @pytest.mark.ci
 def test_the_list_of_tests_is_up_to_date():
     assert LIST.read_text(encoding="utf-8") == listing()
-
-
-def test_there_are_enough_tests():
-    kept = [case for case in cases() if left_out(case) is None]
-    assert len(kept) > 400
-    assert all(isinstance(case, Case) for case in kept)

@@ -28,11 +28,9 @@ from rdflib.compare import isomorphic
 
 from tests.language.sparql_libraries import canonical, literals_as_written, term
 from tests.reference import Edge, Rejected
-from tests.reference_sparql import Evaluation, SparqlPattern, columns
+from tests.reference_sparql import SparqlPattern
 from tests.reference_sparql_checks import check
 from tests.reference_sparql_parser import Refused, parse
-from tests.reference_sparql_syntax import Query
-from tests.reference_sparql_values import CONTRACT, Rules
 from tests.services.environments import pip
 
 FOLDERS = ("dawg-data-r2", "sparql11")
@@ -222,21 +220,6 @@ def expected(case: Case) -> Counter | set[Edge] | bool:
     )
 
 
-def found(query: Query, case: Case, rules: Rules) -> Counter | set[Edge] | bool:
-    """Return what the oracle says, in the form of `expected`."""
-    named = case.named_graphs
-    answer = Evaluation(query, {None: edges(*case.default_graph), **named}, rules, named=tuple(named)).answer()
-    if query.form == "ASK":
-        return bool(answer)
-    if query.form == "CONSTRUCT":
-        return set(answer)
-    names = columns(query.select)
-    solutions: Counter = Counter()
-    for row, number in answer.items():
-        solutions[frozenset((n, t) for n, t in zip(names, row, strict=True) if t is not None)] += number
-    return solutions
-
-
 def agree(one: Counter | set[Edge] | bool, other: Counter | set[Edge] | bool) -> bool:
     """Return whether two results are equal but for the names of blank nodes and the writing of numbers."""
     if isinstance(one, bool) or isinstance(other, bool):
@@ -297,23 +280,6 @@ def left_out(case: Case) -> str | None:
     except Rejected:
         return None
     return "NOW, of a query that does not report" if SparqlPattern(query=query).calls_now else None
-
-
-def fault(case: Case, rules: Rules = CONTRACT) -> str | None:
-    """Say what is wrong with the oracle on this test, None if nothing is."""
-    try:
-        query = parse(case.text)
-        check(query)
-    except Refused as refusal:
-        return f"refused: {refusal.construct}" if case.kind != "negative" else None
-    except Rejected as error:
-        return None if case.kind == "negative" else f"not parsed: {error}"
-    if case.kind == "negative":
-        return "parsed, though it should not be"
-    if case.kind == "positive" or case.result is None:
-        return None
-    one, other = found(query, case, rules), expected(case)
-    return None if agree(one, other) else f"{one}\n  where it should be\n  {other}"
 
 
 def listing() -> str:

@@ -94,7 +94,7 @@ def assert_well_formed(rows: Sequence[Row]) -> None:
 
 
 @given(question=questions() | questions(most=2), static=STATIC, tuples=streams())
-@examples(300)
+@examples(120)
 def test_the_answer_is_that_of_the_windows_and_the_sum_of_the_rows(question, static, tuples):
     engine = PatternReference(question, static=static)
     rows: list[Row] = []
@@ -118,7 +118,7 @@ def test_the_answer_is_that_of_the_windows_and_the_sum_of_the_rows(question, sta
 
 @pytest.mark.ci
 @given(question=questions(most=2), static=STATIC, tuples=streams(shortest=12))
-@examples(300)
+@examples(150)
 def test_implicit_rows_are_the_explicit_ones_without_what_expires_or_is_evicted(question, static, tuples):
     explicit = PatternReference(question, static=static)
     implicit = PatternReference(replace(question, semantics="implicit"), static=static)
@@ -130,7 +130,7 @@ def test_implicit_rows_are_the_explicit_ones_without_what_expires_or_is_evicted(
 
 @pytest.mark.parametrize("report", ["slide", "time"])
 @given(data=st.data(), static=STATIC, tuples=streams(longest=15))
-@examples(100)
+@examples(50)
 def test_a_report_adds_up_to_the_window_at_its_time(report, data, static, tuples):
     question = data.draw(questions(report=report))
     engine = PatternReference(question, static=static)
@@ -161,7 +161,7 @@ def test_a_report_adds_up_to_the_window_at_its_time(report, data, static, tuples
     left_at=st.integers(0, 20),
     start=st.sampled_from(["window", "empty"]),
 )
-@examples(300)
+@examples(120)
 def test_a_path_query_is_the_pattern_with_one_atom(
     expression, other, windows, paths, semantics, tuples, registered_at, left_at, start
 ):
@@ -207,7 +207,7 @@ def test_a_path_query_is_the_pattern_with_one_atom(
     asked_from=st.integers(0, 15),
     left_at=st.integers(0, 30),
 )
-@examples(400)
+@examples(200)
 def test_what_was_not_kept_is_never_missed(data, new, static, tuples, asked_from, left_at):
     """A query registered in mid-stream has the answers that it would have had from the start."""
     old = data.draw(alike(new, "old") | alike(new, "old") | questions(name="old"))
@@ -232,7 +232,7 @@ def test_what_was_not_kept_is_never_missed(data, new, static, tuples, asked_from
 
 
 @given(question=questions(), static=STATIC, tuples=streams(), begun=st.integers(0, 10))
-@examples(150)
+@examples(60)
 def test_a_query_that_starts_empty_is_one_of_a_new_engine(question, static, tuples, begun):
     keeper = Pattern(atoms=(Atom(Variable("x"), "!()", Variable("y")),))
     engine = PatternReference(PatternQuestion(name="keeper", pattern=keeper, window=Window(kind="unbounded")), static=static)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
 from urllib.parse import quote, unquote
 
 import pyoxigraph
@@ -18,8 +17,6 @@ from hypothesis import given
 
 from tests.reference import evaluate
 from tests.reference_patterns import Blank, Constant, Graphs, Pattern, Term
-from tests.strategies.drawn import graph
-from tests.strategies.drawn_patterns import pattern
 from tests.strategies.pattern_strategies import EDGE_EXPRESSIONS, graphs, patterns
 from tests.twins import examples
 
@@ -114,52 +111,14 @@ ENGINES = {"rdflib": by_rdflib, "pyoxigraph": by_pyoxigraph}
 
 @pytest.mark.parametrize("other", ENGINES.values(), ids=ENGINES)
 @given(question=patterns(), edges=graphs)
-@examples(200)
+@examples(100)
 def test_solutions_are_those_of_sparql(other, question, edges):
     assert question.solutions({None: edges}) == other(question, {None: edges})
 
 
 @pytest.mark.parametrize("other", ENGINES.values(), ids=ENGINES)
 @given(question=patterns(windows=(None, "w", "v")), edges=graphs, inner=graphs)
-@examples(120)
+@examples(60)
 def test_solutions_across_graphs_are_those_of_sparql(other, question, edges, inner):
     given_graphs = {None: edges, "w": inner, "v": edges[::2]}
     assert question.solutions(given_graphs) == other(question, given_graphs)
-
-
-SHAPES = {
-    "chain": "?x a ?y . ?y b ?z . ?z a ?w",
-    "star": "?x a ?y . ?x b ?z . ?x a ?w",
-    "tree": "?x a ?y . ?y b ?z . ?y a ?w . ?w b ?u",
-    "triangle": "?x a ?y . ?y b ?z . ?z a+ ?x",
-    "square": "?x a ?y . ?y b ?z . ?z a ?w . ?w b ?x",
-    "clique": "?x a ?y . ?x a ?z . ?x a ?w . ?y a ?z . ?y a ?w . ?z a ?w",
-    "self-join": "?x a ?y . ?y a ?z . ?z a ?w",
-    "loop": "?x a ?x . ?x b+ ?y . ?y b ?y",
-    "constants": "0 a+ ?x . ?x b 1",
-    "blanks": "_:x a _:y . _:y b ?z",
-    "parts": "?x a ?y . ?z b ?w . _:u a/b ?v",
-    "ground": "?x a/b ?y . 0 a 1 . 1 (a|b)+ 0",
-    "literal": '?x a "0" . "0" a* ?y',
-}
-
-
-@pytest.mark.parametrize("options", [{}, {"distinct": True}, {"matching": "isomorphism"}, {"paths": "simple"}], ids=str)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_every_shape_has_solutions_and_both_engines_find_the_same(shape, options):
-    question = pattern(SHAPES[shape], **options)
-    found = 0
-    for edges in some_graphs():
-        solutions = question.solutions({None: edges})
-        found += len(solutions)
-        assert solutions == by_pyoxigraph(question, {None: edges}) == by_rdflib(question, {None: edges})
-    possible = not (shape == "loop" and options.get("paths") == "simple")  # no simple path joins a vertex with itself
-    assert (found > 0) == possible
-
-
-def some_graphs() -> Iterator[list[tuple[str, str, str]]]:
-    """A sparse graph, a ring of both labels with loops, and one with nearly all edges in one direction."""
-    yield graph("0 a 1", "1 b 0", "2 a 3", "3 b 4", '3 a "0"')
-    yield [(str(i), label, str((i + 1) % 4)) for i in range(4) for label in "ab"] + graph("0 a 0", "0 b 0", "1 b 1", "2 b 1")
-    pairs = itertools.combinations(["0", "1", "2", "3", '"0"'], 2)
-    yield [(x, label, y) for x, y in pairs for label in "ab"] + graph("1 a 0", "1 b 0")

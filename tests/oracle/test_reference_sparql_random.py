@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given, note
@@ -35,7 +34,7 @@ def test_what_is_written_is_read_again(query):
     assert again.windows == query.windows
 
 
-@examples(100)
+@examples(60)
 @given(queries(WINDOWS), graphs, graphs, graphs)
 def test_solutions_are_those_of_pyoxigraph(query, default, first, second):
     assume(not any(word in write(query) for word in ("GROUP_CONCAT", "LIMIT", "OFFSET")))  # their orders are not the same
@@ -72,7 +71,7 @@ def abbreviated(draw: st.DrawFn) -> str:
     return f"PREFIX : <urn:> SELECT DISTINCT ?x ?y ?z ?p {{ {text} }}"
 
 
-@examples(200)
+@examples(100)
 @given(abbreviated(), graphs)
 def test_paths_and_abbreviations_are_read_as_pyoxigraph_reads_them(text, default):
     default = [*default, ("urn:x", "urn:a", "urn:y")]  # pyoxigraph joins no constant with itself that is not in the graph
@@ -83,15 +82,13 @@ def test_paths_and_abbreviations_are_read_as_pyoxigraph_reads_them(text, default
 
 
 CONCATENATED = [
-    'SELECT ?x (GROUP_CONCAT(STR(?n) ; SEPARATOR = "|") AS ?g) { ?x <urn:n> ?n } GROUP BY ?x',
     'SELECT ?x (GROUP_CONCAT(DISTINCT STR(?n) ; SEPARATOR = "|") AS ?g) { ?x <urn:a> ?y . ?y <urn:n> ?n } GROUP BY ?x',
-    'SELECT (GROUP_CONCAT(STR(?y) ; SEPARATOR = "|") AS ?g) { ?x <urn:a> ?y }',
     'SELECT ?y (GROUP_CONCAT(STR(?n) ; SEPARATOR = "|") AS ?g) { ?x <urn:a> ?y OPTIONAL { ?x <urn:n> ?n } } GROUP BY ?y',
 ]
 
 
 @pytest.mark.parametrize("text", CONCATENATED)
-@examples(40)
+@examples(20)
 @given(graphs)
 def test_the_parts_of_group_concat_are_those_of_pyoxigraph(text, default):
     query = parse(text)
@@ -106,7 +103,7 @@ def test_the_parts_of_group_concat_are_those_of_pyoxigraph(text, default):
     assert parts(ours) == parts(theirs)
 
 
-@examples(60)
+@examples(30)
 @given(queries(WINDOWS), graphs, graphs, graphs)
 def test_solutions_are_those_of_rdflib(query, default, first, second):
     assume(suits_rdflib(query) and not any(word in write(query) for word in ("LIMIT", "OFFSET")))
@@ -117,30 +114,16 @@ def test_solutions_are_those_of_rdflib(query, default, first, second):
 
 
 ORDERED = [
-    "SELECT ?n { ?x <urn:n> ?n } ORDER BY DESC(?n) LIMIT 2",
     "SELECT ?n { ?x <urn:n> ?n } ORDER BY ?n LIMIT 3 OFFSET 1",
-    "SELECT DISTINCT ?n { ?x <urn:a> ?y . ?y <urn:n> ?n } ORDER BY ?n OFFSET 1",
     "SELECT ?c { SELECT ?x (COUNT(?y) AS ?c) { ?x <urn:a> ?y } GROUP BY ?x ORDER BY DESC(COUNT(?y)) LIMIT 2 }",
     "SELECT ?n { ?x <urn:a> ?y OPTIONAL { ?x <urn:n> ?n } } ORDER BY ?n LIMIT 2",
-    "SELECT (?n + ?m AS ?s) { ?x <urn:n> ?n . ?x <urn:a>/<urn:n> ?m } ORDER BY DESC(?n + ?m) LIMIT 1",
 ]
 
 
 @pytest.mark.parametrize("text", ORDERED)
-@examples(40)
+@examples(20)
 @given(graphs)
 def test_the_values_at_positions_of_an_order_are_those_of_pyoxigraph(text, default):
     query = parse(text)
     ours, theirs = Evaluation(query, {None: default}, STANDARD).answer(), by_pyoxigraph(query, {None: default})
     assert alike(ours) == alike(theirs)
-
-
-@examples(40)
-@given(queries(WINDOWS), graphs, graphs, graphs)
-def test_as_many_solutions_are_at_positions_as_in_pyoxigraph(query, default, first, second):
-    if not query.select.is_slice:
-        query = replace(query, select=replace(query.select, limit=2))
-    given_graphs = {None: default, "urn:w": first, "urn:v": second}
-    ours, theirs = Evaluation(query, given_graphs, STANDARD).answer(), by_pyoxigraph(query, given_graphs)
-    if query.form != "CONSTRUCT":
-        assert ours.total() == theirs.total()

@@ -13,17 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.stream.edges.edge_ends import ALL, Ends
-from rpq.stream.edges.edge_filter import EdgeFilter
-from rpq.stream.names.labels import NEVER_LOST
 from tests.operators.patterns.pattern_twins import PatternTwins, query_of, streams
 from tests.operators.relational.sparql_twins import Twins, warnings_of_rdflib
 from tests.reference_pattern_stream import PatternQuestion, Window
 from tests.reference_patterns import Atom, Constant, Pattern, Variable
 from tests.reference_sparql_stream import question
-from tests.twins import examples, tiny
-
-NAMES = ["0", "1", "2", '"0"', "long name " * 3]
+from tests.twins import collect, examples, tiny
 
 
 @st.composite
@@ -83,7 +78,7 @@ def test_rows_do_not_depend_on_what_others_accept_nor_on_batches_and_shares(data
     assert beside.statistics().passed_by == 0
 
 
-@pytest.mark.parametrize("vertices", range(2, 10))
+@pytest.mark.parametrize("vertices", [2, 5, 9])
 def test_an_edge_that_is_passed_by_makes_no_vertex_a_root(vertices):
     x, y = Variable("x"), Variable("y")
     loops = Pattern(atoms=(Atom(x, "b", x), Atom(x, "a+", y)))
@@ -94,10 +89,9 @@ def test_an_edge_that_is_passed_by_makes_no_vertex_a_root(vertices):
     twins.push(ring)
 
 
-@pytest.mark.parametrize("vertices", [int, str])
 @pytest.mark.parametrize(
-    "text",
-    ["?x a 7 . ?x b 8", "7 ^a ?x . 8 ^b ?x", "?x a 7", "SELECT ?x { ?x <a> <7> . ?x <b> <8> }", "?x a '7' . ?x b _:y"],
+    ("vertices", "text"),
+    [(int, "?x a 7 . ?x b 8"), (str, "7 ^a ?x . 8 ^b ?x"), (str, "SELECT ?x { ?x <a> <7> . ?x <b> <8> }")],
 )
 def test_what_is_held_is_bounded_by_what_is_accepted(vertices, text):
     engine = rpq.Engine(rpq.Query(text, name="q", window=rpq.UnboundedWindow()))
@@ -107,28 +101,22 @@ def test_what_is_held_is_bounded_by_what_is_accepted(vertices, text):
         engine.push({"source": ends[0], "target": ends[1], "label": ["a"] * 5_000, "timestamp": numbers})
     figures = engine.statistics()
     assert (figures.inserted, figures.passed_by, figures.edges_live, figures.vertices_live) == (20, 19_980, 20, 21)
-    evaluation = engine._evaluation
-    assert evaluation.graph.nbytes + evaluation.vertices.nbytes + figures.index_bytes < 1_500_000
     engine._check()
 
 
-@pytest.mark.parametrize(("window", "threads"), [(rpq.UnboundedWindow(), 1), (rpq.Window(size=10**6, slide=10), 2)])
+@pytest.mark.parametrize(("window", "threads"), [(rpq.Window(size=10**6, slide=10), 2)])
 @pytest.mark.parametrize(
     ("text", "stored"),
     [
-        ("h7 ^a/b ?x", 1_010),  # ten edges to h7, and all of b
-        ("?x a/b h7", 1_010),
-        ("?x b*/a h7", 1_010),
-        ("?x (a|b) h7", 20),
-        ("?x a+ h7", 1_000),
-        ("?x a/(b|a) h7", 1_010),
-        ("SELECT ?x ?p { ?x ?p <h7> }", 20),
-        ("SELECT ?x { ?x !(<a>|<c>) <h7> }", 10),
-        ("SELECT ?x { ?x (<a>/<b>?)|<b> <h7> }", 1_010),
+        ("h7 ^a/b ?x", 303),  # three edges to h7, and all of b
+        ("?x (a|b) h7", 6),
+        ("?x a+ h7", 300),
+        ("SELECT ?x ?p { ?x ?p <h7> }", 6),
+        ("SELECT ?x { ?x !(<a>|<c>) <h7> }", 3),
     ],
 )
 def test_paths_store_what_can_begin_or_end_at_their_constants(text, stored, window, threads):
-    tuples = [(f"s{i}", f"h{i % 100}", label, i) for i in range(1_000) for label in "ab"]
+    tuples = [(f"s{i}", f"h{i % 100}", label, i) for i in range(300) for label in "ab"]
     everything = rpq.Query("?x a ?y . ?x b ?z", name="everything", window=window)
     query = rpq.Query(text, name="q", window=window, semantics="explicit")
     rows = []
@@ -137,7 +125,7 @@ def test_paths_store_what_can_begin_or_end_at_their_constants(text, stored, wind
         rows.append([row for row in engine.push_rows(tuples).rows() if row.query == "q"])
         if not others:
             figures = engine.statistics()
-            assert (figures.edges_live, figures.passed_by + figures.irrelevant) == (stored, 2_000 - stored)
+            assert (figures.edges_live, figures.passed_by + figures.irrelevant) == (stored, 600 - stored)
         engine._check()
         assert engine.push_rows([(*tuple_[:3], 1_000, "-") for tuple_ in tuples]).removed >= len(rows[-1])
         assert engine.statistics().edges_live == 0
@@ -179,7 +167,7 @@ def test_states_remember_what_was_passed_by(tmp_path):
         one._check()
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [2])
 @pytest.mark.parametrize("text", ["?x a h8", "SELECT ?x { ?x <a> <h8> . ?x <b> ?y }", "h8 ^a ?x . ?x b* ?y"])
 def test_edges_are_dropped_with_the_last_query_that_accepts_them(text, threads):
     window = rpq.UnboundedWindow()
@@ -190,7 +178,7 @@ def test_edges_are_dropped_with_the_last_query_that_accepts_them(text, threads):
     assert (before.inserted, before.edges_live, before.vertices_live) == (20, 20, 22)
     engine.unregister(text)
     engine._check()
-    engine._evaluation.collector.collect()
+    collect(engine)
     after, query = engine.statistics(), engine.statistics("?x a h7")
     assert (after.inserted, after.deleted, after.edges_live, after.vertices_live) == (20, 0, 10, 11)
     assert (query.inserted, query.deleted, query.edges_live, query.passed_by) == (20, 0, 10, 80)
@@ -228,54 +216,6 @@ def test_a_kept_window_and_labels_that_nothing_reads_any_more_pass_nothing_by():
     engine.push_rows([("x", "h7", "a", 21), ("x", "h8", "a", 21)])
     assert (engine.statistics().passed_by, engine.statistics().edges_live) == (2, 1)
     engine._check()
-
-
-END = st.none() | st.sampled_from(NAMES)
-ENDS = st.tuples(END, END).map(lambda ends: Ends(*ends)) | st.just(Ends(None, None, is_loop=True))
-
-
-@given(
-    accepted=st.lists(st.tuples(st.integers(0, 3), st.lists(ENDS, max_size=3)), max_size=8),
-    edges=st.lists(st.tuples(st.integers(0, 4), st.sampled_from(NAMES), st.sampled_from(NAMES)), min_size=1),
-    is_integer=st.booleans(),
-    forgotten=st.none() | st.integers(0, 3),
-)
-@examples(150)
-def test_the_filter_agrees_with_brute_force(accepted, edges, is_integer, forgotten):
-    if is_integer:
-        edges = [(label, *(end if end.isdigit() else "3" for end in ends)) for label, *ends in edges]
-    kind = pa.int64() if is_integer else pa.string()
-    label, source, target = zip(*edges, strict=True)
-    sources, targets = (pa.array([int(end) if is_integer else end for end in ends], kind) for ends in (source, target))
-    edge_filter, known = EdgeFilter(), {}
-    for number, ends in accepted:
-        edge_filter.accept(number, ends, passed_by=NEVER_LOST)
-        known.setdefault(number, set()).update(ends)
-        edge_filter._check()
-        passed_by = edge_filter.passed_by(np.array(label), sources, targets)
-        for place, (one, start, end) in enumerate(edges):
-            if not known.get(one):
-                continue  # no query reads it
-            is_accepted = bool({*Ends(start, end).wider} & known[one])
-            assert (passed_by is None or not passed_by[place]) == is_accepted
-            assert edge_filter.accepts(one, sources[place].as_py(), targets[place].as_py()) == is_accepted
-        if number == forgotten:
-            edge_filter.forget([number])
-            known.pop(number)
-            edge_filter._check()
-
-
-def test_what_was_passed_by_before_something_was_accepted():
-    edge_filter = EdgeFilter()
-    edge_filter.accept(0, [Ends(None, "x")], passed_by=NEVER_LOST)
-    edge_filter.accept(0, [Ends("y", None), Ends(None, "x")], passed_by=5)
-    edge_filter.accept(0, [Ends("z", "x")], passed_by=6)
-    before = [edge_filter.passed_before(0, ends, passed_by=7) for ends in (
-        Ends(None, "x"), Ends("y", None), Ends("y", "x"), Ends("z", None), Ends("z", "x"), ALL
-    )]
-    assert before == [NEVER_LOST, 5, NEVER_LOST, 7, NEVER_LOST, 7]
-    edge_filter.accept(0, [ALL], passed_by=8)
-    assert not edge_filter.has_filter(0) and edge_filter.passed_before(0, ALL, passed_by=9) == 8
 
 
 def test_vertices_of_another_type_are_refused_as_ever():

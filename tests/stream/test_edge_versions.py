@@ -58,7 +58,7 @@ def copies(before: PriorVersions) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("keeps_all", [False, True])
-@examples(200)
+@examples(100)
 @given(data=st.data())
 def test_versions_are_a_dict(keeps_all, data):
     versions = EdgeVersions(keeps_all=keeps_all, capacity=data.draw(st.sampled_from((1, 3, 64))))
@@ -102,54 +102,3 @@ def test_versions_are_a_dict(keeps_all, data):
         elif action == "load":
             versions.load(*versions.columns(versions.live(ABSENT_VERSION)))
         versions._check()
-
-
-@pytest.mark.parametrize("keeps_all", [False, True])
-def test_single_tuples_after_a_collection_find_what_is_left(keeps_all):
-    versions = EdgeVersions(keeps_all=keeps_all)
-    single = SingleTuple()
-    for vertex, timestamp in ((1, 2), (0, 5)):
-        single.fill(vertex, vertex, 0, timestamp, False)
-        versions.apply_one(single, 0, -10)
-    versions.collect(3)
-    versions._check()
-    single.fill(0, 0, 0, 7, False)
-    before = versions.apply_one(single, 0, 3)
-    versions._check()
-    assert before.is_effective.tolist() == [1]
-    assert keeps_all or before.timestamp.tolist() == [5]
-    single.fill(0, 0, 0, 8, True)
-    assert versions.apply_one(single, 0, 3).timestamp.tolist() == [7]
-    assert not len(versions.live(3))
-
-
-def columns_of(count: int) -> tuple[Chunk, np.ndarray]:
-    number = np.arange(count, dtype=np.int32)
-    chunk = Chunk(number, number % 97, number % 3, number.astype(np.int64), np.zeros(count, np.uint8), number)
-    return chunk, np.full(count, ABSENT_VERSION)
-
-
-def test_more_sets_than_two_bytes_can_tell():
-    versions = EdgeVersions(keeps_all=False)
-    chunk, bound = columns_of(70_000)
-    versions.apply(chunk, view(chunk), chunk.source, bound)
-    deleted = chunk._replace(delete=np.full(70_000, 1, np.uint8))
-    versions.apply(deleted, view(deleted), chunk.source, bound)
-    again = versions.apply(chunk, view(chunk), chunk.source[::-1].copy(), bound)
-    assert (again.timestamp == ABSENT_VERSION).all()
-    versions.collect(35_000)
-    live = versions.columns(versions.live(35_000))
-    assert live[4].tolist() == chunk.source[::-1][35_001:].tolist()
-    assert live[1].tolist() == chunk.label[35_001:].tolist()
-
-
-@pytest.mark.parametrize(("keeps_all", "most"), [(False, 23), (True, 17)])
-def test_a_version_takes_few_bytes(keeps_all, most):
-    versions = EdgeVersions(keeps_all=keeps_all)
-    chunk, bound = columns_of(300_000)
-    for first in range(0, 300_000, 4_096):
-        part = Chunk(*(column[first : first + 4_096] for column in chunk))
-        versions.apply(part, view(part), np.ones(len(part.label), np.int32), bound[: len(part.label)])
-        if first > 100_000:
-            assert versions.nbytes / versions.count <= most
-    versions._check()

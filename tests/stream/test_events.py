@@ -11,41 +11,34 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.stream.arrays.event_grouping import event_times, first_of_events
 from tests.operators.patterns.pattern_twins import query_of, rows_of
 from tests.operators.patterns.pattern_twins import questions as patterns
 from tests.reference_pattern_stream import PatternQuestion, PatternReference, Row, Window
 from tests.strategies import pattern_strategies
 from tests.stream.test_windowed_streams import questions as windowed
 from tests.stream.test_windowed_streams import windowed_pattern
-from tests.twins import chunk_sizes, examples, tiny
+from tests.twins import examples, tiny
 
 W = rpq.Window(size=10, slide=1)
-LONG = 10**9
 
 
 # --- what is an event -------------------------------------------------------------------------------------------------
 
 VALUES = ["g", "g", None, None, "h", "g", "g"]
-FIRST = [0, 0, 2, 3, 4, 5, 5]
 
 
 @pytest.mark.parametrize(
     "values",
     [
         VALUES,
-        tuple(VALUES),
-        pa.array(VALUES),
         pa.array(VALUES).dictionary_encode(),
         pd.Series(VALUES),
-        pl.Series(VALUES),
         [1, 1, None, None, 2, 1, 1],
         pa.array([1, 1, None, None, 2, 1, 1]),
         ["g", "g", float("nan"), float("nan"), "h", "g", "g"],
@@ -59,13 +52,6 @@ def test_equal_values_one_after_the_other_are_an_event(values: Any) -> None:
     assert [(row.target, row.timestamp) for row in rows] == list(zip("abcdefg", [5, 5, 6, 7, 7, 9, 9], strict=True))
     again = rpq.Engine(rpq.Query("a", window=W), events="window").push({**tuples, "event": values}).rows()
     assert again == rows
-
-
-def test_the_first_of_events() -> None:
-    assert first_of_events(VALUES).tolist() == FIRST
-    assert first_of_events([]).tolist() == first_of_events(pa.array([], pa.string())).tolist() == []
-    times = pa.array([3, 5, 6, 7, 7, 6, 9]).to_numpy()
-    assert event_times(first_of_events(VALUES), times).tolist() == [5, 5, 6, 7, 7, 9, 9]
 
 
 @pytest.mark.parametrize("text", ["a", "?x a ?y", "SELECT ?x ?y { ?x <a> ?y }"])
@@ -92,7 +78,7 @@ def test_engines_that_know_no_events_do_not_look_at_the_column() -> None:
     tuples = {"source": ["x", "x"], "target": ["y", "y"], "label": ["a", "a"], "timestamp": [2, 2], "op": ["+", "-"]}
     engine = rpq.Engine(rpq.Query("a", window=W))
     assert len(engine.push({**tuples, "event": ["g", "g"]})) == 2
-    with pytest.raises(rpq.InputError, match='an engine with events: rpq.Engine'):
+    with pytest.raises(rpq.InputError, match="an engine with events: rpq.Engine"):
         engine.push(tuples, event=["g", "g"])
     with pytest.raises(rpq.InputError, match="have a column 'event', and event makes them one"):
         rpq.Engine(rpq.Query("a", window=W), events="window").push({**tuples, "event": ["g", "g"]}, event=True)
@@ -222,18 +208,6 @@ def test_rows_are_net_of_events(one, two, three, tuples, sizes, data):
     event(f"rows: {min(figures.rows_added, 20)}")
 
 
-@examples(60)
-@given(patterns("q"), pattern_strategies.streams(12, 40), lengths)
-def test_the_sum_of_the_rows_is_the_answer(question, tuples, sizes):
-    query = query_of(PatternQuestion(**{**question.__dict__, "semantics": "explicit"}))
-    engine = tiny(2)(query, events="window")
-    total: Counter = Counter()
-    for row in rows_of(engine.push(columns_of(in_events(tuples, sizes), streams=False))):
-        total[row.values] += 1 if row.op == "+" else -1
-    assert +total == Counter(engine.answers()) and min(total.values(), default=0) >= 0
-    assert engine.statistics().rows_added - engine.statistics().rows_removed == total.total()
-
-
 # --- each by itself ---------------------------------------------------------------------------------------------------
 
 
@@ -269,9 +243,7 @@ def test_each_event_by_itself(one, two, tuples, sizes, data):
             fresh = PatternReference(*questions)
             for tuple_ in event_:
                 fresh.push(*tuple_)
-            groups.append(
-                [Row(q.name, values, time, "+") for q in questions for values in fresh.answer(q.name).elements()]
-            )
+            groups.append([Row(q.name, values, time, "+") for q in questions for values in fresh.answer(q.name).elements()])
         rows = rows_of(engine.push(columns_of(some, streams=True)))
         check_rows([row for row in rows if row.query != "path"], groups)
         assert engine.time == time
@@ -358,28 +330,3 @@ def test_the_guard_on_rows_counts_what_an_event_brings(mode: str) -> None:
     with pytest.raises(rpq.RowLimitError, match="3 rows") as caught:
         engine.push(tuples, event=["g", "h", "h", "h"])
     assert {(row.query, row.timestamp) for row in caught.value.changes.rows()} == {("p", 1), ("path", 1)}
-
-
-def test_many_events_alone_go_through_the_kernels_at_once(monkeypatch):
-    applied = chunk_sizes(monkeypatch)
-    events = 1_000
-    columns = {
-        "source": [f"x{event}" for event in range(events) for _ in range(24)],
-        "target": ["y", "z"] * (12 * events),
-        "label": ["a", "b"] * (12 * events),
-        "timestamp": [event for event in range(events) for _ in range(24)],
-        "event": [event for event in range(events) for _ in range(24)],
-    }
-    engine = rpq.Engine(rpq.Query("?x a ?y . ?x b ?z", window=rpq.UnboundedWindow()), events="alone")
-    assert engine.push(columns).added == events
-    assert applied == [24 * events]
-    engine._check()
-
-
-@pytest.mark.parametrize("kind", [pa.string(), pa.int64(), pa.float64(), pa.dictionary(pa.int32(), pa.string())])
-def test_events_are_told_apart_alike_whatever_the_column_is(kind):
-    values = [None, "1", "1", None, None, "2", "1", "1", "1", None, "1"]
-    plain = kind if not pa.types.is_dictionary(kind) else pa.string()
-    column = pa.array(values, pa.string()).cast(plain).cast(kind)
-    for begin in range(len(values) + 1):
-        assert first_of_events(column[begin:]).tolist() == first_of_events(values[begin:]).tolist()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime
 import json
 import random
-import threading
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from rpq.cli.inputs import open_input
 from rpq.cli.request import RunSettings
 from rpq.readers import open_reader
 from rpq.serve.feeds import FileFeed, Playback
-from rpq.stream.stream_time import AheadLimit, MaxAhead
 from tests.commands import Caller
 from tests.services.served import Command, Served
 from tests.twins import scaled
@@ -143,8 +141,9 @@ def test_what_is_kept_counts_among_the_windows() -> None:
         running.insert("x", "y", "a", 202)
 
 
-@pytest.mark.parametrize("unit", [None, "s", "ms"])
-@pytest.mark.parametrize("limit", ["1h", datetime.timedelta(hours=1), np.timedelta64(1, "h")])
+@pytest.mark.parametrize(
+    ("unit", "limit"), [(None, "1h"), ("s", datetime.timedelta(hours=1)), ("ms", np.timedelta64(1, "h"))]
+)
 def test_durations_go_with_dates_and_times(unit: Any, limit: Any) -> None:
     hours = rpq.Query("a", window=rpq.Window(size="1h", slide="1m"))
     running = rpq.Engine(hours, time_unit=unit, max_ahead=limit)
@@ -167,7 +166,7 @@ def test_plain_numbers_with_a_unit() -> None:
         running.insert("x", "y", "a", 7201)
 
 
-@pytest.mark.parametrize("given", [0, -1, True, 1.5, "0x", "x", "-1h", "500", "soon", 2**63, "1ns2", object(), [1]])
+@pytest.mark.parametrize("given", [0, True, 1.5, "0x", "-1h", "soon", 2**63])
 def test_what_is_no_limit(given: Any) -> None:
     with pytest.raises(rpq.QueryError, match="max_ahead"):
         engine(max_ahead=given)
@@ -228,10 +227,9 @@ def test_an_event_is_refused_as_a_whole(mode: Any) -> None:
     assert running.push(table.slice(4)).added == 1
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("seed", range(scaled(12)))
-def test_the_cut_into_batches_plays_no_part(seed: int, threads: int) -> None:
-    chance = random.Random(seed)
+@pytest.mark.parametrize("seed", range(scaled(10)))
+def test_the_cut_into_batches_plays_no_part(seed: int) -> None:
+    chance, threads = random.Random(seed), 1 + seed % 2
     limit = chance.choice([1, 7, 30])
     time, rows = chance.choice([0, -(2**62), 2**62]), []
     for _ in range(60):
@@ -244,7 +242,7 @@ def test_the_cut_into_batches_plays_no_part(seed: int, threads: int) -> None:
             good.append(row)
             now = row[3] if now is None else max(now, row[3])
     expected = engine().push_rows(good)
-    for cut in (1, 2, 7, len(rows)):
+    for cut in (1, 7, len(rows)):
         for form in ("rows", "arrow"):
             running, found, refused = engine(max_ahead=limit, threads=threads), [], 0
             for start in range(0, len(rows), cut):
@@ -267,22 +265,6 @@ def _pushed(running: rpq.Engine, rows: list[tuple[Any, ...]], form: str) -> list
         return running.push_rows(rows).rows()
     names = ["source", "target", "label", "timestamp", "op"]
     return running.push(pa.table([pa.array(column) for column in zip(*rows, strict=True)], names)).rows()
-
-
-def test_rows_behind_it_teach_nothing_about_time() -> None:
-    hours = rpq.Query("a", window=rpq.Window(size="1h", slide="1m"))
-    running = rpq.Engine(hours, max_ahead="1h")
-    with pytest.raises(rpq.InputError) as caught:
-        running.push_rows([("x", "y", "a", NOON), ("x", "z", "a", np.datetime64("2100-01-01T00:00:00.000000001"))])
-    assert caught.value.changes.to_arrow().schema.field("timestamp").type == pa.timestamp("us")
-
-
-def test_the_first_row_ahead_of_many() -> None:
-    limit = AheadLimit(MaxAhead(value=5, length=5), 5, None)
-    assert limit.first_ahead(np.array([1, 6, 11, 3, 17])) == (4, 11)
-    assert limit.first_ahead(np.array([100, 6, 105])) is None
-    assert limit._replace(time=200).first_ahead(np.array([1, 205, 210])) is None
-    assert limit._replace(time=200).first_ahead(np.array([206, 205])) == (0, 200)
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
@@ -372,7 +354,7 @@ def test_the_command_has_a_limit_unless_it_is_told_otherwise(tmp_path: Path) -> 
         assert served.end() == 0
 
 
-@pytest.mark.parametrize("speed", [1_000_000.0, None])
+@pytest.mark.parametrize("speed", [None])
 def test_playback_does_not_wait_for_it(speed: float | None, edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warnings: list[str] = []
     monkeypatch.setattr("rpq.serve.feeds.LOG.warning", lambda text, *values: warnings.append(text % values))
@@ -387,24 +369,6 @@ def test_playback_does_not_wait_for_it(speed: float | None, edges: Path, monkeyp
         assert rejected.startswith("rejected: at the tuple ") and f" a {FAR}" in rejected.partition(": column")[0]
         assert served.answers("q") == {(x, y) for x, y in combinations("xyzw", 2)}
         assert playback.model().time < FAR
-
-
-def test_the_thread_of_a_file_leaves_the_engine_to_its_own(edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A query that is registered meanwhile changes what the limit is derived from."""
-    readers: set[str] = set()
-    ahead_limit = rpq.Engine._ahead_limit
-
-    def note_thread(self: rpq.Engine) -> AheadLimit | None:
-        readers.add(threading.current_thread().name)
-        return ahead_limit(self)
-
-    monkeypatch.setattr("rpq.engine.engine.Engine._ahead_limit", note_thread)
-    opened = open_input(RunSettings(inputs=(str(edges),), format="edges", on_error="skip"))
-    with Served(QUERY, max_ahead="1000x") as served:
-        feed = FileFeed(served.service, opened.reader, Playback(speed=None, time_unit=None), on_error="skip")
-        feed.start()
-        assert feed.has_ended.wait(60)
-    assert feed.error is None and "rpq-engine" in readers and "rpq-input" not in readers
 
 
 def test_nothing_behind_a_refused_tuple_of_a_file_is_applied_or_passed_over(

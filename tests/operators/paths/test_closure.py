@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.compiled.arrays import words
-from rpq.operators.paths.closure import closure_index
-from rpq.operators.paths.closure.choice import Choice
 from rpq.operators.paths.closure.closure_index import ClosureIndex
 from rpq.operators.paths.path_query import PathQuery
-from tests.twins import Twins, assert_path, examples, left_to_ci, scaled, search, tiny
+from tests.twins import Twins, assert_path, collect, examples, scaled, search, tiny
 
 TEXTS = ("a", "a/b", "a/b*", "a*", "(a|b)*", "(a|b|c)+", "a*/b*", "a/b*/c*", "^a/b*", "(a/^b)+", "a?/(b|^c)*", "(a/b)+/c?")
 WINDOWS = ((10, 3), (7, 1), (40, 10), (5, 20), (300, 1))
@@ -89,7 +83,7 @@ def test_rows_are_those_of_the_window_while_indexes_change(data: st.DataObject) 
             with tempfile.TemporaryDirectory() as folder:
                 twins.save_and_restore(Path(folder) / "state", data.draw(st.sampled_from((1, 2))))
         elif what == "collect":
-            twins.engine._evaluation.collector.collect()
+            collect(twins.engine)
         twins.check()
         for question in questions:
             twins.check_witnesses(question.name, 4)
@@ -142,69 +136,6 @@ def test_windows_without_time_give_the_rows_of_cells_while_indexes_change(data: 
             assert_path(path.vertices, path.labels, pair, query, live)
 
 
-def _edges(count: int, *, vertices: int, seed: int) -> list[tuple[int, int, str, int]]:
-    chance = random.Random(seed)
-    return [(chance.randrange(vertices), chance.randrange(vertices), chance.choice("ab"), i) for i in range(count)]
-
-
-def _pushed(query: rpq.Query, rows: list[tuple[int, int, str, int]], size: int) -> tuple[rpq.Engine, int]:
-    engine = rpq.Engine(query)
-    count = sum(len(engine.push_rows(rows[i : i + size])) for i in range(0, len(rows), size))
-    return engine, count
-
-
-@pytest.mark.parametrize("text", ["(a|b)*", *left_to_ci("a/b*", "a*/b*")])
-def test_bits_come_where_boundaries_are_few_and_cells_stay_where_they_are_many(text: str) -> None:
-    rows = _edges(6000, vertices=220, seed=1)
-    window = 1500
-    engine, count = _pushed(rpq.Query(text, window=rpq.Window(size=window, slide=300), name="q"), rows, 500)
-    assert [index.has_bits for index in indexes(engine)] == [True]
-    engine._check()
-    left = {(u, label, v) for u, v, label, time in rows if time > (len(rows) - 1) // 300 * 300 - window}
-    assert {*engine.answers("q").pairs()} == search(engine.queries[0], left)
-    # Small chunks never change the kind.
-    alone, same = _pushed(rpq.Query(text, window=rpq.Window(size=window, slide=300), name="q"), rows, 100)
-    assert [index.has_bits for index in indexes(alone)] == [False]
-    assert count == same
-    every, _ = _pushed(rpq.Query(text, window=rpq.Window(size=window, slide=1), name="q"), rows[:3000], 500)
-    assert [index.has_bits for index in indexes(every)] == [False]
-
-
-@pytest.mark.parametrize("reason", [None, "they are not in the cache"])
-def test_warming_up_loads_the_kernels_of_bits_only_to_compile_them(reason, monkeypatch) -> None:
-    changes: list[int] = []
-    monkeypatch.setattr(closure_index, "reason_to_compile", lambda kernel, *arguments: reason)
-    monkeypatch.setattr(ClosureIndex, "use_bits", lambda index: changes.append(1))
-    rpq.warm_up(rpq.Query("a/b*", window=rpq.Window(size=10, slide=1)))
-    assert bool(changes) == (reason is not None)
-
-
-@pytest.mark.parametrize("semantics", ["implicit", "explicit"])
-def test_bits_stay_where_edges_are_deleted(semantics: Literal["implicit", "explicit"]) -> None:
-    chance = random.Random(2)
-    rows: list[tuple[int, int, str, int, str]] = []
-    for edge in _edges(2500, vertices=160, seed=2):
-        rows.append((*edge, "+"))
-        if chance.random() < 0.2:
-            source, target, label, *_ = chance.choice(rows[-600:])
-            rows.append((source, target, label, edge[3], "-"))
-    query = rpq.Query("(a|b)*", window=rpq.Window(size=1500, slide=300), semantics=semantics, name="q")
-    counts = []
-    for keep in (ClosureIndex.use_bits, ClosureIndex.use_cells):
-        engine = rpq.Engine(query)
-        (index,) = indexes(engine)
-        keep(index)
-        found: Counter[rpq.Change] = Counter()
-        for i in range(0, len(rows), 200):
-            found.update(engine.push_rows(rows[i : i + 200]))
-        assert index.has_bits == (keep is ClosureIndex.use_bits)
-        index.use_bits()  # what was kept for deletes stays with the edges
-        engine._check()
-        counts.append((found, sorted(engine.answers("q").pairs())))
-    assert counts[0] == counts[1]
-    assert any(change.op == "-" for change in counts[0][0])
-
-
 def test_a_witness_lasts_as_long_as_its_answer_and_leaves_bits_as_they_are() -> None:
     engine = rpq.Engine(rpq.Query("a+/b", window=rpq.Window(size=20, slide=2), name="q"))
     (index,) = indexes(engine)
@@ -218,81 +149,3 @@ def test_a_witness_lasts_as_long_as_its_answer_and_leaves_bits_as_they_are() -> 
     engine.advance(24)
     assert engine.witness("x", "z") is None
     assert index.has_bits
-
-
-def test_cells_come_back_where_bits_take_more_memory() -> None:
-    query = rpq.Query("a+", window=rpq.UnboundedWindow(), name="q")
-    rows = [(f"u{i}", f"v{i}", "a", i) for i in range(3000)]  # a root and a row each
-    engine, cells = rpq.Engine(query), rpq.Engine(query)
-    (index,), (other,) = indexes(engine), indexes(cells)
-    index.use_bits()
-    engine.push_rows(rows[:200])
-    assert index.has_bits
-    assert len(engine.push_rows(rows[200:])) == 2800
-    assert not index.has_bits
-    cells.push_rows(rows)
-    assert index.nbytes <= 1.5 * other.nbytes  # arrays grow by half
-    engine._check()
-    assert engine.answers("q").pairs() == {(u, v) for u, v, *_ in rows}
-
-
-@pytest.mark.parametrize("semantics", ["implicit", "explicit"])
-@pytest.mark.parametrize("text", ["(a|b)*", *left_to_ci("a/b*")])
-def test_no_limit_with_which_cells_have_room_ends_a_push(text: str, semantics: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    chance = random.Random(5)
-    rows: list[tuple[int, int, str, int, str]] = []
-    for edge in _edges(scaled(1200), vertices=60, seed=4):
-        rows.append((*edge, "+"))
-        if chance.random() < 0.05:
-            source, target, label, *_ = chance.choice(rows[-100:])
-            rows.append((source, target, label, edge[3], "-"))
-    query = rpq.Query(text, window=rpq.Window(size=300, slide=60), semantics=semantics, name="q")
-
-    def pushed(limit: int) -> list[rpq.Change]:
-        engine = rpq.Engine(query, memory_limit=limit, _capacity=16)
-        found = [change for i in range(0, len(rows), 300) for change in engine.push_rows(rows[i : i + 300])]
-        engine._check()
-        return found
-
-    changes: Counter[bool] = Counter()
-    monkeypatch.setattr(Choice, "is_due", lambda choice, work: False)
-    limit, expected = 0, None
-    while expected is None:
-        try:
-            expected = pushed(limit)
-        except rpq.MemoryLimitError as error:
-            limit = error.size
-    monkeypatch.setattr(Choice, "is_due", lambda choice, work: True)
-    monkeypatch.setattr(Choice, "prefers_bits", lambda choice, *figures: True)
-    monkeypatch.setattr(Choice, "prefers_cells", lambda choice, *figures: chance.random() < 0.3)
-    use_bits = ClosureIndex.use_bits
-
-    def attempt(index: ClosureIndex) -> None:
-        try:
-            use_bits(index)
-        finally:
-            changes[index.has_bits] += 1
-
-    monkeypatch.setattr(ClosureIndex, "use_bits", attempt)
-    for more in (1.0, 1.02, 1.05, 1.1, 1.25, 1.5, 2.0):
-        try:
-            assert sorted(pushed(int(limit * more))) == sorted(expected)
-        except rpq.MemoryLimitError:
-            assert more < 1.2  # cells that come back grow while other arrays are larger than at first
-    assert changes[True]
-
-
-def test_eight_words_at_a_time_agree_with_plain_python() -> None:
-    assert words._python_lacking(*_words(), 0, np.zeros(8, np.uint64), 0) == 1
-    offered, _, present = _words()
-    new = np.zeros(8, np.uint64)
-    words._python_lacking(offered, 8, present, 0, new, 0)
-    assert (new == (offered[8:] & ~present[:8])).all()
-    words._python_join(present, 0, new, 0)
-    assert (present[:8] & offered[8:] == offered[8:]).all()
-
-
-def _words() -> tuple[np.ndarray, int, np.ndarray]:
-    chance = np.random.default_rng(3)
-    offered, present = (chance.integers(0, 1 << 63, 16).astype(np.uint64) for _ in range(2))
-    return offered, 0, present

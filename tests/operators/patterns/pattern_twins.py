@@ -17,7 +17,7 @@ from tests.reference import Edge
 from tests.reference_pattern_stream import PatternQuestion, PatternReference, RegistrationRefused, Row, Window
 from tests.reference_patterns import Blank, Constant, Pattern, Term, Variable
 from tests.strategies import pattern_strategies
-from tests.twins import tiny
+from tests.twins import collect, tiny
 
 Tuple = tuple[Any, Any, str, int, str]
 
@@ -53,9 +53,7 @@ def query_of(question: PatternQuestion) -> rpq.Query:
     (first, *others) = pattern.atoms
     if not others and (first.subject, first.object) == (Variable("source"), Variable("target")):
         semantics = question.semantics or "implicit"
-        return rpq.Query(
-            first.expression, name=question.name, window=window, paths=pattern.paths, semantics=semantics
-        )
+        return rpq.Query(first.expression, name=question.name, window=window, paths=pattern.paths, semantics=semantics)
     return rpq.Query(
         text_of(pattern),
         name=question.name,
@@ -176,7 +174,7 @@ class PatternTwins:
         self._compare([], [])
 
     def collect(self) -> None:
-        self.engine._evaluation.collector.collect()
+        collect(self.engine)
         self._compare([], [])
 
     def live_through(self, draw: st.DrawFn, others: Sequence[PatternQuestion], tuples: Sequence[Tuple]) -> None:

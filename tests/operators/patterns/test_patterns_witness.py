@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import tempfile
 from collections import Counter
@@ -40,9 +41,7 @@ def test_the_edges_behind_an_answer_with_their_times():
     tuples = [("x", "y", "a", 1), ("y", "w", "b", 2), ("y", "z", "c", 3), ("x", "y", "a", 5), ("x", "y", "a", 4)]
     engine.push_rows(tuples)
     witness = engine.witness("x", "y", "w")
-    assert str(witness) == (
-        "?x = x, ?y = y, ?z = w\n?x a ?y: x -a-> y @5\n?z ^b ?y: w <-b- y @2\n?y c z: y -c-> z @3"
-    )
+    assert str(witness) == ("?x = x, ?y = y, ?z = w\n?x a ?y: x -a-> y @5\n?z ^b ?y: w <-b- y @2\n?y c z: y -c-> z @3")
     assert witness["x"] == witness["?x"] == "x"
     assert witness.to_json() == '[["x", "a", 5, "y"], ["w", "^b", 2, "y"], ["y", "c", 3, "z"]]'
     assert witness.atoms[1].steps == (rpq.Step(source="y", label="b", target="w", timestamp=2, against=True),)
@@ -67,8 +66,6 @@ def test_the_atoms_of_a_chain_that_is_one_path():
     engine = rpq.Engine(rpq.Query(text, window=W, select=["x", "y"], distinct=True))
     stream = [("x", "m", "a", 1), ("m", "m", "a", 2), ("m", "n", "b", 3), ("n", "o", "a", 4), ("o", "y", "c", 5)]
     engine.push_rows(stream)
-    (host,) = engine._evaluation.running.hosts
-    assert len(host.paths) == 1
     assert str(engine.witness("x", "y")).splitlines() == [
         "?x = x, ?y = y, ?m = m, _:n = n",
         "?x a+ ?m: x -a-> m @1",
@@ -130,17 +127,6 @@ def test_how_it_is_asked():
         engine.witness("x", "y")
 
 
-def test_kinds_without_witnesses_say_so(monkeypatch):
-    engine = rpq.Engine(rpq.Query("?x a ?y", window=W))
-    engine.insert("x", "y", "a", 1)
-    (running,) = engine._evaluation.running
-    monkeypatch.setattr(type(running), "has_witnesses", False)
-    with pytest.raises(rpq.QueryError, match="its answers have no witness"):
-        engine.witness("x", "y")
-    engine = rpq.Engine(rpq.Query("?x a ?y", window=W), witness=True)
-    assert engine.insert("x", "y", "a", 1).to_arrow(witness=True)["path"].to_pylist() == [""]
-
-
 # --- every expression of one step, and some of few, against the oracle -------------------------------------------------
 
 
@@ -164,8 +150,7 @@ FEW_TUPLES = [
 ]
 
 
-@pytest.mark.parametrize("paths", ["walk", "simple", "simple_cycle"])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("shape", "paths"), list(zip(SHAPES, itertools.cycle(["walk", "simple_cycle", "simple"]))))
 def test_each_step_is_told_in_its_direction(shape, paths):
     questions = {}
     for number, expression in enumerate(ONE_STEP):
@@ -199,7 +184,7 @@ def test_the_same_of_path_queries_from_either_end():
         rpq.Query(expression, window=window, name=f"{expression} {number} {paths}", paths=paths, **options)
         for expression in ONE_STEP
         for number, options in enumerate(ends)
-        for paths in ("walk", "simple", "simple_cycle")
+        for paths in ("walk", "simple_cycle")
     ]
     engine = rpq.Engine(*questions, witness=True)
     changes = engine.push_rows(FEW_TUPLES)
@@ -243,7 +228,7 @@ def test_every_answer_has_one(question, window, tuples, static, restored, capaci
         assert dict(witness.binding).items() >= {(f"?{n}", v) for n, v in zip(question.pattern.columns, answer, strict=True)}
         binding = {name[1:]: value for name, value in witness.binding if name.startswith("?")}
         assert witness_fault(question.pattern, reference.graphs(), binding, steps_of(witness)) is None
-    vertices = [v for v in ("0", "1", "2") if engine._evaluation.vertices.id_of(v) >= 0]
+    vertices = ["0", "1", "2"]
     for answer in {tuple((vertices * 4)[i : i + len(question.pattern.columns)]) for i in range(len(vertices))}:
         assert (engine.witness(*answer) is None) == (answer not in reference.answer())
     event(f"answers: {min(len(reference.answer()), 5)}")

@@ -9,16 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.language.sparql.syntax.reading import read
-from rpq.operators.relational.evaluation import Network, SharedOperators
-from rpq.operators.relational.planning import plan_network
-from rpq.operators.relational.values.term_ids import TermIds
-from tests.twins import examples
+from tests.twins import collect, examples
 
 WINDOW = rpq.Window(size=10, slide=3)
 BODIES = (
@@ -132,7 +127,7 @@ def test_sharing_operators_is_never_seen(data: st.DataObject) -> None:
             time += 5
             assert row_counts(shared.advance(time)) == row_counts(apart.advance(time))
         elif what == "collect":
-            shared._evaluation.collector.collect()
+            collect(shared)
         shared._check()
         for name in running:
             assert Counter(shared.answers(name)) == Counter(apart.answers(name))
@@ -164,40 +159,6 @@ def test_sharing_operators_is_not_seen_in_events_and_limits(rows: list[Any], dat
             assert error.changes is not None
             outcomes.append((row_counts(error.changes), str(error)))
     assert outcomes[0] == outcomes[1]
-
-
-def operators_of(*texts: str) -> tuple[SharedOperators, list[int]]:
-    """The operators of networks, and how many there are after each of them."""
-    operators, counts = SharedOperators(TermIds()), []
-    for text in texts:
-        plan = plan_network(read(text), operators.terms)
-        network = Network(plan)
-        keys = [re.sub(r"\?\w+", "", str(part)) + str(part.columns.__len__()) for _, part in plan.leaves]
-        operators.join(network, keys, lambda changed: {})
-        operators._check()
-        counts.append(len([*operators]))
-    return operators, counts
-
-
-@pytest.mark.parametrize("text", BODIES)
-def test_queries_that_differ_in_names_alone_have_one_network(text: str) -> None:
-    _, counts = operators_of(text, renamed(text, "edcba"), renamed(text, "pzqoy"))
-    assert counts[0] == counts[1] == counts[2]
-
-
-def test_the_order_of_columns_costs_one_projection() -> None:
-    _, counts = operators_of(*BODIES[:2])
-    assert counts[1] == counts[0] + 1
-    _, counts = operators_of(*BODIES[2:4])
-    assert counts[1] == counts[0] + 1
-
-
-def test_queries_have_the_operators_in_common_that_are_equal() -> None:
-    body = "{ ?x <a> ?y OPTIONAL { ?y <b> ?z } }"
-    one, other = f"SELECT ?x ?z {body}", f"SELECT ?s (COUNT(?u) AS ?n) {renamed(body, 'stu')} GROUP BY ?s"
-    operators, counts = operators_of(one, other)
-    assert counts == [4, 6]  # two leaves, a join and a projection; a group and its projection
-    assert all(operators.users(node) == 2 for node in [*operators][:3])
 
 
 def test_operators_go_with_the_last_query() -> None:

@@ -213,7 +213,7 @@ def disagreements(seeds: range) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("text", ["2020-01-01T00:00:00Z", "2020-02-29T12:30:45.12-05:00", "0044-03-15T23:00:01", "2020-1-1"])
+@pytest.mark.parametrize("text", ["2020-02-29T12:30:45.12-05:00", "2020-1-1"])
 @pytest.mark.parametrize("type_", ["dateTime", "date", "time"])
 def test_moments_are_cast_as_pyoxigraph_casts_them(text, type_):
     moment = f'"{text}"^^xsd:dateTime'
@@ -226,9 +226,3 @@ def test_moments_are_cast_as_pyoxigraph_casts_them(text, type_):
 def test_random_expressions_have_the_values_that_the_libraries_agree_on(caplog):
     caplog.set_level("CRITICAL", logger="rdflib.term")
     assert not disagreements(range(150))
-
-
-@pytest.mark.long
-def test_many_random_expressions_have_the_values_that_the_libraries_agree_on(caplog):
-    caplog.set_level("CRITICAL", logger="rdflib.term")
-    assert not disagreements(range(150, 15_000))

@@ -88,27 +88,3 @@ def _plain(value: object) -> object:
 @pytest.mark.parametrize("name", sparql_names())
 def test_rows_come_to_the_answer_at_all_moments(name):
     assert run(name, edges=20_000, moments=4, seed=3).row_count
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", sparql_names())
-def test_rows_of_a_million_tuples_come_to_the_answer(name):
-    assert run(name, edges=1_000_000, moments=21, seed=1).row_count > 10  # storms and heat are rare
-
-
-def test_a_named_query_runs_over_files_on_the_command_line(tmp_path):
-    from click.testing import CliRunner
-
-    from rpq.cli import main
-
-    stream, rows = tmp_path / "trips.csv", tmp_path / "rows.csv"
-    for arguments in (
-        ["generate", "rdf", "--kind", "taxi", "--edges", "2400", "--output", stream],
-        ["run", "--query", "NY-Q1", "--dataset", "taxi", "--input", stream, "--window", "10m", "--slide", "1m"]
-        + ["--time-unit", "s", "--output", rows],
-    ):
-        ran = CliRunner().invoke(main, list(map(str, arguments)))
-        assert ran.exit_code == 0, ran.output
-    lines = rows.read_text().splitlines()
-    assert lines[0] == "trip,tripType,tripdis,timestamp,op"
-    assert len(lines) == 101

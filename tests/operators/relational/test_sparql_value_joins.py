@@ -85,7 +85,7 @@ def few_labels(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("few_labels")
-@examples(300)
+@examples(120)
 @given(st.sampled_from(["join", "rows", "left join", "exists", "not exists"]), st.sampled_from(SIGNS), st.data())
 def test_a_join_by_value_changes_with_its_sides(kind: str, sign: str, data: st.DataObject):
     terms = TermIds()
@@ -172,9 +172,15 @@ def streams(draw: st.DrawFn) -> list:
 
 
 @warnings_of_rdflib
-@pytest.mark.parametrize("name", TEMPLATES)
-@examples(25)
-@given(st.sampled_from(SIGNS), streams(), st.integers(1, 30), st.sampled_from(["change", "slide"]), st.integers(0, 30))
+@examples(150)
+@given(
+    st.sampled_from(sorted(TEMPLATES)),
+    st.sampled_from(SIGNS),
+    streams(),
+    st.integers(1, 30),
+    st.sampled_from(["change", "slide"]),
+    st.integers(0, 30),
+)
 def test_queries_with_joins_by_value_equal_the_oracle(name, sign, tuples, cut, report, restored):
     text = TEMPLATES[name].replace("SIGN", sign)
     twins = Twins(question(parse(text), Window(kind="time", size=12, slide=4), name="q", report=report))
@@ -189,7 +195,6 @@ def test_queries_with_joins_by_value_equal_the_oracle(name, sign, tuples, cut, r
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (TEMPLATES["above the mean"].replace("SIGN", ">"), "rows with partners on ?f > ?m * 1.5 (search in order)"),
         (TEMPLATES["two parts"].replace("SIGN", "="), "(search by value)"),
         (TEMPLATES["not exists"].replace("SIGN", ">"), "not exists on ?f < ?g (search in order)"),
     ],

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
+from tests.twins import examples
 
 ox = pytest.importorskip("pyoxigraph")
 pytest.importorskip("rdflib")
@@ -228,6 +229,7 @@ def answer(text: str, graphs: dict[str | None, list[tuple[str, str, str]]]) -> C
     return Counter(tuple(None if value is None else value.value for value in solution) for solution in found)
 
 
+@examples(80)
 @given(queries(), EDGES, EDGES, EDGES, st.lists(st.tuples(NODES, NODES, LABELS, st.booleans()), min_size=1, max_size=8))
 def test_answers_are_those_of_pyoxigraph(tmp_path_factory, text, unnamed, first, second, stream):
     """Compare with pyoxigraph over the dataset that the clauses make, after each tuple, and in a restored engine."""

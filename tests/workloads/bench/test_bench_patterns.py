@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from rpq.workloads.bench.command import bench
 from rpq.workloads.bench.comparisons import pattern_speed
 from rpq.workloads.bench.experiment import figures_of_others
-from tests.operators.patterns.kernels.test_pattern_kernels_real import LDBC, MATHOVERFLOW
+from tests.operators.patterns.test_patterns_engine_real import LDBC, MATHOVERFLOW
 
 
 def run(output: Path, *options: object):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from fractions import Fraction
 
 import pytest
@@ -220,14 +219,3 @@ def test_neither_order_nor_what_went_can_be_seen_in_a_sum(amounts, random):
     except OverflowError:  # nor is there a float of that size that a sign could be taken of
         exact = math.inf if total > 0 else -math.inf
     assert isinstance(found, Number) and found.amount == exact
-
-
-def test_the_state_of_an_extremum_is_that_of_what_is_there():
-    extremum = Extremum()
-    extremum.insert("0")
-    for number in range(1, 500):
-        extremum.insert(str(number))
-        extremum.delete(str(number))
-        assert len(extremum._heap) <= 40
-    extremum._check()
-    assert extremum.result() == "0" and extremum._counts == Counter({"0": 1})
