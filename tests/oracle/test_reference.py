@@ -3,6 +3,8 @@
 semantics.md S3, S4, S5, S6, S11
 """
 
+import random
+
 import pytest
 
 from tests.reference import INT64_MAX, INT64_MIN, ReferenceEngine, Rejected
@@ -50,6 +52,13 @@ def test_negative_timestamps_are_divided_downwards():
     assert shown(engine.advance(10)) == ["- y z @10"]
 
 
+def test_an_edge_on_a_boundary_is_gone_one_window_later():
+    #   W = β = 10: at -10 the window is (-20, ..), at 0 it is (-10, ..)
+    engine = ReferenceEngine(explicit("a"))
+    assert push(engine, "x y a -10") == ["+ x y @-10"]
+    assert shown(engine.advance(0)) == ["- x y @0"]
+
+
 def test_the_first_tuple_crosses_nothing_and_the_clock_starts_with_it():
     engine = ReferenceEngine(explicit("a", 10, 3))
     assert engine.time is None
@@ -73,6 +82,23 @@ def test_a_jump_over_many_slides_takes_each_boundary_in_its_turn():
         *["- z w @8"],
         f"+ x y @{later}",
     ]
+
+
+def test_every_tuple_moves_time_whatever_becomes_of_it():
+    #   W = β = 10: xy at 1 leaves at 20 (11 -> 20)
+    for tuple_at_20 in ("u v b 20", "u v a 20 -"):  # irrelevant, absent delete
+        engine = ReferenceEngine(explicit("a"))
+        assert push(engine, "x y a 1") == ["+ x y @1"]
+        assert push(engine, tuple_at_20) == ["- x y @20"]
+        assert engine.time == 20
+
+
+def test_time_never_goes_back():
+    engine = ReferenceEngine(query("a"))
+    push(engine, "x y a 25")
+    engine.advance(3)
+    push(engine, "x y a 24", "x y a 1", "x y b 2", "x y a 3 -")
+    assert engine.time == 25
 
 
 def test_advance_may_set_the_clock():
@@ -101,6 +127,13 @@ def test_a_rejected_tuple_moves_and_counts_nothing(text):
     assert engine.time == INT64_MAX - 10
 
 
+def test_the_smallest_timestamp_is_a_timestamp():
+    engine = ReferenceEngine(explicit("a"))
+    push(engine, f"x y a {INT64_MIN}")
+    #   -2⁶³ + 10 = …798: the next multiple of 10 is …790
+    assert shown(engine.advance(0)) == ["- x y @-9223372036854775790"]
+
+
 # --- inserts and deletes: S4, S5 ----------------------------------------------------------------------------------
 
 
@@ -112,6 +145,14 @@ def test_an_edge_keeps_the_larger_of_its_timestamps():
     assert engine.counts()["refreshed"] == 2
     assert shown(engine.advance(19)) == []
     assert shown(engine.advance(20)) == ["- x y @20"]
+
+
+def test_parallel_edges_with_other_labels_are_other_edges():
+    engine = ReferenceEngine(explicit("a|b"))
+    assert push(engine, "x y a 1", "x y b 2", "y x a 3") == ["+ x y @1", "+ y x @3"]
+    assert push(engine, "x y a 4 -") == []
+    assert push(engine, "x y b 5 -") == ["- x y @5"]
+    assert engine.counts()["inserted"] == 3
 
 
 def test_an_edge_out_of_order_inside_the_window_counts_and_its_row_carries_the_stream_time():
@@ -144,6 +185,12 @@ def test_a_delete_takes_an_edge_away_however_often_it_came_and_whatever_its_time
     assert counted(engine) == {**expected, "rows_added": 2, "rows_removed": 1, "answers_live": 1, "edges_live": 1}
 
 
+def test_a_delete_older_than_the_window_still_deletes():
+    #   W = β = 10: at 25 the window is (10, ..); the delete says 3
+    engine = ReferenceEngine(query("a"))
+    assert push(engine, "x y a 25", "x y a 3 -") == ["+ x y @25", "- x y @25"]
+
+
 # --- rows: S6 ------------------------------------------------------------------------------------------------------
 
 
@@ -162,6 +209,16 @@ def test_the_example_of_the_contract(semantics, second, expected):
     engine = ReferenceEngine(query("a", semantics=semantics))
     assert push(engine, "x y a 0", second) == expected
     assert engine.counts()["absent_deletes"] == ("-" in second)
+
+
+def test_a_pair_with_two_paths_leaves_with_the_later_one():
+    #   W = β = 10      x --a@1--> y --b@2--> z        1 and 2 leave at 20 (11, 12 -> 20)
+    #                   x --a@12-> w --b@13-> z        12 and 13 leave at 30 (22, 23 -> 30)
+    engine = ReferenceEngine(explicit("a/b"))
+    assert push(engine, "x y a 1", "y z b 2") == ["+ x z @2"]
+    assert push(engine, "x w a 12", "w z b 13") == []
+    assert shown(engine.advance(29)) == []
+    assert shown(engine.advance(30)) == ["- x z @30"]
 
 
 def test_a_refresh_in_time_keeps_a_pair_without_a_word():
@@ -184,6 +241,26 @@ def test_implicit_windows_forget_in_silence_but_deletes_are_told():
     assert push(engine, "y z b 21 -") == []  # the pair had left already
     assert push(engine, "y z b 22", "x y a 23") == ["+ x z @23"]
     assert push(engine, "y z b 24 -") == ["- x z @24"]
+
+
+def test_only_the_difference_of_a_tuple_is_told():
+    #   deleting y --a--> z:  x --a--> y --a--> z, but also x --a--> z
+    engine = ReferenceEngine(explicit("a+"))
+    assert push(engine, "x y a 1", "y z a 2", "x z a 3") == ["+ x y @1", "+ x z @2", "+ y z @2"]
+    assert push(engine, "y z a 4 -") == ["- y z @4"]
+
+
+def test_explicit_rows_add_up_to_the_answer():
+    engine = ReferenceEngine(explicit("a/b*", 7, 3))
+    chance = random.Random(5)
+    total: dict[tuple, int] = {}
+    for time in range(60):
+        rows = engine.push(chance.randrange(4), chance.randrange(4), chance.choice("ab"), time, chance.choice("+++-"))
+        for row in rows:
+            pair = (row.source, row.target)
+            total[pair] = total.get(pair, 0) + (1 if row.op == "+" else -1)
+        assert {pair for pair, count in total.items() if count} == engine.answers()
+        assert set(total.values()) <= {0, 1}
 
 
 def test_sources_and_targets_restrict_the_answer():
@@ -218,6 +295,15 @@ def test_the_running_example_of_the_paper(paths):
     assert shown(engine.advance(20)) == []
     assert shown(engine.advance(23)) == ["- x u @21", "- x y @21"]
     assert shown(engine.advance(24)) == ["- u y @24"]
+
+
+def test_the_running_example_without_the_detour():
+    #   as above without z --mentions--> u: only the walk x y u v y leads from x to y
+    stream = ["y u mentions 4", "x z follows 6", "u v follows 9", "x y follows 13", "v y mentions 18"]
+    walk = ReferenceEngine(query("(follows/mentions)+", 15, 1))
+    assert push(walk, *stream) == ["+ x u @13", "+ u y @18", "+ x y @18"]
+    simple = ReferenceEngine(query("(follows/mentions)+", 15, 1, paths="simple"))
+    assert push(simple, *stream) == ["+ x u @13", "+ u y @18"]
 
 
 def test_a_simple_path_comes_and_goes_with_its_detour():
@@ -259,6 +345,13 @@ def test_several_queries_each_with_its_window():
     #   boundaries of both in time order: q loses 2 and 4 at 25 (22, 24 -> 25) and 21 at 45 (41 -> 45), p 21 at 40
     assert shown(engine.advance(100)) == ["- x y @25", "- y z @25", "p - x w @40", "- x w @45"]
     assert engine.counts()["edges_live"] == 0
+
+
+def test_without_a_query_every_tuple_is_irrelevant():
+    engine = ReferenceEngine()
+    assert push(engine, "x y a 1", "x y a 2 -") == []
+    assert counted(engine) == {"tuples": 2, "irrelevant": 2}
+    assert engine.time == 2
 
 
 @pytest.mark.parametrize(

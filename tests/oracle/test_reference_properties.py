@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from tests.reference_patterns import Variable
+from tests.reference_patterns import Constant, Variable
 from tests.reference_properties import Edge, EdgeAtom, PropertyEngine, PropertyQuery, holds, pairs
 
 X, Y, Z = map(Variable, "xyz")
@@ -85,6 +85,37 @@ def test_a_replacement_moves_an_edge_out_of_a_predicate():
     assert engine.counts("q")["refreshed"] == 2
 
 
+def test_an_older_version_changes_nothing():
+    engine = PropertyEngine(path("a[n > 4]"))
+    engine.insert("x", "a", "y", 5, n=5)
+    assert engine.insert("x", "a", "y", 4, n=1) == []
+    assert texts(engine.insert("x", "a", "y", 5, n=1)) == ["- x y @5"]  # at equal timestamps the later arrival wins
+    assert engine.counts("q")["refreshed"] == 2
+
+
+def test_a_late_version_is_dropped_before_it_could_replace():
+    engine = PropertyEngine(path("a[n > 4]", size=3))
+    engine.insert("x", "a", "y", 10, n=5)
+    assert engine.insert("x", "a", "y", 7, n=1) == []
+    assert engine.counts("q")["late"] == 1
+
+
+def test_the_properties_of_the_younger_edge_hold_until_it_expires():
+    engine = PropertyEngine(path("a[n > 4]", size=3, semantics="explicit"))
+    engine.insert("x", "a", "y", 1, n=5)
+    assert engine.insert("x", "a", "y", 3, n=6) == []
+    assert engine.advance(5) == []
+    assert texts(engine.advance(6)) == ["- x y @6"]
+
+
+def test_parallel_edges_are_edges_of_their_own():
+    engine = PropertyEngine(path("a[n > 4]", size=3, semantics="explicit"), identity="parallel")
+    assert texts(engine.insert("x", "a", "y", 1, n=5)) == ["+ x y @1"]
+    assert engine.insert("x", "a", "y", 3, n=4) == []  # the edge at 1 is still there
+    assert texts(engine.advance(4)) == ["- x y @4"]
+    assert engine.counts("q")["inserted"] == 2
+
+
 def test_a_delete_without_an_id_removes_all_parallel_edges_and_counts_once():
     engine = PropertyEngine(path("a"), identity="parallel")
     engine.insert("x", "a", "y", 1, n=5)
@@ -95,12 +126,37 @@ def test_a_delete_without_an_id_removes_all_parallel_edges_and_counts_once():
     assert engine.counts("q")["absent_deletes"] == 1
 
 
+def test_a_delete_by_id_ignores_its_ends():
+    engine = PropertyEngine(path("a"), identity="id")
+    engine.insert("x", "a", "y", 1, key=7)
+    engine.insert("x", "a", "y", 2, key=8)
+    assert engine.delete(None, None, None, 3, key=7) == []  # the edge 8 has the same ends
+    assert texts(engine.delete("somebody", "b", "else", 4, key=8)) == ["- x y @4"]
+
+
 def test_an_edge_with_the_same_id_may_have_other_ends_and_another_label():
     engine = PropertyEngine(path("a"), identity="id")
     engine.insert("x", "a", "y", 1, key=7)
     assert texts(engine.insert("x", "a", "z", 2, key=7)) == ["- x y @2", "+ x z @2"]
     assert texts(engine.insert("x", "b", "z", 3, key=7)) == ["- x z @3"]
     assert engine.counts("q")["refreshed"] == 2
+
+
+def test_an_edge_with_a_label_that_is_not_read_keeps_its_id():
+    engine = PropertyEngine(path("a"), identity="id")
+    engine.insert("x", "b", "y", 1, key=7)
+    assert texts(engine.insert("x", "a", "y", 2, key=7)) == ["+ x y @2"]
+    assert [engine.counts("q")[count] for count in ("irrelevant", "refreshed")] == [1, 1]
+
+
+def test_an_edge_variable_beside_an_anonymous_atom():
+    named = pattern(EdgeAtom(X, "a", Y, "e"), EdgeAtom(Y, "b", Z), select=("x", "z", "e.n"))
+    engine = PropertyEngine(named, identity="parallel")
+    for amount in (5, 6):
+        engine.insert("x", "a", "y", 1, n=amount)
+    engine.insert("y", "b", "z", 1)
+    assert texts(engine.insert("y", "b", "z", 2)) == []  # parallel edges without a variable count once
+    assert engine.counts("q")["rows_added"] == 2  # one for each parallel edge with a variable
 
 
 def test_a_self_loop_gives_one_binding_for_both_directions():
@@ -126,6 +182,14 @@ def test_a_condition_between_edges():
     assert engine.insert("b", "t", "e", 1, amount=95) == []  # not later
 
 
+def test_a_selected_value_that_changes_brings_the_old_row_and_the_new_one():
+    query = pattern(EdgeAtom(X, "a", Y, "e"), select=("x", "y", "e.n"))
+    engine = PropertyEngine(query)
+    assert texts(engine.insert("x", "a", "y", 1, n=5, m=1)) == ["+ x y ('int', 5) @1"]
+    assert texts(engine.insert("x", "a", "y", 2, n=6, m=1)) == ["- x y ('int', 5) @2", "+ x y ('int', 6) @2"]
+    assert engine.insert("x", "a", "y", 3, n=6, m=2) == []  # nothing selected changes
+
+
 def test_selected_values_compare_by_type_and_value():
     query = pattern(EdgeAtom(X, "a", Y, "e"), select=("x", "e.n"), distinct=True)
     engine = PropertyEngine(query, identity="parallel")
@@ -141,3 +205,21 @@ def test_two_edge_variables_may_be_one_edge_unless_a_filter_says_otherwise():
     different = PropertyEngine(pattern(*atoms, select=("e", "f"), filter="?e <> ?f"), identity="parallel")
     assert different.insert("x", "a", "y", 1) == []
     assert texts(different.insert("x", "a", "y", 2)) == ["+ 1 2 @2", "+ 2 1 @2"]
+
+
+def test_numbers_of_parallel_edges_count_late_and_irrelevant_inserts():
+    query = pattern(EdgeAtom(X, "a", Y, "e"), select=("e",), size=3)
+    engine = PropertyEngine(query, identity="parallel")
+    engine.insert("x", "a", "y", 10)
+    engine.insert("x", "b", "y", 10)  # irrelevant
+    engine.insert("x", "a", "y", 5)  # late
+    assert texts(engine.insert("x", "a", "y", 10)) == ["+ 4 @10"]
+
+
+def test_a_constant_end_and_a_path_with_conditions_in_a_pattern():
+    query = pattern(EdgeAtom(Constant("x"), "a[n > 1]+", Y), EdgeAtom(Y, "b", Z, "e"), select=("y", "z", "e.n"))
+    engine = PropertyEngine(query)
+    engine.insert("x", "a", "y", 1, n=2)
+    engine.insert("y", "a", "w", 1, n=2)
+    assert texts(engine.insert("w", "b", "v", 2, n=3)) == ["+ w v ('int', 3) @2"]
+    assert texts(engine.insert("y", "a", "w", 3, n=0)) == ["- w v ('int', 3) @3"]
