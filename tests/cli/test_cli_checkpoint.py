@@ -300,7 +300,6 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path, capfd, change, messa
     ("text", "first", "second", "message"),
     [
         ("MATCH (x:Y)-[:a]->(z) RETURN x, z", [], ["--node-label", "b"], "--node-label was not given, now b"),
-        ("?x a ?y", ["--report", "slide"], [], "--report was slide, now not given"),
         ("REGISTER RSTREAM <r> AS ASK { ?x <a> ?y }", [], ["--report-empty"], "--report-empty was not given, now True"),
     ],
 )

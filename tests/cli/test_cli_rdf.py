@@ -75,7 +75,7 @@ def test_a_path_over_turtle_row_by_row(rpq, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["out.csv", "out.jsonl", "out.parquet", "out.tsv", "out.tsv.gz", "out.srj", "out.srjl", "out.srjl.zst"]
+    "name", ["out.csv", "out.parquet", "out.tsv.gz", "out.srj", "out.srjl"]
 )
 def test_datatypes_and_languages_go_out_as_they_came(rpq, trig, name):
     status, _, err = rpq("run", KNOWS, *OF_TRIG, "--input", trig, *WINDOW, "--output", name)
@@ -86,8 +86,6 @@ def test_datatypes_and_languages_go_out_as_they_came(rpq, trig, name):
     if path.suffix == ".parquet":
         found = [(*row.values(),) for row in pq.read_table(path).to_pylist()]
         assert sorted(found) == sorted((*row, "+") for row in FOUND)
-    elif path.suffix == ".jsonl":
-        assert sorted(tuple(map(str, json.loads(line).values())) for line in path.read_text().splitlines()) == sorted(texts)
     elif path.suffix == ".csv":
         assert sorted(map(tuple, list(csv.reader(io.StringIO(path.read_text())))[1:])) == sorted(texts)
     elif ".tsv" in name:
@@ -99,12 +97,6 @@ def test_datatypes_and_languages_go_out_as_they_came(rpq, trig, name):
         lines = [json.loads(line) for line in unpacked(path).splitlines()]
         document = {"head": {"vars": ["x", "y", "n", "timestamp", "op"]}, "results": {"bindings": lines}}
         assert sorted(solutions(json.dumps(document).encode(), ox.QueryResultsFormat.JSON)) == sorted(terms)
-
-
-def test_no_rows_are_whole_results_too(rpq, trig):
-    for name, format in (("out.srj", ox.QueryResultsFormat.JSON), ("out.tsv", ox.QueryResultsFormat.TSV)):
-        assert rpq("run", "nothing", *OF_TRIG, "--input", trig, *WINDOW, "--output", name)[0] == 0
-        assert solutions(Path(name).read_bytes(), format) == []
 
 
 def test_a_pattern_written_as_n_quads_is_read_again(rpq, trig):
@@ -172,18 +164,6 @@ def test_integers_as_vertices_and_as_counts(rpq, tmp_path, monkeypatch):
     ]
 
 
-def test_several_queries_share_an_output_of_edges(rpq, trig):
-    Path("queries.toml").write_text(
-        f"[[query]]\nname = \"reach\"\nquery = '<{E}knows>+'\n[[query]]\nname = \"called\"\nquery = '<{E}knows>/<{E}name>'\n"
-    )
-    args = ["--queries", "queries.toml", *OF_TRIG, "--input", trig, *WINDOW]
-    assert rpq("run", *args, "--output", "out.nq")[0] == 0
-    predicates = [quad.predicate.value for quad in ox.parse(path="out.nq")]
-    assert sorted(predicates) == ["urn:rpq:text:called"] * 3 + ["urn:rpq:text:reach"] * 3
-    assert rpq("run", *args, "--output", "out.tsv")[0] == 0
-    assert {row[0] for row in solutions(Path("out.tsv").read_bytes(), ox.QueryResultsFormat.TSV)} == {'"called"', '"reach"'}
-
-
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -192,14 +172,12 @@ def test_several_queries_share_an_output_of_edges(rpq, trig):
             "N-Quads are edges: expected the columns subject, predicate, object, or source and target",
         ),
         ([f"<{E}knows>", "--output", "out.nq", "--witness"], "N-Quads have no column for a path"),
-        ([f"<{E}knows>", "--output", "out.srj.gz"], "the ending determines the format"),
         ([f"<{E}knows>", "--rdf-time", "when"], "expected position, graph-position, graph-name, or the IRI of a property"),
         (
             [f"<{E}knows>", "--format", "edges", "--rdf-graph", "event"],
             "--rdf-graph: the format is edges; expected --format rdf",
         ),
         ([f"<{E}knows>", "--columns", "source=s"], "the format rdf has fixed columns"),
-        ([f"<{E}knows>", "--rdf-syntax", "turtle"], "'turtle' is not one of"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(rpq, trig, args, message):
@@ -240,15 +218,6 @@ def test_edges_without_time_in_rdf(rpq, trig):
     assert status == 1 and "deletes an edge" in err
 
 
-def test_files_of_streams_are_merged_by_their_times(rpq, trig):
-    Path("more.nq").write_text(f'<{E}eve> <{E}knows> <{E}fox> "6"^^<{XSD}integer> .\n')
-    Path("some.nq").write_text(f"<{E}ann> <{E}knows> <{E}eve> <urn:t:8> .\n")
-    args = ["--format", "rdf", "--rdf-time", "graph-name", *WINDOW, "--output", "-"]
-    status, out, err = rpq("run", f"<{E}knows>+", "--input", "left=some.nq", "right=more.nq", *args)
-    assert status == 0, err
-    assert out.splitlines()[1:] == [f"{E}eve,{E}fox,6,+", f"{E}ann,{E}eve,8,+", f"{E}ann,{E}fox,8,+"]
-
-
 # --- pipes -----------------------------------------------------------------------------------------------------------
 
 
@@ -256,7 +225,6 @@ def test_files_of_streams_are_merged_by_their_times(rpq, trig):
 @pytest.mark.parametrize(
     ("syntax", "texts"),
     [
-        ("nq", ["<a:x> <a:p> <a:y> .\n", "<a:y> <a:p> <a:z> .\n"]),
         ("ttl", ["@prefix : <a:> . :x :p :y .\n", ":y :p :z .\n"]),
         ("trig", ["<a:g> { <a:x> <a:p> <a:y> .\n", "<a:y> <a:p> <a:z> }\n"]),
     ],
@@ -322,11 +290,6 @@ def as_rows(path: Path) -> list:
     [
         ("nq", "rows.nq"),
         ("trig", "rows.tsv"),
-        pytest.param("trig", "rows.srj", marks=pytest.mark.long),
-        ("nq", "rows.srjl.zst"),
-        pytest.param("trig", "rows.parquet", marks=pytest.mark.long),
-        pytest.param("trig", "rows.nq.gz", marks=pytest.mark.long),
-        pytest.param("nq", "rows.srj", marks=pytest.mark.long),
     ],
 )
 def test_rows_are_neither_lost_nor_doubled_wherever_a_run_is_killed(tmp_path, capfd, small_steps, ending, name):
@@ -408,9 +371,6 @@ def test_a_stream_and_a_graph_are_named_by_iris(rpq, doors):
     assert (status, out.splitlines()[1:]) == (0, [f"{E}ann,{E}hall,1,+"]), err
     status, out, err = rpq("run", ROOMS, *doors, "--static", f"<{E}plan>=plan.ttl", f"{E}plan=more.ttl", "--quiet")
     assert (status, out.splitlines()[1:]) == (0, [f"{E}ann,{E}hall,1,+", f"{E}bob,{E}yard,2,+"]), err
-    from_ = ROOMS.replace("FROM NAMED", f"FROM <{E}plan> FROM NAMED", 1).replace("GRAPH <http://e.org/plan>", "")
-    status, out, err = rpq("run", from_, *doors, "--static", f"{E}plan=plan.ttl", "more.ttl", "--quiet")
-    assert (status, out.splitlines()[1:]) == (0, [f"{E}ann,{E}hall,1,+"]), err
 
 
 def test_a_graph_without_edges_is_told(rpq, doors):
@@ -432,18 +392,6 @@ def test_a_run_goes_on_with_its_graphs_and_no_others(rpq, doors):
     status, _, err = rpq("run", ROOMS, *options, "--static", f"{E}plan=plan.ttl")
     assert status == 0, err
     assert Path("rows.csv").read_text().splitlines()[1:] == [f"{E}ann,{E}hall,1,+"]
-
-
-def test_documents_a_line(rpq, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    prov = "http://www.w3.org/ns/prov#generatedAtTime"
-    graphs = {time: {"@id": f"x:{time}", "l:p": {"@id": "x:end"}} for time in (3, 5)}
-    documents = [{"@id": f"g:{time}", prov: time, "@graph": graph} for time, graph in graphs.items()]
-    Path("s.ndjsonld").write_text("".join(json.dumps(one) + "\n" for one in documents))
-    options = ["--format", "rdf", "--rdf-time", prov, "--input", "s.ndjsonld", *WINDOW, "--output", "-"]
-    status, out, err = rpq("run", "l:p", *options)
-    assert status == 0, err
-    assert out.splitlines()[1:] == ["x:3,x:end,3,+", "x:5,x:end,5,+"]
 
 
 @pytest.mark.parametrize("name", ["rooms.nt", "rooms.ttl.gz"])

@@ -115,8 +115,7 @@ ALONE = {
 }
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("kind", ["toml", "jsonl"])
+@pytest.mark.parametrize(("kind", "threads"), [("toml", 2), ("jsonl", 1)])
 def test_each_query_gives_the_rows_that_it_gives_alone(rpq, edges, tmp_path, kind, threads):
     if kind == "toml":
         Path("queries.toml").write_text(TOML)
@@ -174,14 +173,6 @@ def test_rows_of_some_go_to_standard_output_and_those_of_others_nowhere(rpq, edg
     assert {row["query"] for row in csv.DictReader(io.StringIO(out))} == {"x"}
 
 
-def test_paths_are_a_column_of_every_output(rpq, edges):
-    Path("q.toml").write_text(TOML)
-    assert rpq("run", "--queries", "q.toml", "--input", edges, "--output", "rest.csv", "--witness")[0] == 0
-    for row in [*pq.read_table("reach.parquet").to_pylist(), *csv.DictReader(io.StringIO(Path("shared.csv").read_text()))]:
-        path = json.loads(row["path"]) if row["op"] == "+" else None
-        assert (row["path"] == "") if path is None else (str(path[0]), str(path[-1])) == (row["source"], row["target"])
-
-
 def test_integers_of_typed_columns(rpq):
     pq.write_table(pa.table({"source": [1, 2], "target": [2, 3], "label": ["a", "a"], "timestamp": [1, 2]}), "e.parquet")
     Path("q.jsonl").write_text(
@@ -210,28 +201,19 @@ GOOD = '{"name": "good", "query": "a/b"}\n'
         ('{"name": "x", "query": "a/b||c"}', ["line 2, field query: the expression", "column 5", "a/b||c\n      ^"]),
         ('{"name": "x", "query": "a", "windw": 5}', ["line 2, field windw: is not known", "did you mean 'window'?"]),
         ('{"name": "x", "query": "a", "semantics": "explict"}', ["line 2, field semantics", "did you mean 'explicit'?"]),
-        ('{"name": "x", "query": "a", "paths": 3}', ["line 2, field paths: expected one of walk, simple, simple_cycle"]),
         ('{"name": "good", "query": "a"}', ["line 2, field name: there is already a query named 'good'", "line 1"]),
-        ('{"query": "c"}\n\n{"query": "c"}', ["line 4, field name", "already a query named 'c'", "line 2"]),
         ('{"name": "x", "query": "a", "query": "b"}', ["line 2, field query: occurs twice"]),
         ('{"name": "x"}', ["line 2: has no field query"]),
-        ('{"name": 5, "query": "a"}', ["line 2, field name: expected a text, not 5"]),
         ('{"name": "", "query": "a"}', ["line 2, field name: expected a text"]),
         ('{"name": "\\ud800", "query": "a"}', ["line 2", "lone surrogate"]),
-        ('{"name": "x", "query": ["a"]}', ["line 2, field query: expected a text, not ['a']"]),
         ('{"name": "x", "query": "a"', ["line 2: is not JSON", "column 27"]),
-        ("[1]", ["line 2: expected fields with names"]),
         ("\xff", ["line 2: is not UTF-8 text"]),
-        ("[" * 100_000, ["line 2: is not JSON"]),
+        pytest.param("[" * 100_000, ["line 2: is not JSON"], id="deep"),
         ('{"name": "x", "query": "a", "window": "30x"}', ["line 2, field window: '30x' has the unknown unit 'x'"]),
-        ('{"name": "x", "query": "a", "window": "-3"}', ["line 2, field window", "positive"]),
         ('{"name": "x", "query": "a", "slide": 1.5}', ["line 2, field slide: expected a positive whole number"]),
-        ('{"name": "x", "query": "a", "slide": true}', ["line 2, field slide: expected a positive whole number"]),
         ('{"name": "x", "query": "a", "window": "30d"}', ["line 2, field window: '30d' has a unit", "--time-unit"]),
         ('{"name": "x", "query": "a", "sources": "u1"}', ["line 2, field sources: expected a list"]),
-        ('{"name": "x", "query": "a", "targets": [1.5]}', ["line 2, field targets: vertices are texts or integers"]),
         ('{"name": "x", "query": "a", "simple_budget": 0}', ["line 2, field simple_budget"]),
-        ('{"name": "x", "query": "a", "on_budget": "stop"}', ["line 2, field on_budget"]),
         ('{"name": "x", "query": "a", "output": "x.txt"}', ["line 2, field output: x.txt", ".csv, .parquet"]),
         ('{"name": "x", "query": "a", "output": "no/x.csv"}', ["line 2, field output: no/x.csv: cannot", "no folder"]),
     ],
@@ -254,16 +236,12 @@ def test_a_bad_line_ends_the_command_before_anything_runs(rpq, edges, lines, mes
     ("text", "messages"),
     [
         ('[[query]]\nquery = "a"\n[[query]]\nname = "x"\nquery = "a|"', ["query 2 ('x'), field query", "column 3"]),
-        ('[[query]]\nname="x"\nquery="a"\nslid=1', ["query 1 ('x'), field slid: is not known", "did you mean 'slide'?"]),
         ('[defaults]\nquery = "b"\n[[query]]\nquery = "a"', ["[defaults], field query: is not known"]),
         ('[defaults]\nwindow = "3 days"\n[[query]]\nquery = "a"', ["[defaults], field window: '3 days'"]),
-        ('[defaults]\nwindow = "3d"\n[[query]]\nquery = "a"', ["[defaults], field window: '3d' has a unit"]),
-        ('[defaults]\noutput = "x.json"\n[[query]]\nquery = "a"', ["[defaults], field output: x.json"]),
         ('[default]\nwindow = 3\n[[query]]\nquery = "a"', ["'default' is not known here", "did you mean 'defaults'?"]),
         ('window = 3\n[[query]]\nquery = "a"', ["'window' is not known here", "[defaults]"]),
         ('[query]\nquery = "a"', ["[[query]]"]),
         ('[[query]]\nquery = a', ["is not TOML", "line 2"]),
-        ('[[query]]\nquery = "a"\nquery = "b"', ["is not TOML", "Cannot overwrite"]),
         ("[[query]]\nquery = '\xff'", ["line 2: is not UTF-8 text"]),
         ("", ["has no query"]),
         ('[[query]]\nquery = "a"\nname = "x"\n[[query]]\nquery = "x"', ["field name: there is already a query named 'x'"]),
@@ -323,29 +301,6 @@ def test_an_error_leaves_outputs_without_rows_as_they_were_and_the_others_with_t
     assert status == 1 and "edges.txt:3: found 3 fields" in err
     assert [json.loads(line)["query"] for line in Path("a.jsonl").read_text().splitlines()] == ["a", "a"]
     assert Path("b.csv").read_text() == "kept\n"
-
-
-def test_explain_shows_every_query(rpq, tmp_path):
-    Path("q.toml").write_text(TOML)
-    status, out, _ = rpq("explain", "--queries", "q.toml")
-    assert status == 0 and "digraph" not in out
-    parts = out.split("\n\nquery ")
-    assert len(parts) == len(ALONE) and "explicit" in parts[1] and "2 3" in parts[2] and "shared.csv" in parts[3]
-    for part, (expression, *_) in zip(parts, ALONE.values(), strict=True):
-        assert automata.compile(expression).to_text() in part
-    graphs = "".join(automata.compile(expression).to_dot() for expression, *_ in ALONE.values())
-    assert rpq("explain", "--queries", "q.toml", "--dot", "-")[1] == graphs
-    assert rpq("explain", "--queries", "q.toml", "--dot", "q.dot")[0] == 0
-    assert Path("q.dot").read_text() == graphs
-    assert rpq("explain", "--queries", "q.toml", "--svg", "q.svg")[0] == 2
-    assert rpq("explain", "a", "--queries", "q.toml")[0] == 2
-    assert rpq("explain")[0] == 2
-
-
-def test_help_tells_the_fields(rpq):
-    out = rpq("run", "--help")[1]
-    for field in ("[[query]]", "[defaults]", *"name query window slide paths semantics sources targets output".split()):
-        assert field in out
 
 
 def test_ten_thousand_queries_are_read_and_equal_ones_compiled_once(tmp_path, monkeypatch):
