@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 import re
 import shutil
@@ -32,11 +31,6 @@ def test_explain_says_whether_simple_is_walk(rpq, expression, holds):
     assert ("not accepted" in out) != automata.compile(expression).accepts_empty
 
 
-def test_explain_points_to_the_column(rpq):
-    status, _, err = rpq("explain", "a/(b|")
-    assert status == 2 and "column 6" in err and "^" in err
-
-
 def test_dot_goes_to_a_file_or_alone_to_standard_output(rpq, tmp_path):
     dot = automata.compile("a/b*").to_dot()
     assert rpq("explain", "a/b*", "--dot", "-")[1] == dot
@@ -63,21 +57,6 @@ def test_drawings_by_graphviz(rpq, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: str(program))
     assert rpq("explain", "a", "--svg", tmp_path / "a.svg")[0] == 0
     assert (tmp_path / "a.svg").read_text() == "drawn with -Tsvg\n" + automata.compile("a").to_dot()
-
-
-def test_without_anything_that_draws_the_way_out_is_said(rpq, tmp_path, monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda program: None)
-    real_import = builtins.__import__
-
-    def no_matplotlib(name, *args, **kwargs):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real_import(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", no_matplotlib)
-    status, out, err = rpq("explain", "a", "--png", tmp_path / "a.png")
-    assert status == 1 and "Graphviz" in err and "--dot FILE" in err
-    assert "minimal automaton" in out
 
 
 def test_version_and_help(rpq):

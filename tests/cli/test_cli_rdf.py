@@ -148,22 +148,6 @@ def test_answers_of_paths_are_edges_called_as_their_query_with_deletes(rpq, tmp_
     assert rows[0] == rows[1] and len(rows[0]) == 6
 
 
-def test_integers_as_vertices_and_as_counts(rpq, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("edges.jsonl").write_text('{"source": 1, "target": 2, "label": "a", "timestamp": 3}\n')
-    run = ["--format", "jsonl", "--input", "edges.jsonl", *WINDOW, "--output"]
-    for name, wanted in (
-        ("out.tsv", '?source\t?target\t?timestamp\t?op\n1\t2\t3\t"+"\n'),
-        ("out.nq", "<urn:rpq:text:1> <urn:rpq:text:a> <urn:rpq:text:2> <urn:rpq:insert:3> .\n"),
-    ):
-        assert rpq("run", "a", *run, name)[0] == 0
-        assert Path(name).read_text() == wanted
-    assert rpq("run", "a", *run, "out.srj")[0] == 0
-    assert solutions(Path("out.srj").read_bytes(), ox.QueryResultsFormat.JSON) == [
-        (f'"1"^^<{XSD}integer>', f'"2"^^<{XSD}integer>', f'"3"^^<{XSD}integer>', '"+"')
-    ]
-
-
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -392,17 +376,6 @@ def test_a_run_goes_on_with_its_graphs_and_no_others(rpq, doors):
     status, _, err = rpq("run", ROOMS, *options, "--static", f"{E}plan=plan.ttl")
     assert status == 0, err
     assert Path("rows.csv").read_text().splitlines()[1:] == [f"{E}ann,{E}hall,1,+"]
-
-
-@pytest.mark.parametrize("name", ["rooms.nt", "rooms.ttl.gz"])
-def test_edges_without_time_whose_name_is_of_rdf_are_not_read_as_lines(rpq, tmp_path, name):
-    (tmp_path / name).write_text("<x:a> <x:p> <x:b> .\n")
-    (tmp_path / "edges").write_text("x y p 1\n")
-    (tmp_path / "edges.json").write_text('{"source": "y", "target": "z", "label": "p"}\n')
-    run = ["run", "p+", "--input", tmp_path / "edges", *WINDOW, "--output", "-", "--static"]
-    status, _, err = rpq(*run, tmp_path / name)
-    assert status == 1 and f"{name}: is " in err and "as its name says; expected --static-format rdf" in err
-    assert rpq(*run, tmp_path / "edges.json")[0] == 0
 
 
 def test_a_base_of_relative_iris_in_inputs_and_static_files(rpq, tmp_path):

@@ -84,15 +84,6 @@ def test_after_a_gap_the_answers_are_read_anew(windows: Windows, server: Scripte
     expect_answers(page, 2)
 
 
-@pytest.mark.long
-def test_answers_that_expire_in_silence_leave_too(windows: Windows, server: ScriptedServer):
-    server.change(("+", "ann", "bob"), ("+", "bob", "cho"))
-    page = windows.open(server.address)
-    expect_answers(page, 2)
-    del server.answers["ann", "bob"]
-    expect_answers(page, 1)
-
-
 def test_a_token_is_asked_for_and_kept_out_of_the_address(windows: Windows):
     with ScriptedServer(token="secret&more") as server:
         server.change(("+", "ann", "bob"))
@@ -146,44 +137,6 @@ def test_the_table_can_be_held_and_a_row_chosen(windows: Windows, server: Script
     until(page, lambda: {"a", "amount: 1500", "by: ü", "b"} <= {*page.evaluate("() => [...drawn]")})  # in the graph
     server.change(("-", "bob", "cho"))
     expect(page.locator("#answer")).to_contain_text("ceased to hold")
-
-
-@pytest.mark.long
-def test_a_number_has_one_value_wherever_it_stands(windows: Windows, server: ScriptedServer):
-    """The number of answers in the heading, in the list of queries and above its curve."""
-    server.change(("+", "ann", "bob"))
-    page = windows.open(server.address)
-    expect_answers(page, 1)
-    expect(page.locator(".curve-now").nth(1)).to_have_text("1")
-    seen = set()
-    for number in range(12):
-        server.change(("+", "ann", f"u{number}"), ("+", "bob", f"u{number}"))
-        page.wait_for_timeout(120)
-        totals = page.evaluate(
-            """["#graph-count", ".query-answers", ".curve:nth-child(2) .curve-now"].map(
-                (place) => parseInt(document.querySelector(place).textContent))"""
-        )
-        assert len({*totals}) == 1, totals
-        seen.add(totals[0])
-    assert len(seen) > 3
-
-
-@pytest.mark.long
-def test_the_time_of_the_stream_does_not_go_back(windows: Windows, server: ScriptedServer):
-    waiting: list[Any] = []
-    server.change(("+", "ann", "bob"))
-    page = windows.open(server.address)
-    expect_answers(page, 1)
-    page.route("**/statistics", lambda route: route.continue_() if waiting else waiting.append((route, route.fetch())))
-    until(page, lambda: waiting)
-    server.change(("+", "bob", "cho"))
-    expect(page.locator("#stream-time")).to_have_text("2")
-    route, late = waiting[0]
-    assert late.json()["time"] == 1
-    route.fulfill(response=late)
-    for _ in range(10):
-        page.wait_for_timeout(20)
-        assert page.locator("#stream-time").inner_text() == "2"
 
 
 @pytest.mark.long

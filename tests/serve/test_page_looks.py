@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 
@@ -104,23 +103,6 @@ def box_of(page: Page, selector: str) -> dict[str, float]:
     return {**box}
 
 
-@pytest.mark.long
-def test_a_witness_is_brought_into_view(windows: Windows, server: ScriptedServer):
-    page = windows.open(server.address, width=360, height=740)
-    expect(page.locator("#canvas-box")).to_have_attribute("data-answers", "4")
-    server.change(("+", "eve", "ann"))
-    # On a telephone it lies between the graph and the table.
-    page.locator("#changes-rows tr").first.click()
-    expect(page.locator("#answer .steps")).to_be_in_viewport(ratio=1)
-    page.locator("#let-go").click()
-    page.locator("#graph").focus()
-    page.evaluate("scrollTo(0, 0)")
-    page.keyboard.press("ArrowRight")
-    expect(page.locator("#answer .steps")).to_be_visible()
-    # Who goes from answer to answer by keys looks at the graph.
-    assert page.evaluate("scrollY") == 0
-
-
 def test_it_is_used_by_keyboard_alone(windows: Windows, server: ScriptedServer):
     page = windows.open(server.address)
     expect(page.locator("#canvas-box")).to_have_attribute("data-answers", "4")
@@ -173,29 +155,6 @@ def test_it_is_used_by_keyboard_alone(windows: Windows, server: ScriptedServer):
     expect(page.locator("#new-query")).to_be_focused()
 
 
-@pytest.mark.long
-def test_the_graph_takes_pointers_too(windows: Windows, server: ScriptedServer):
-    page = windows.open(server.address, reduced_motion="reduce")
-    expect(page.locator("#canvas-box")).to_have_attribute("data-answers", "4")
-    box = page.locator("#graph").bounding_box()
-    assert box is not None
-    # Vertices change the pointer's shape: look for one on a grid, from the middle, where they are.
-    places = [(x, y) for x in range(20, int(box["width"]), 8) for y in range(20, int(box["height"]), 8)]
-    for x, y in sorted(places, key=lambda place: math.dist(place, (box["width"] / 2, box["height"] / 2))):
-        page.mouse.move(box["x"] + x, box["y"] + y)
-        if page.locator("#graph.over").count():
-            break
-    page.mouse.down()
-    page.mouse.up()
-    expect(page.locator("#answer .values dd")).to_have_count(2)
-    assert tuple(page.locator("#answer .values dd").all_inner_texts()) in server.answers
-    page.mouse.move(box["x"] + 3, box["y"] + 3)
-    page.mouse.wheel(0, -400)
-    page.mouse.down()
-    page.mouse.up()
-    expect(page.locator("#answer .values dd")).to_have_count(0)
-
-
 def test_nothing_moves_where_motion_is_not_wanted(windows: Windows, server: ScriptedServer):
     page = windows.open(server.address, reduced_motion="reduce")
     expect(page.locator("#canvas-box")).to_have_attribute("data-answers", "4")
@@ -211,42 +170,3 @@ def test_nothing_moves_where_motion_is_not_wanted(windows: Windows, server: Scri
         }"""
     )
     assert drawings <= 3
-
-
-LABELS = """() => {
-    // Texts that are drawn on the canvas, since it was cleared last, each with its box.
-    const { fillText, clearRect } = CanvasRenderingContext2D.prototype;
-    CanvasRenderingContext2D.prototype.clearRect = function (...box) {
-        window.drawn = [];
-        return clearRect.apply(this, box);
-    };
-    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
-        const width = this.measureText(text).width;
-        const left = this.textAlign === "center" ? x - width / 2 : x;
-        window.drawn?.push({ text, left, right: left + width, top: y - 7, bottom: y + 7 });
-        return fillText.call(this, text, x, y);
-    };
-}"""
-
-
-@pytest.mark.long
-def test_labels_of_a_witness_do_not_cover_each_other(windows: Windows, server: ScriptedServer):
-    page = windows.open(server.address, reduced_motion="reduce")
-    expect(page.locator("#canvas-box")).to_have_attribute("data-answers", "4")
-    page.evaluate(LABELS)
-    there_and_back = [("ann", "bob", "knows"), ("bob", "ann", "follows"), ("ann", "bob", "likes"), ("bob", "cho", "knows")]
-    server.witnesses["ann", "cho"] = [
-        {"source": source, "target": target, "label": label, "timestamp": 1} for source, target, label in there_and_back
-    ]
-    server.change(("+", "ann", "cho"))
-    page.locator("#changes-rows tr").first.click()
-    expect(page.locator("#answer .step")).to_have_count(4)
-    for _ in range(3):
-        page.locator("#zoom-out").click()
-    page.wait_for_timeout(300)
-    labels = [one for one in page.evaluate("window.drawn") if one["text"] in ("knows, likes", "follows", "knows")]
-    assert len(labels) == 3
-    for place, one in enumerate(labels):
-        for other in labels[:place]:
-            apart = one["left"] > other["right"] or other["left"] > one["right"]
-            assert apart or one["top"] > other["bottom"] or other["top"] > one["bottom"], (one, other)

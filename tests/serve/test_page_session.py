@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -111,62 +110,6 @@ def test_from_writing_a_query_to_its_witness(windows: Windows, server: Served):
     expect_answers(page, 1)
     expect(page.locator("#changes-rows tr.minus")).to_have_count(4)
     assert windows.hosts == {server.url.removeprefix("http://")}
-
-
-@pytest.mark.long
-def test_a_witness_goes_through_vertices_that_are_in_no_answer(windows: Windows, server: Served):
-    server.register("a/b/c", name="three", window=100)
-    page = open_page(windows, server)
-    server.post(("x", "m", "a", 1), ("m", "n", "b", 2), ("n", "y", "c", 3))
-    expect_answers(page, 1)
-    expect(page.locator("#connection")).to_have_text("live")
-    page.locator("#graph").focus()
-    page.keyboard.press("ArrowRight")
-    expect(page.locator("#answer .vertex")).to_have_text(["x", "m", "n", "y"])
-    expect(page.locator("#said")).to_have_text("Witness of 3 edges")
-    # The two between are drawn for as long as it is lit.
-    box = page.locator("#canvas-box")
-    expect(box).to_have_attribute("data-vertices", "4")
-    page.keyboard.press("Escape")
-    expect(box).to_have_attribute("data-vertices", "2")
-
-
-@pytest.mark.long
-def test_a_query_is_followed_whose_list_was_asked_for_again(windows: Windows, server: Served):
-    """The page reads the list after it has registered, and again as it hears of another query, before that is answered."""
-    page = open_page(windows, server)
-    write(page, "knows+", window="50", slide="5")
-    page.locator("#query-name").fill("friends")
-    statistics: list[Any] = []
-    readings: list[Any] = []
-
-    def delay_statistics(route: Any) -> None:
-        if readings:
-            route.continue_()
-        else:
-            statistics.append(route)
-
-    def delay_reading(route: Any) -> None:
-        if route.request.method != "GET":
-            route.continue_()
-            return
-        readings.append(route)
-        for waiting in statistics:
-            waiting.continue_()  # they name the query, so the list is asked for again
-        statistics.clear()
-        if len(readings) == 2:
-            readings[0].continue_()  # the answer that is out of date comes first
-
-    page.route("**/statistics", delay_statistics)
-    page.route("**/queries", delay_reading)
-    page.keyboard.press("Control+Enter")
-    expect(page.locator("#said")).to_have_text("Registered friends")
-    expect(page.locator("#graph-title")).to_have_text("Answers")
-    page.unroute("**/queries", delay_reading)
-    for waiting in readings[1:]:
-        waiting.continue_()
-    expect(page.locator("#graph-title")).to_have_text("friends")
-    expect(page.locator("#connection")).to_have_text("live")
 
 
 @pytest.mark.long

@@ -79,13 +79,6 @@ def test_a_request_whose_head_does_not_come_is_ended(impatient, part):
     assert rest_of(connected(impatient, part)).startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_head_that_comes_letter_by_letter_is_ended_all_the_same(impatient):
-    with connected(impatient) as connection, pytest.raises(OSError):
-        for _ in range(1000):
-            connection.sendall(b"G")
-            time.sleep(0.02)
-
-
 def test_half_a_request_behind_a_whole_one_is_ended(impatient):
     whole = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
     with connected(impatient, whole) as connection:
@@ -160,14 +153,6 @@ def test_a_request_that_a_proxy_may_read_differently_ends_the_connection(ordinar
     found = rest_of(connected(ordinary, request_bytes, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"))
     assert found.startswith(b"HTTP/1.1 400 ") and found.count(b"HTTP/1.1") == 1
     assert not ordinary.answers("a+")
-
-
-def test_a_request_in_pieces_is_read_like_a_whole_one(ordinary):
-    with connected(ordinary) as connection:
-        for _ in range(2):
-            for letter in b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n":
-                connection.sendall(bytes([letter]))
-            assert alive(connection)
 
 
 # --- number ----------------------------------------------------------------------------------------------------------

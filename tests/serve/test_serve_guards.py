@@ -572,6 +572,12 @@ HARD = "/".join(f"l{number}" for number in range(1900))
 """Takes a quarter of a minute to be compiled."""
 
 
+def test_a_long_query_has_no_picture_and_is_explained_soon():
+    with Served(PATH) as served:
+        found = served.client.post("/check", json={"expression": "/".join("ab" * 150), "window": 10}, timeout=60)
+        assert found.status_code == 200 and found.json()["svg"] is None and "301 states" in found.json()["text"]
+
+
 @pytest.fixture(scope="module")
 def short_of_time() -> Iterator[Served]:
     with Served(PATH, limits=ServeLimits(check_seconds=0.5, expression_bytes=20_000)) as served:
@@ -627,9 +633,3 @@ def test_more_checks_than_may_wait_are_refused(monkeypatch):
         refused = Talk(served.url).client.post("/check", json={"expression": "a", "window": 10})
         assert refused.status_code == 503 and refused.json()["error"]["type"] == "TooManyChecks"
         first.join()
-
-
-def test_a_long_query_has_no_picture_and_is_explained_soon():
-    with Served(PATH) as served:
-        found = served.client.post("/check", json={"expression": "/".join("ab" * 150), "window": 10}, timeout=60)
-        assert found.status_code == 200 and found.json()["svg"] is None and "301 states" in found.json()["text"]

@@ -19,7 +19,7 @@ import pytest
 import rpq
 from rpq.readers.source import InputSizeError
 from rpq.serve import requests
-from tests.services.served import NDJSON, Served, arrow, lines
+from tests.services.served import Served, arrow, lines
 
 PATH = {"expression": "a/b*", "window": 100, "slide": 10, "semantics": "explicit"}
 TUPLES = [("x", "y", "a", 1), ("y", "z", "b", 2), ("z", "w", "b", 3)]
@@ -431,13 +431,6 @@ def test_a_query_that_reads_what_the_input_is_read_without_is_refused(served):
     assert served.register("a[m > 1]", window=10, slide=1).status_code == 201
 
 
-def test_a_server_without_conditions_says_how_properties_can_be_kept(served):
-    served.post(("x", "y", "a", 5))
-    refused = served.register("a[n > 1]", window=10, slide=1)
-    assert refused.status_code == 409
-    assert "rpq serve --edges parallel" in error_of(refused)["message"]
-
-
 def test_a_check_tells_and_draws_without_registering(served):
     def check(**fields):
         return served.client.post("/check", json=fields).json()
@@ -518,23 +511,6 @@ def test_a_witness_against_the_direction_of_edges_and_of_integers():
             {"source": 2, "target": 3, "label": "b", "timestamp": 2},
         ]
         assert served.of("back", "witness", value=["1", "x"]).status_code == 404
-
-
-@pytest.mark.parametrize("expression", ["a[n > 1]/b", "?x a[n > 1] ?y . ?y b ?z"])
-def test_a_witness_has_the_properties_that_queries_read(expression):
-    with Served({"expression": expression, "window": 100, "slide": 10, "name": "q"}) as served:
-        tuples = [
-            {"source": "x", "target": "y", "label": "a", "timestamp": 1, "n": 5, "m": "unread"},
-            {"source": "y", "target": "z", "label": "b", "timestamp": 2},
-        ]
-        content = "\n".join(map(json.dumps, tuples))
-        assert served.client.post("/tuples", content=content, headers=NDJSON).status_code == 200
-        answer = ["x", "z"] if expression.startswith("a") else ["x", "y", "z"]
-        found = served.of("q", "witness", value=answer).json()
-        assert found["edges"] == [
-            {"source": "x", "target": "y", "label": "a", "timestamp": 1, "properties": {"n": "5"}},  # of JSON lines: a text
-            {"source": "y", "target": "z", "label": "b", "timestamp": 2},
-        ]
 
 
 @pytest.mark.parametrize("name", ["x/answers", "<script>alert(1)</script>", "ü %2F?#&", "...", "a\nb"])

@@ -13,7 +13,6 @@ import signal
 import stat
 import threading
 import time
-import weakref
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -594,25 +593,6 @@ def test_a_disk_that_cannot_even_be_read_answers_once_it_can(tmp_path, disk):
         assert len(served.answers("a+")) == 3
 
 
-def test_an_engine_that_reached_a_limit_is_released_on_a_full_disk_too(tmp_path, disk, monkeypatch):
-    were_alive, reload = [], Storage.reload
-
-    def note(self, **options):
-        were_alive.append(before() is not None)
-        return reload(self, **options)
-
-    monkeypatch.setattr(Storage, "reload", note)
-    with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served:
-        served.post(*[("x", str(number), "a", 1) for number in range(10)])
-        before = weakref.ref(served.service.engine._evaluation)
-        disk.journal = errno.ENOSPC
-        assert served.post(("t", "u", "a", 2), ("y", "x", "a", 2)).status_code == 507
-        assert were_alive[:1] == [False]
-        disk.journal = 0
-        until_ready(served)
-        assert len(served.answers("a+")) == 10
-
-
 def test_an_input_waits_for_the_disk_and_misses_nothing(tmp_path, disk):
     with Served(PATH, checkpoint=tmp_path / "state") as served:
         disk.journal = errno.ENOSPC
@@ -752,23 +732,6 @@ def test_a_thread_that_has_ended_is_told_and_refuses(monkeypatch):
             assert served.client.get(path).status_code == 503, path
         assert served.post(*tuples(1)).status_code == 503
         monkeypatch.undo()
-
-
-def test_posts_that_cannot_be_joined_are_pushed_one_by_one(monkeypatch):
-    def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-        if len(batches) > 1:
-            raise pa.ArrowInvalid("they cannot")
-        return batches[0]
-
-    monkeypatch.setattr("rpq.serve.service.concatenate", joined)
-    with Served(PATH) as served:
-        jobs = [Push(batch((f"v{n}", "w", "a", n)), Future()) for n in range(5)]
-        gate = threading.Event()
-        served.service.submit(Call(lambda: gate.wait(60), Future()))
-        for job in jobs:
-            served.service.submit(job)
-        gate.set()
-        assert [job.waiter.result(60).tuples for job in jobs] == [1] * 5 and len(served.answers("a+")) == 5
 
 
 def test_a_limit_is_told_with_the_tuple_of_its_post(tmp_path):

@@ -162,14 +162,6 @@ def test_a_query_may_stand_in_a_file(rpq, edges):
     assert status == 2 and "EXPRESSION and --query-file are two queries; give one" in err
 
 
-def test_a_variable_that_is_no_column_may_have_any_name(rpq, edges):
-    edges.write_text("s t a 1\n")
-    arguments = ("--input", edges, *WINDOW, "--output", "-", "--quiet")
-    assert rpq("run", "?op a ?y", "--select", "y", *arguments)[1] == "y,timestamp,op\nt,1,+\n"
-    Path("q.jsonl").write_text('{"name": "q", "query": "?op a ?y", "select": ["y"]}\n')
-    assert rpq("run", "--queries", "q.jsonl", *arguments)[1] == "query,y,timestamp,op\nq,t,1,+\n"
-
-
 def test_the_pointer_stands_below_the_column(rpq, edges):
     err = rpq("run", "?x a ?y . ?y b* . ?z", "--input", edges, *WINDOW)[2].splitlines()
     assert err[-4] == "Error: the pattern is not understood"
@@ -216,14 +208,6 @@ def test_witnesses_are_a_column_behind_those_of_the_pattern(rpq, edges):
             assert json.loads(row["path_times"]) == [first[2], second[2]]
     status, _, err = rpq("run", "?path a ?y", *arguments)
     assert status == 2 and "the columns of witnesses are called path and path_times; rename the variable ?path" in err
-
-
-def test_the_rows_of_one_tuple_are_bounded(rpq, edges):
-    edges.write_text("s t a 1\nt u b 2\nt v b 2\nt w b 2\nr t a 3\n")
-    arguments = ("--input", edges, *WINDOW, "--output", "-", "--quiet")
-    status, out, err = rpq("run", CHAIN, *arguments, "--max-rows", 2)
-    assert status == 1 and "at the tuple r t a 3" in err and out.splitlines()[1:] == ["s,t,u,2,+", "s,t,v,2,+", "s,t,w,2,+"]
-    assert rpq("run", CHAIN, *arguments, "--max-rows", 3)[0] == 0
 
 
 def test_the_language_decides_what_a_text_is(rpq, edges):
@@ -342,19 +326,6 @@ def test_one_output_has_one_kind_of_columns(rpq, edges):
     found = rows_of(rpq("run", *arguments)[1])[1]
     assert {row[0] for row in found} == {"p", "q"}
     assert [row[1:] for row in found if row[0] == "p"] == [row[1:] for row in found if row[0] == "q"]
-
-
-def test_the_library_reads_patterns_from_a_file(edges):
-    import rpq
-
-    Path("q.toml").write_text(TOML)
-    chain, ends, other, path, everything = rpq.read_queries("q.toml")
-    assert (chain.columns, ends.distinct, other.matching) == (("x", "y", "z"), True, "isomorphism")
-    assert (other.window, everything.window) == (rpq.CountWindow(size=9, step=2), rpq.UnboundedWindow())
-    assert (path.columns, path.window) == (("source", "target"), rpq.Window(size=10, slide=3))
-    defaults = '[defaults]\nwindow = "30d"\nslide = "1d"\n'
-    Path("q.toml").write_text(defaults + '[[query]]\nquery = "?x a ?y"\nwindow = "unbounded"\n')
-    assert [query.window for query in rpq.read_queries("q.toml")] == [rpq.UnboundedWindow()]
 
 
 # --- edges without time -----------------------------------------------------------------------------------------

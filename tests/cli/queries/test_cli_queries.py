@@ -166,13 +166,6 @@ def test_defaults_and_options_say_what_a_query_does_not(rpq, edges):
     assert found["y"] == rows_alone(rpq, edges, *alone, "--slide", 2, "--source", 3, 4)
 
 
-def test_rows_of_some_go_to_standard_output_and_those_of_others_nowhere(rpq, edges):
-    Path("q.jsonl").write_text('{"name": "x", "query": "a", "output": "-"}\n{"name": "y", "query": "b", "output": null}\n')
-    status, out, err = rpq("run", "--queries", "q.jsonl", "--input", edges, *WINDOW, "--quiet")
-    assert status == 0, err
-    assert {row["query"] for row in csv.DictReader(io.StringIO(out))} == {"x"}
-
-
 def test_integers_of_typed_columns(rpq):
     pq.write_table(pa.table({"source": [1, 2], "target": [2, 3], "label": ["a", "a"], "timestamp": [1, 2]}), "e.parquet")
     Path("q.jsonl").write_text(
@@ -313,30 +306,6 @@ def test_ten_thousand_queries_are_read_and_equal_ones_compiled_once(tmp_path, mo
     assert len(queries) == 10_000 and len(compiled) == 5_000
 
 
-@pytest.mark.ci
-def test_a_run_of_a_thousand_queries_with_an_output_each(rpq, edges):
-    """Setting up is linear: with 1,000 queries one by one it took seven seconds."""
-    resource = pytest.importorskip("resource")
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    count = 1000
-    Path("out").mkdir()
-    Path("q.jsonl").write_text(
-        "".join(
-            json.dumps({"name": f"q{i}", "query": f"{'abc'[i % 3]}/b*", "output": f"out/{i}.csv"}) + "\n"
-            for i in range(count)
-        )
-    )
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
-    try:
-        status, _, err = rpq("run", "--queries", "q.jsonl", "--input", edges, *WINDOW, "--stats", "stats.json")
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    assert status == 0, err
-    assert "990 more queries" in err
-    wanted = rows_alone(rpq, edges, "c/b*", *WINDOW)
-    assert rows_by_query("out/2.csv") == {"q2": wanted} and rows_by_query("out/998.csv") == {"q998": wanted}
-
-
 def test_the_library_reads_a_file_of_queries(tmp_path):
     path = tmp_path / "queries.toml"
     path.write_text(TOML.replace("window = 20", 'window = "20s"'))
@@ -360,23 +329,6 @@ def test_the_library_reads_a_file_of_queries(tmp_path):
     with pytest.raises(library.QueryError, match=r"queries.toml, query 6 \('late'\), field query(.|\n)*column 3") as caught:
         library.read_queries(path)
     assert (caught.value.file, caught.value.entry, caught.value.field) == (str(path), 6, "query")
-
-
-@pytest.mark.parametrize(
-    ("expression", "options", "message"),
-    [
-        (5, {}, "expression of a query is text"),
-        (automata.parse("a"), {}, "expression of a query is text"),
-        ("a", {"name": 5}, "name of a query is text, not 5"),
-        ("a", {"name": None}, "name of a query is text, not None"),
-        ("a", {"name": b"x"}, "name of a query is text"),
-        ("a", {"name": "\udc80"}, "lone surrogate"),
-        ("a", {"simple_budget": True}, "budget"),
-    ],
-)
-def test_a_query_that_is_none_is_refused(expression, options, message):
-    with pytest.raises(library.QueryError, match=message):
-        library.Query(expression, window=library.Window(size=10, slide=1), **options)
 
 
 def test_any_text_is_a_name_and_stays_one_value_in_outputs(rpq, edges):

@@ -67,12 +67,6 @@ def test_every_error_is_told_by_query_and_by_the_command_with_its_place(rpq, con
     assert before[-12:] in err and "^" in err, "the line is shown, and the place in it"
 
 
-def test_a_query_file_names_the_query_and_the_place(rpq):
-    Path("q.jsonl").write_text('{"query": "a"}\n{"query": "SELECT ?x { ?x <a> ?y FILTER(?y < NOW()) }", "name": "few"}\n')
-    status, _, err = rpq("run", "--queries", "q.jsonl", "--input", "edges.csv", *WINDOW)
-    assert status == 2 and "q.jsonl, line 2, field query: line 1, column 35: NOW is refused" in err
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -240,12 +234,6 @@ def test_the_last_report_is_written_at_the_end_of_the_input_and_taken_back_when_
     status, _, err = rpq(*run)
     assert status == 0 and rows() == [("p", "5", "="), ("q", "15", "="), ("s", "15", "=")]
     assert "waiting" not in err
-
-
-def test_the_last_report_is_left_out_on_request(rpq):
-    status, out, err = rpq("run", WHOLE, "--input", "edges.csv", "--output", "-", "--no-flush")
-    assert status == 0 and out.split() == ["x,timestamp,op", "p,5,="]
-    assert "waiting   1 rows until the next report" in err
 
 
 def test_the_last_report_moves_no_time_of_other_queries(rpq):
