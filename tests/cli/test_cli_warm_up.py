@@ -217,6 +217,7 @@ from rpq.operators.patterns.joins import delta_join, updates
 window = rpq.Window(size=10, slide=1)
 rpq.warm_up(rpq.Query("?x a ?y . ?y b ?z", window=window))
 rpq.warm_up(rpq.Query("a/b*/c", window=window, paths="simple"))
+rpq.warm_up(rpq.Query("SELECT ?x { ?x <a> ?y }", window=window))
 kernels = (judge.judge_insert, judge.replace_paths_over, judge.replace_expired_paths, drop_doubt)
 kernels = (*kernels, updates.apply_tuples, updates.advance_to, delta_join.enumerate_edges)
 print(all(kernel.overloads for kernel in kernels))
