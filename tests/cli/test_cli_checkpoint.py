@@ -6,7 +6,6 @@ semantics.md S7
 from __future__ import annotations
 
 import csv
-import errno
 import gzip
 import io
 import json
@@ -28,7 +27,6 @@ from rpq.run.checkpoint import Checkpoint, CheckpointLock
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of this process")
 
 KILLED = 77
-KINDS = ["rows.csv", "rows.csv.gz", "rows.csv.zst", "rows.jsonl", "rows.jsonl.gz", "rows.jsonl.zst", "rows.parquet"]
 
 
 def make_stream(path: Path, count: int, seed: int) -> None:
@@ -153,17 +151,9 @@ def small_steps(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("rows.csv", ()),
-        ("rows.csv.gz", ("--witness",)),
         ("rows.csv.zst", ()),
         ("rows.jsonl", ("--witness",)),
-        pytest.param("rows.jsonl.zst", (), marks=pytest.mark.long),
         ("rows.parquet", ()),
-        *(
-            pytest.param(name, (), marks=pytest.mark.long)
-            for name in ("rows.csv.gz", "rows.jsonl", "rows.jsonl.gz")
-        ),
-        pytest.param("rows.parquet", ("--witness",), marks=pytest.mark.long),
     ],
 )
 def test_rows_are_neither_lost_nor_doubled_wherever_a_run_is_killed(tmp_path, capfd, small_steps, name, options):
@@ -198,10 +188,8 @@ def test_rows_are_neither_lost_nor_doubled_wherever_a_run_is_killed(tmp_path, ca
     ("name", "step"),
     [
         ("rows.parquet", 4),
-        *(
-            pytest.param(text, 1, marks=pytest.mark.long)
-            for text in ("rows.parquet", "rows.csv", "rows.csv.gz", "rows.jsonl.zst")
-        ),
+        pytest.param("rows.parquet", 1, marks=pytest.mark.long),
+        pytest.param("rows.csv.gz", 1, marks=pytest.mark.long),
     ],
 )
 def test_every_single_moment_to_die_at(tmp_path, capfd, small_steps, name, step):
@@ -251,16 +239,6 @@ def test_a_run_without_its_lock_file_does_not_overwrite_the_checkpoint(tmp_path,
     assert (tmp_path / "state").read_bytes() == before
 
 
-def test_a_disk_without_locks_has_checkpoints(tmp_path, capfd, monkeypatch):
-    def refuse(descriptor: int, operation: int) -> None:
-        raise OSError(errno.ENOLCK, "no locks")
-
-    monkeypatch.setattr("fcntl.flock", refuse)
-    make_stream(tmp_path / "edges.txt", 50, seed=3)
-    args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
-    assert call([*args, "--limit", "20"]) == call(args) == 0
-
-
 def test_a_checkpoint_is_for_its_owner_alone_and_outputs_follow_the_umask(tmp_path, capfd):
     make_stream(tmp_path / "edges.txt", 100, seed=3)
     before = os.umask(0o022)
@@ -272,12 +250,12 @@ def test_a_checkpoint_is_for_its_owner_alone_and_outputs_follow_the_umask(tmp_pa
     assert {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in expected} == expected
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl.gz", "rows.parquet"])
 def test_a_finished_run_goes_on_when_there_is_more_input(tmp_path, capfd, name):
-    make_stream(tmp_path / "edges.txt", 400, seed=4)
+    make_stream(tmp_path / "edges.txt", 200, seed=4)
     assert call(command(tmp_path, f"whole-{name}")) == 0
     args = command(tmp_path, name, "--checkpoint", tmp_path / "state")
-    for limit in (150, 150, 151, 390):
+    for limit in (150, 150, 151):
         assert call([*args, "--limit", str(limit)]) == 0
         assert figures(tmp_path)["tuples"] == limit
     assert call(args) == 0
@@ -302,7 +280,6 @@ def test_an_input_error_can_be_mended_and_gone_on_from(tmp_path, capfd):
     ("change", "message"),
     [
         (lambda args: [*args, "--window", "21"], "--window was 20, now 21"),
-        (lambda args: [args[0], "b/a*", *args[2:]], "EXPRESSION was a/b*, now b/a*"),
         (lambda args: [*args, "--source", "1", "2"], "--source was not given, now 1 2"),
         (lambda args: [*args, "--output", args[args.index("--output") + 1] + ".other.csv"], "--output was"),
         (lambda args: [*args, "--limit", "50"], "--limit is smaller"),
@@ -322,17 +299,11 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path, capfd, change, messa
 @pytest.mark.parametrize(
     ("text", "first", "second", "message"),
     [
-        ("MATCH (x)-[:a]->(y)-[:a]->(z) RETURN x, z", ["--language", "cypher"], [], "--language was cypher, now not given"),
         ("MATCH (x:Y)-[:a]->(z) RETURN x, z", [], ["--node-label", "b"], "--node-label was not given, now b"),
-        ("SELECT (COUNT(*) AS ?n) { ?x <a> ?y }", ["--report", "slide"], [], "--report was slide, now not given"),
         ("REGISTER RSTREAM <r> AS ASK { ?x <a> ?y }", [], ["--report-empty"], "--report-empty was not given, now True"),
     ],
 )
 def test_a_text_that_is_read_or_reported_in_another_way_is_another_run(tmp_path, capfd, text, first, second, message):
-    if text.startswith("MATCH"):
-        pytest.importorskip("lark", reason="the extra match is not installed")
-    else:
-        pytest.importorskip("rdflib", reason="the extra sparql is not installed")
     make_stream(tmp_path / "edges.txt", 20, seed=7)
     args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
     args[1] = text
@@ -340,15 +311,6 @@ def test_a_text_that_is_read_or_reported_in_another_way_is_another_run(tmp_path,
     capfd.readouterr()
     assert call([*args, *second]) == 2
     assert message in capfd.readouterr().err
-    assert call([*args, *first]) == 0
-
-
-def test_the_windows_of_another_run_are_durations_where_times_have_a_unit(tmp_path, capfd):
-    make_stream(tmp_path / "edges.txt", 20, seed=7)
-    args = [*command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state"), "--time-unit", "s", "--slide", "30s"]
-    assert call([*args, "--window", "24h"]) == 0
-    assert call([*args, "--window", "5400"]) == 2
-    assert "is the checkpoint of another run: --window was 1d, now 90m.  Remove" in capfd.readouterr().err
 
 
 def test_another_input_is_refused(tmp_path, capfd):
@@ -378,15 +340,12 @@ def test_an_output_that_was_changed_is_refused(tmp_path, capfd):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize(
-    "name",
-    ["rows.csv.gz", *(pytest.param(one, marks=pytest.mark.long) for one in ("rows.csv", "rows.jsonl.zst", "rows.parquet"))],
-)
-def test_a_real_kill_in_the_middle_of_a_slow_stream(tmp_path, capfd, name):
+def test_a_real_kill_in_the_middle_of_a_slow_stream(tmp_path, capfd):
     """One process, fed through a pipe and killed by the system; the next gets the stream from its beginning."""
     import subprocess
     import time
 
+    name = "rows.csv.gz"
     make_stream(tmp_path / "edges.txt", 400, seed=11)
     assert call(command(tmp_path, f"whole-{name}")) == 0
     lines = (tmp_path / "edges.txt").read_bytes().splitlines(keepends=True)
@@ -454,37 +413,14 @@ def read_all(folder: Path) -> list[list[tuple]]:
 
 
 @pytest.mark.long
-def test_many_queries_lose_and_double_nothing_in_any_output_wherever_a_run_is_killed(tmp_path, capfd, small_steps):
-    for folder in ("whole", "killed"):
-        (tmp_path / folder).mkdir()
-        make_stream(tmp_path / folder / "edges.txt", 200, seed=3)
-    assert call(command_of_queries(tmp_path / "whole")) == 0
-    wanted = read_all(tmp_path / "whole")
-    assert min(map(len, wanted)) > 50 and {row[0] for row in wanted[2]} == {"three", "four"}
-
-    killed = tmp_path / "killed"
-    args = command_of_queries(killed, "--checkpoint", killed / "state")
-    chance = random.Random(5)
-    deaths, left = 0, 0
-    while call_and_die(args, at_event=chance.randint(3, 60)):
-        deaths += 1
-        left += (killed / "state").exists()
-    assert deaths >= 3 and left >= 2
-    assert read_all(killed) == wanted
-    assert figures(killed) == figures(tmp_path / "whole")
-    assert (killed / "late.csv").read_text() == (tmp_path / "whole" / "late.csv").read_text()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("step", [1, 4])
-def test_many_queries_at_every_single_moment_to_die_at(tmp_path, capfd, small_steps, step):
+def test_many_queries_at_every_single_moment_to_die_at(tmp_path, capfd, small_steps):
     make_stream(tmp_path / "edges.txt", 30, seed=12)
     assert call(command_of_queries(tmp_path)) == 0
     wanted = read_all(tmp_path)
     args = command_of_queries(tmp_path, "--checkpoint", tmp_path / "state")
     event, died = 0, True
     while died:
-        event += step
+        event += 1
         for left in ("rows.csv", "shared.csv", "two.parquet", "two.parquet.rows", "state"):
             (tmp_path / left).unlink(missing_ok=True)
         died = call_and_die(args, at_event=event)
@@ -497,9 +433,7 @@ def test_many_queries_at_every_single_moment_to_die_at(tmp_path, capfd, small_st
     ("old", "new", "message"),
     [
         ('query = "b/a"', 'query = "b/b"', "query 'three': query was 'b/a', now 'b/b'"),
-        ("window = 7", "window = 8", "query 'two': window was 7, now 8"),
         ('name = "four"', 'name = "for"', "query 'four' is gone; query 'for' is new"),
-        ("window = 7", "window = 7\nsources = [3]", "query 'two': sources was not given, now ['3']"),
         ("two.parquet", "other.parquet", "query 'two': output was"),
         ('[[query]]\nname = "four"', '[[query]]\nquery = "c"\n[[query]]\nname = "four"', "query 'c' is new"),
     ],
@@ -537,42 +471,3 @@ def test_the_checkpoint_of_one_query_is_not_that_of_many(tmp_path, capfd):
     assert call(args) == 0
     assert call([*command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")]) == 2
     assert "another run: --queries was given, now not given.  Remove" in capfd.readouterr().err
-
-
-def identity_in(checkpoint: Path) -> str:
-    import rpq
-
-    return json.dumps(json.loads(rpq.Engine.restore(checkpoint).extra["rpq run"])["identity"])
-
-
-def test_a_checkpoint_has_the_options_of_its_run(tmp_path):
-    (tmp_path / "edges.txt").write_text("x y a 1\ny z b 2\n")
-    (tmp_path / "q.toml").write_text(
-        f"""[[query]]
-        query = "a|b"
-        paths = "simple"
-        on_budget = "set_aside"
-        targets = ["z", "y"]
-        output = "{tmp_path}/of_file.jsonl"
-        """
-    )
-    window = ["--window", "10", "--slide", "2", "--input", f"{tmp_path}/edges.txt", "--quiet"]
-    one = ["--source", "y", "x", "--output", f"{tmp_path}/rows.csv", "--checkpoint", f"{tmp_path}/one"]
-    assert call(["run", "a/b*", *window, *one]) == 0
-    assert identity_in(tmp_path / "one") == (
-        f'{{"EXPRESSION": "a/b*", "--input": ["{tmp_path}/edges.txt"], "--format": "edges", "--columns": null, '
-        '"--label": null, "--where": null, "--window": 10, "--slide": 2, "--paths": "walk", "--simple-budget": 10000000, '
-        f'"--on-budget": "error", "--semantics": "implicit", "--output": "{tmp_path}/rows.csv", "--witness": false, '
-        '"--source": ["x", "y"], "--target": [], "--drop-self-loops": false, '
-        '"--late": null, "--on-error": "stop"}'
-    )
-    assert call(["run", "--queries", f"{tmp_path}/q.toml", *window, "--checkpoint", f"{tmp_path}/many"]) == 0
-    assert identity_in(tmp_path / "many") == (
-        f'{{"EXPRESSION": null, "--input": ["{tmp_path}/edges.txt"], "--format": "edges", "--columns": null, '
-        '"--label": null, "--where": null, "--window": null, "--slide": null, "--paths": null, "--simple-budget": null, '
-        '"--on-budget": null, "--semantics": null, "--output": null, "--witness": false, "--source": null, '
-        '"--target": null, "--drop-self-loops": false, "--late": null, '
-        '"--on-error": "stop", "--queries": {"a|b": {"query": "a|b", "window": 10, "slide": 2, "paths": "simple", '
-        '"simple_budget": 10000000, "on_budget": "set_aside", "semantics": "implicit", "sources": null, '
-        f'"targets": ["y", "z"], "output": "{tmp_path}/of_file.jsonl"}}}}}}'
-    )

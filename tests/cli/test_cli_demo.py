@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import csv
-import json
-import os
 import re
 import shlex
-import subprocess
 import sys
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 import rpq as library
 from rpq.cli import main
 from rpq.readers import open_reader
 from rpq.workloads.demo import demo
-from rpq.workloads.generate.interactions import DAY, LABELS, START, Interactions, generate_interactions
+from rpq.workloads.generate.interactions import DAY, Interactions, generate_interactions
 
 
 def test_the_demo_shows_answers_and_what_to_try_next_works(rpq, tmp_path, monkeypatch):
@@ -85,88 +80,3 @@ def test_the_page_plays_a_stream_back_over_which_each_query_has_answers(rpq, mon
     status, out, err = rpq("--page", "--port", 4711, command=demo, name="rpq demo")
     assert status == 0, err
     assert "http://127.0.0.1:4711/" in out + err
-
-
-def test_another_ending_is_refused(rpq, tmp_path):
-    status, _, err = rpq("--edges", 300, "--output", tmp_path / "stream.txt", command=demo, name="rpq demo")
-    assert status == 2 and "expected a name that ends in .tsv, .csv" in err
-
-
-def test_streams_look_like_interactions():
-    stream = generate_interactions(Interactions(edges=20_000))
-    assert stream.equals(generate_interactions(Interactions(edges=20_000)))
-    assert not stream.equals(generate_interactions(Interactions(edges=20_000, seed=2)))
-    times = stream["timestamp"].to_numpy()
-    assert (np.diff(times) >= 0).all() and times[0] >= START and times[-1] < START + 120 * DAY
-    source, target = stream["source"].to_numpy(), stream["target"].to_numpy()
-    assert (source != target).all()
-    assert set(stream["label"].unique().to_pylist()) == set(LABELS)
-    _, counts = np.unique(source, return_counts=True)
-    assert len(counts) > 1000 and np.sort(counts)[-15:].sum() > 0.1 * len(source)  # a hundredth does a tenth
-    assert generate_interactions(Interactions(edges=0)).num_rows == 0
-
-
-ROOT = Path(__file__).parents[2]
-
-
-def ways_to_call(folder: Path) -> dict[str, tuple[list[str], str]]:
-    """Ways to call the command: the arguments, and how its suggestions begin."""
-    script = Path(sys.executable).with_name("rpq")
-    ways = {"module": ([sys.executable, "-m", "rpq.cli"], f"{shlex.quote(sys.executable)} -m rpq.cli ")}
-    if script.exists():
-        linked = folder / "bin with blanks" / "rpq"
-        linked.parent.mkdir()
-        linked.symlink_to(script)
-        ways |= {"path": ([str(linked)], f"'{linked}' "), "name": (["rpq"], "rpq ")}
-    return ways
-
-
-@pytest.mark.ci
-@pytest.mark.skipif(os.name == "nt", reason="pastes into a POSIX shell")
-@pytest.mark.parametrize(
-    ("way", "output"),
-    [
-        ("path", "it's mine.csv"),
-        pytest.param("module", None, marks=pytest.mark.long),
-        pytest.param("name", "-x.parquet", marks=pytest.mark.long),
-        pytest.param("path", None, marks=pytest.mark.long),
-        pytest.param("name", None, marks=pytest.mark.long),
-    ],
-)
-def test_what_is_suggested_can_be_pasted_and_gives_the_rows_that_were_shown(tmp_path, way, output):
-    ways = ways_to_call(tmp_path)
-    if way not in ways:
-        pytest.skip("there is no script rpq beside this Python")
-    command, begin = ways[way]
-    folder = tmp_path / "clean folder"
-    folder.mkdir()
-    path = os.pathsep.join([str(Path(sys.executable).parent) if way == "name" else "", "/usr/bin", "/bin"]).strip(os.pathsep)
-    environment = {**os.environ, "PATH": path, "COLUMNS": "200", "PYTHONPATH": str(ROOT)}
-
-    def run(command, **options):
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, **options)
-        assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
-        return done.stdout
-
-    shown = run([*command, "demo", "--edges", "3000", "--seed", "5", *([f"--output={output}"] if output else [])])
-    assert [path.name for path in folder.iterdir()] == ([output] if output else [])
-    wanted = {tuple(cell.strip() for cell in line.split("│")[1:5]) for line in shown.splitlines() if "→ u" in line}
-    count = int(re.search(r"^([\d,]+) rows, one whenever a pair", shown, re.MULTILINE)[1].replace(",", ""))
-    suggested = [line.strip() for line in shown.splitlines() if line.strip().startswith(begin)]
-    assert len(wanted) > 3 and len(suggested) == (4 if output else 5)
-
-    run(suggested[0], shell=True)
-    with open(folder / "rows.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == count
-    drawn = {(row["timestamp"], row["source"], row["target"], drawing(json.loads(row["path"]))) for row in rows}
-    assert wanted <= drawn
-    assert len(run(suggested[1], shell=True).splitlines()) == 10
-    for line in suggested[2:]:
-        assert len(run(line, shell=True)) > 200
-    if output is None:
-        assert (folder / "demo.tsv").read_text().count("\n") == 3001
-
-
-def drawing(path: list[str]) -> str:
-    return " ".join([path[0], *(f"─{label}→ {vertex}" for label, vertex in zip(path[1::2], path[2::2], strict=True))])

@@ -11,14 +11,9 @@ import sys
 import threading
 from pathlib import Path
 
-import click
 import pytest
 
 from rpq import ExpressionError, Query, Window
-from rpq.cli import inputs
-from rpq.readers import open_reader
-from rpq.serve.command import serve
-from rpq.spark.cli import spark
 from tests.twins import left_to_ci
 
 ROOT = Path(__file__).parents[2]
@@ -76,12 +71,6 @@ def test_a_stream_with_names_times_and_a_condition_of_its_own(run, stream, tmp_p
     assert figures["labels_never_seen"] == []
 
 
-def test_times_are_microseconds_where_nothing_is_said(run, stream):
-    status, rows, err = run("follows", "--input", stream, *NAMES, *WINDOW, "--limit", 1, "--output", "-")
-    assert (status, rows) == (0, ["ann,bob,1714564800000000,+"])
-    assert "window 1h, slide 1m, implicit" in err
-
-
 @pytest.mark.parametrize(
     ("options", "status", "message"),
     [
@@ -96,33 +85,6 @@ def test_what_is_wrong_with_the_options(run, stream, options, status, message):
     found, _, err = run("follows", "--input", stream, *NAMES, *options, *WINDOW)
     assert found == status
     assert re.search(re.escape(message) if "\n" in message else message, err.replace("\r", ""))
-
-
-def test_a_name_that_no_column_has(run, stream):
-    status, _, err = run("follows", "--input", stream, "--columns", "source=usr", "--label", "x", *WINDOW)
-    message = (
-        "stream.csv.xz:1: the columns usr, target and timestamp are missing; expected usr, .* found user, item, ts, "
-        "amount; give --columns source=user,target=item,timestamp=ts"
-    )
-    assert status == 1 and re.search(message, err.replace("\r", ""))
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("user,item,ts\na,b,1\n", "give --columns source=user,target=item,timestamp=ts --label LABEL"),
-        ("from,to,label,ts\na,b,x,1\n", "give --columns source=from,target=to,timestamp=ts"),
-        ('{"user": "a", "item": "b", "ts": 1}\n', "give --columns source=user,target=item,timestamp=ts --label LABEL"),
-        ("user;item;ts\na;b;1\n", "this line contains semicolons"),
-        ("source,target,label,timestamp\na,b,x,05/01/2024\n", ":2: column 'timestamp': '05/01/2024' is not an integer"),
-        ("source,target,label,timestamp\na,b,x,1714564800.5\n", ":2: column 'timestamp': '1714564800.5' is not an integer"),
-        ("source,target,label,timestamp\na,b,x,\n", ":2: column 'timestamp': is empty"),
-    ],
-)
-def test_columns_are_told_of_before_windows(run, tmp_path, content, message):
-    (tmp_path / "edges").write_text(content)
-    status, _, err = run("a+", "--input", tmp_path / "edges", *WINDOW)
-    assert status == 1 and message in err and "unit" not in err
 
 
 @pytest.mark.parametrize(
@@ -164,41 +126,10 @@ def test_texts_that_were_meant_otherwise_get_a_hint(run, stream, tmp_path, text,
         Query(text, window=Window(size=1, slide=1))
 
 
-@pytest.mark.parametrize("text", ["a b", "?x a|| ?y", "match/", "selectable b", "p1 a q. b"])
-def test_other_texts_get_none(text):
-    with pytest.raises(ExpressionError) as caught:
-        Query(text, window=Window(size=1, slide=1))
-    assert "did you mean" not in str(caught.value) and "--source" not in str(caught.value)
-
-
 def test_a_missing_label_names_the_option(run, tmp_path):
     (tmp_path / "in.csv").write_text("source,target,timestamp\nx,y,1\n")
     status, _, err = run("a", "--input", tmp_path / "in.csv", "--window", "10", "--slide", "1", "--output", "-")
     assert status == 1 and "column 'label': is missing" in err and "give --label LABEL" in err
-
-
-@pytest.mark.ci
-def test_conditions_on_a_pipe(stream):
-    command = [
-        sys.executable,
-        "-m",
-        "rpq.cli",
-        "run",
-        "follows",
-        "--input",
-        "-",
-        *NAMES,
-        *WINDOW,
-        "--time-unit",
-        "s",
-        "--output",
-        "-",
-    ]
-    done = subprocess.run([*command, "--where", "amount = 5"], input=CSV.encode(), capture_output=True, cwd=ROOT, check=True)
-    assert done.stdout.split()[1:] == [b"ann,bob,1714564800,+"]
-    done = subprocess.run([*command, "--where", "prize = 5"], input=CSV.encode(), capture_output=True, cwd=ROOT)
-    assert done.returncode == 2
-    assert b"unknown column 'prize'" in done.stderr
 
 
 JSON = """{"source": 1, "target": 2, "label": "x", "timestamp": 5}
@@ -261,16 +192,6 @@ def test_a_checkpoint_is_that_of_the_same_columns_and_condition(run, stream, tmp
     assert run(*options, *NAMES, *where)[0] == 0
     written = (tmp_path / "rows.csv").read_text().splitlines()[1:]
     assert [line.split(",")[:2] for line in written] == [["bob", "cho"], ["cho", "dan"]]
-
-
-def test_labels_known_for_hints_are_bounded(monkeypatch, tmp_path):
-    monkeypatch.setattr(inputs, "HINTS", 10)
-    seen = inputs.LabelMonitor([Query("nothing/l500", window=Window(size=1, slide=1))])
-    path = tmp_path / "edges"
-    path.write_text("".join(f"a b l{number} {number}\n" for number in range(1000)))
-    assert sum(map(len, seen.monitor(open_reader("edges", path, batch_rows=100)))) == 1000
-    assert seen.missing_labels == ["nothing"]
-    assert len(seen._other_labels) == 10
 
 
 @pytest.mark.parametrize("way", ["file", "skip", "pipe"])
@@ -396,11 +317,6 @@ def test_a_window_without_a_unit_over_times_with_one_is_noticed(run, tmp_path):
         assert status == 0 and (message in err) == is_noticed
 
 
-def test_a_topic_without_its_scheme_is_recognised(run):
-    status, _, err = run("x", "--input", "localhost:9092/edges", *WINDOW)
-    assert status == 1 and "cannot be read" in err and "did you mean kafka://localhost:9092/edges?" in err
-
-
 def test_assignments_of_a_repeated_option_add_up(run, stream, tmp_path):
     options = ["--input", stream, "--label", "follows", *WINDOW]
     parts = ["--columns", "source=user", "--columns", "target=item,timestamp=ts"]
@@ -410,11 +326,3 @@ def test_assignments_of_a_repeated_option_add_up(run, stream, tmp_path):
     assert outputs[0].read_text() == outputs[1].read_text() != ""
     status, _, err = run(*parts, "--columns", "source=item", "follows", *options, "--output", tmp_path / "no.csv")
     assert (status, "mapped twice: to 'user' and to 'item'" in err) == (2, True)
-
-
-@pytest.mark.parametrize("command", [serve, *spark.commands.values()], ids=lambda command: command.name)
-def test_options_of_assignments_can_be_repeated_in_other_commands(command):
-    options = [option for option in command.params if "=" in (getattr(option, "metavar", None) or "")]
-    for option in options:
-        found = option.process_value(click.Context(command), ("a=1", "b=2"))
-        assert found in ("a=1,b=2", ("a=1", "b=2"), {"a": 1, "b": 2})

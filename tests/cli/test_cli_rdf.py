@@ -75,7 +75,7 @@ def test_a_path_over_turtle_row_by_row(rpq, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["out.csv", "out.jsonl", "out.parquet", "out.tsv", "out.tsv.gz", "out.srj", "out.srjl", "out.srjl.zst"]
+    "name", ["out.csv", "out.parquet", "out.tsv.gz", "out.srj", "out.srjl"]
 )
 def test_datatypes_and_languages_go_out_as_they_came(rpq, trig, name):
     status, _, err = rpq("run", KNOWS, *OF_TRIG, "--input", trig, *WINDOW, "--output", name)
@@ -86,8 +86,6 @@ def test_datatypes_and_languages_go_out_as_they_came(rpq, trig, name):
     if path.suffix == ".parquet":
         found = [(*row.values(),) for row in pq.read_table(path).to_pylist()]
         assert sorted(found) == sorted((*row, "+") for row in FOUND)
-    elif path.suffix == ".jsonl":
-        assert sorted(tuple(map(str, json.loads(line).values())) for line in path.read_text().splitlines()) == sorted(texts)
     elif path.suffix == ".csv":
         assert sorted(map(tuple, list(csv.reader(io.StringIO(path.read_text())))[1:])) == sorted(texts)
     elif ".tsv" in name:
@@ -99,12 +97,6 @@ def test_datatypes_and_languages_go_out_as_they_came(rpq, trig, name):
         lines = [json.loads(line) for line in unpacked(path).splitlines()]
         document = {"head": {"vars": ["x", "y", "n", "timestamp", "op"]}, "results": {"bindings": lines}}
         assert sorted(solutions(json.dumps(document).encode(), ox.QueryResultsFormat.JSON)) == sorted(terms)
-
-
-def test_no_rows_are_whole_results_too(rpq, trig):
-    for name, format in (("out.srj", ox.QueryResultsFormat.JSON), ("out.tsv", ox.QueryResultsFormat.TSV)):
-        assert rpq("run", "nothing", *OF_TRIG, "--input", trig, *WINDOW, "--output", name)[0] == 0
-        assert solutions(Path(name).read_bytes(), format) == []
 
 
 def test_a_pattern_written_as_n_quads_is_read_again(rpq, trig):
@@ -156,34 +148,6 @@ def test_answers_of_paths_are_edges_called_as_their_query_with_deletes(rpq, tmp_
     assert rows[0] == rows[1] and len(rows[0]) == 6
 
 
-def test_integers_as_vertices_and_as_counts(rpq, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("edges.jsonl").write_text('{"source": 1, "target": 2, "label": "a", "timestamp": 3}\n')
-    run = ["--format", "jsonl", "--input", "edges.jsonl", *WINDOW, "--output"]
-    for name, wanted in (
-        ("out.tsv", '?source\t?target\t?timestamp\t?op\n1\t2\t3\t"+"\n'),
-        ("out.nq", "<urn:rpq:text:1> <urn:rpq:text:a> <urn:rpq:text:2> <urn:rpq:insert:3> .\n"),
-    ):
-        assert rpq("run", "a", *run, name)[0] == 0
-        assert Path(name).read_text() == wanted
-    assert rpq("run", "a", *run, "out.srj")[0] == 0
-    assert solutions(Path("out.srj").read_bytes(), ox.QueryResultsFormat.JSON) == [
-        (f'"1"^^<{XSD}integer>', f'"2"^^<{XSD}integer>', f'"3"^^<{XSD}integer>', '"+"')
-    ]
-
-
-def test_several_queries_share_an_output_of_edges(rpq, trig):
-    Path("queries.toml").write_text(
-        f"[[query]]\nname = \"reach\"\nquery = '<{E}knows>+'\n[[query]]\nname = \"called\"\nquery = '<{E}knows>/<{E}name>'\n"
-    )
-    args = ["--queries", "queries.toml", *OF_TRIG, "--input", trig, *WINDOW]
-    assert rpq("run", *args, "--output", "out.nq")[0] == 0
-    predicates = [quad.predicate.value for quad in ox.parse(path="out.nq")]
-    assert sorted(predicates) == ["urn:rpq:text:called"] * 3 + ["urn:rpq:text:reach"] * 3
-    assert rpq("run", *args, "--output", "out.tsv")[0] == 0
-    assert {row[0] for row in solutions(Path("out.tsv").read_bytes(), ox.QueryResultsFormat.TSV)} == {'"called"', '"reach"'}
-
-
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -192,14 +156,12 @@ def test_several_queries_share_an_output_of_edges(rpq, trig):
             "N-Quads are edges: expected the columns subject, predicate, object, or source and target",
         ),
         ([f"<{E}knows>", "--output", "out.nq", "--witness"], "N-Quads have no column for a path"),
-        ([f"<{E}knows>", "--output", "out.srj.gz"], "the ending determines the format"),
         ([f"<{E}knows>", "--rdf-time", "when"], "expected position, graph-position, graph-name, or the IRI of a property"),
         (
             [f"<{E}knows>", "--format", "edges", "--rdf-graph", "event"],
             "--rdf-graph: the format is edges; expected --format rdf",
         ),
         ([f"<{E}knows>", "--columns", "source=s"], "the format rdf has fixed columns"),
-        ([f"<{E}knows>", "--rdf-syntax", "turtle"], "'turtle' is not one of"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(rpq, trig, args, message):
@@ -240,15 +202,6 @@ def test_edges_without_time_in_rdf(rpq, trig):
     assert status == 1 and "deletes an edge" in err
 
 
-def test_files_of_streams_are_merged_by_their_times(rpq, trig):
-    Path("more.nq").write_text(f'<{E}eve> <{E}knows> <{E}fox> "6"^^<{XSD}integer> .\n')
-    Path("some.nq").write_text(f"<{E}ann> <{E}knows> <{E}eve> <urn:t:8> .\n")
-    args = ["--format", "rdf", "--rdf-time", "graph-name", *WINDOW, "--output", "-"]
-    status, out, err = rpq("run", f"<{E}knows>+", "--input", "left=some.nq", "right=more.nq", *args)
-    assert status == 0, err
-    assert out.splitlines()[1:] == [f"{E}eve,{E}fox,6,+", f"{E}ann,{E}eve,8,+", f"{E}ann,{E}fox,8,+"]
-
-
 # --- pipes -----------------------------------------------------------------------------------------------------------
 
 
@@ -256,7 +209,6 @@ def test_files_of_streams_are_merged_by_their_times(rpq, trig):
 @pytest.mark.parametrize(
     ("syntax", "texts"),
     [
-        ("nq", ["<a:x> <a:p> <a:y> .\n", "<a:y> <a:p> <a:z> .\n"]),
         ("ttl", ["@prefix : <a:> . :x :p :y .\n", ":y :p :z .\n"]),
         ("trig", ["<a:g> { <a:x> <a:p> <a:y> .\n", "<a:y> <a:p> <a:z> }\n"]),
     ],
@@ -322,11 +274,6 @@ def as_rows(path: Path) -> list:
     [
         ("nq", "rows.nq"),
         ("trig", "rows.tsv"),
-        pytest.param("trig", "rows.srj", marks=pytest.mark.long),
-        ("nq", "rows.srjl.zst"),
-        pytest.param("trig", "rows.parquet", marks=pytest.mark.long),
-        pytest.param("trig", "rows.nq.gz", marks=pytest.mark.long),
-        pytest.param("nq", "rows.srj", marks=pytest.mark.long),
     ],
 )
 def test_rows_are_neither_lost_nor_doubled_wherever_a_run_is_killed(tmp_path, capfd, small_steps, ending, name):
@@ -408,9 +355,6 @@ def test_a_stream_and_a_graph_are_named_by_iris(rpq, doors):
     assert (status, out.splitlines()[1:]) == (0, [f"{E}ann,{E}hall,1,+"]), err
     status, out, err = rpq("run", ROOMS, *doors, "--static", f"<{E}plan>=plan.ttl", f"{E}plan=more.ttl", "--quiet")
     assert (status, out.splitlines()[1:]) == (0, [f"{E}ann,{E}hall,1,+", f"{E}bob,{E}yard,2,+"]), err
-    from_ = ROOMS.replace("FROM NAMED", f"FROM <{E}plan> FROM NAMED", 1).replace("GRAPH <http://e.org/plan>", "")
-    status, out, err = rpq("run", from_, *doors, "--static", f"{E}plan=plan.ttl", "more.ttl", "--quiet")
-    assert (status, out.splitlines()[1:]) == (0, [f"{E}ann,{E}hall,1,+"]), err
 
 
 def test_a_graph_without_edges_is_told(rpq, doors):
@@ -432,29 +376,6 @@ def test_a_run_goes_on_with_its_graphs_and_no_others(rpq, doors):
     status, _, err = rpq("run", ROOMS, *options, "--static", f"{E}plan=plan.ttl")
     assert status == 0, err
     assert Path("rows.csv").read_text().splitlines()[1:] == [f"{E}ann,{E}hall,1,+"]
-
-
-def test_documents_a_line(rpq, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    prov = "http://www.w3.org/ns/prov#generatedAtTime"
-    graphs = {time: {"@id": f"x:{time}", "l:p": {"@id": "x:end"}} for time in (3, 5)}
-    documents = [{"@id": f"g:{time}", prov: time, "@graph": graph} for time, graph in graphs.items()]
-    Path("s.ndjsonld").write_text("".join(json.dumps(one) + "\n" for one in documents))
-    options = ["--format", "rdf", "--rdf-time", prov, "--input", "s.ndjsonld", *WINDOW, "--output", "-"]
-    status, out, err = rpq("run", "l:p", *options)
-    assert status == 0, err
-    assert out.splitlines()[1:] == ["x:3,x:end,3,+", "x:5,x:end,5,+"]
-
-
-@pytest.mark.parametrize("name", ["rooms.nt", "rooms.ttl.gz"])
-def test_edges_without_time_whose_name_is_of_rdf_are_not_read_as_lines(rpq, tmp_path, name):
-    (tmp_path / name).write_text("<x:a> <x:p> <x:b> .\n")
-    (tmp_path / "edges").write_text("x y p 1\n")
-    (tmp_path / "edges.json").write_text('{"source": "y", "target": "z", "label": "p"}\n')
-    run = ["run", "p+", "--input", tmp_path / "edges", *WINDOW, "--output", "-", "--static"]
-    status, _, err = rpq(*run, tmp_path / name)
-    assert status == 1 and f"{name}: is " in err and "as its name says; expected --static-format rdf" in err
-    assert rpq(*run, tmp_path / "edges.json")[0] == 0
 
 
 def test_a_base_of_relative_iris_in_inputs_and_static_files(rpq, tmp_path):

@@ -45,15 +45,6 @@ def test_stack_overflow_has_the_rows_that_others_counted(tmp_path, capfd, expres
     assert table.group_by(["source", "target"]).aggregate([]).num_rows == pairs
 
 
-def test_ldbc_update_streams_are_read_whole(tmp_path, capfd):
-    stats = tmp_path / "stats.json"
-    inputs = files("ldbc-updatestream/*.csv.gz", "ldbc")
-    options = ["--window", "10d", "--slide", "1d", "--stats", stats]
-    call("run", "replyOf*", "--format", "ldbc", "--input", *inputs, *options)
-    figures = json.loads(stats.read_text())
-    assert (figures["tuples"], figures["time_unit"]) == (89_693, "ms")
-
-
 def test_deletions_of_a_real_stream_balance(tmp_path, capfd):
     """The sum of the rows is the answer at the end."""
     out, stats = tmp_path / "rows.parquet", tmp_path / "stats.json"

@@ -136,39 +136,6 @@ def test_the_stats_have_all_keys_and_the_summary_goes_to_stderr(rpq, edges, tmp_
     assert "4: 2 inserted, 1 refreshed, 1 irrelevant" in err and "3 added, 0 removed" in err
 
 
-def test_quiet_says_nothing(rpq, edges):
-    path = edges("x y a 1\n")
-    assert rpq("run", "a", "--input", path, "--window", 5, "--slide", 1, "--quiet") == (0, "", "")
-
-
-@pytest.mark.parametrize(
-    "order",
-    [
-        ["EXPRESSION", "--input", "A", "B", "--source", "x", "y"],
-        ["--source", "x", "--input", "A", "--source", "y", "--input", "B", "--quiet", "EXPRESSION"],
-        ["--input", "A", "B", "--source", "x", "y", "EXPRESSION"],
-        ["--input=A", "B", "--source", "x", "y", "--", "EXPRESSION"],
-    ],
-)
-def test_several_values_repeated_and_in_a_row(rpq, edges, order):
-    names = {
-        "A": str(edges("x 1 a 1\nz 2 a 3\n", "A.txt")),
-        "B": str(edges("y 3 a 2\n", "B.txt")),
-        "EXPRESSION": "a",
-    }
-    names["--input=A"] = "--input=" + names["A"]
-    args = [names.get(arg, arg) for arg in order]
-    status, out, err = rpq("run", "--window", 10, "--slide", 1, "--output", "-", *args)
-    assert status == 0, err
-    assert rows(out) == [("x", "1", "1", "+"), ("y", "3", "2", "+")]
-
-
-def test_a_missing_expression_is_not_taken_from_the_files(rpq, edges):
-    first, second = edges("x y a 1\n", "A.txt"), edges("x y a 1\n", "B.txt")
-    status, _, err = rpq("run", "--window", 10, "--slide", 1, "--input", first, second)
-    assert status == 2 and "Missing argument 'EXPRESSION'" in err
-
-
 def test_negative_numbers_are_values(rpq, edges):
     path = edges("-1 -2 a -5\n-1 3 a -5\n-7 -2 a -5\n")
     args = ["--input", path, "--window", 10, "--slide", 1, "--output", "-", "--source", "-1", "--target", "-2", "3"]
@@ -187,43 +154,6 @@ def test_sources_of_typed_parquet_are_integers(rpq, tmp_path):
     assert written["target"].to_pylist() == [8, 9]
     status, _, err = rpq("run", "a+", *args, "--source", "x")
     assert status == 2 and "vertices of this input are integers" in err
-
-
-def test_csv_and_parquet_have_the_same_rows(rpq, edges, tmp_path):
-    path = edges("".join(f"{i % 7} {i * 5 % 11} {'ab'[i % 2]} {i}\n" for i in range(200)))
-    results = []
-    for name in ("rows.csv", "rows.parquet"):
-        args = [
-            "--input",
-            path,
-            "--window",
-            20,
-            "--slide",
-            3,
-            "--witness",
-            "--semantics",
-            "explicit",
-            "--output",
-            tmp_path / name,
-        ]
-        assert rpq("run", "a/b*", *args)[0] == 0
-    with open(tmp_path / "rows.csv", newline="") as file:
-        results = [
-            (row["source"], row["target"], int(row["timestamp"]), row["op"], row["path"], row["path_times"])
-            for row in csv.DictReader(file)
-        ]
-    columns = pq.read_table(tmp_path / "rows.parquet").to_pydict()
-    assert list(columns) == ["source", "target", "timestamp", "op", "path", "path_times"]
-    columns["path_times"] = ["" if times is None else str(times) for times in columns["path_times"]]
-    assert as_multiset(zip(*columns.values())) == as_multiset(results) and results
-
-
-def test_threads_change_nothing(rpq, edges):
-    path = edges("".join(f"{i % 7} {i * 5 % 11} {'ab'[i % 2]} {i} {'+-'[i % 5 == 4]}\n" for i in range(200)))
-    args = ["--input", path, "--window", 20, "--slide", 3, "--semantics", "explicit", "--output", "-"]
-    alone = rows(rpq("run", "a/b*", *args)[1])
-    together = rows(rpq("run", "a/b*", *args, "--threads", 3)[1])
-    assert in_time_order(alone) and as_multiset(alone) == as_multiset(in_time_order(together))
 
 
 def test_limit_and_self_loops(rpq, edges, tmp_path):
@@ -271,12 +201,6 @@ def test_usage_errors_end_with_2(rpq, edges, tmp_path, monkeypatch, args, messag
     assert message in err
 
 
-def test_the_pointer_stands_below_the_column(rpq, edges):
-    err = rpq("run", "a//b", "--input", edges("x y a 1\n"), "--window", 10, "--slide", 1)[2].splitlines()
-    line = next(number for number, text in enumerate(err) if text.strip() == "a//b")
-    assert err[line + 1].index("^") == err[line].index("a//b") + 2
-
-
 def test_an_input_error_ends_with_1_after_what_came_before(rpq, edges, tmp_path):
     path, stats, out_path = (
         edges("x y a 1\ny z a 2\nx y a noon\nz w a 4\n"),
@@ -306,11 +230,6 @@ def test_a_timestamp_that_overflows_the_window_is_an_input_error(rpq, edges, tmp
     assert rows(out) == [("x", "y", "1", "+"), ("z", "w", "3", "+")]
 
 
-def test_a_missing_file_is_an_input_error(rpq, tmp_path):
-    status, _, err = rpq("run", "a", "--input", tmp_path / "nothing", "--window", 10, "--slide", 1)
-    assert status == 1 and "nothing" in err
-
-
 def test_too_many_rows_of_one_tuple_end_with_1_and_what_came_before_is_written(rpq, edges):
     path = edges("".join(f"x y{n} a {n}\n" for n in range(6)))
     arguments = ["run", "(a|^a)+", "--input", path, "--window", 100, "--slide", 1, "--output", "-"]
@@ -329,21 +248,6 @@ def test_a_memory_limit_ends_with_1_and_says_what_happened(rpq, edges):
     )
     assert status == 1 and "a+" in err and "Traceback" not in err
     assert rows(out)
-
-
-def test_late_tuples_are_input_again(rpq, edges, tmp_path):
-    late = tmp_path / "late.csv"
-    path = edges('source,target,label,timestamp\n"x,1",y,a,100\n"x,1",z,a,10\ny,y,a,11\n')
-    status, _, err = rpq("run", "a", "--input", path, "--window", 10, "--slide", 1, "--late", late)
-    assert status == 0, err
-    assert late.read_text() == 'source,target,label,timestamp,op\n"x,1",z,a,10,+\ny,y,a,11,+\n'
-    assert len(rows(rpq("run", "a", "--input", late, "--window", 10, "--slide", 1, "--output", "-")[1])) == 2
-
-
-def test_an_empty_input_gives_empty_outputs(rpq, edges, tmp_path):
-    path, out_path = edges(""), tmp_path / "rows.parquet"
-    assert rpq("run", "a", "--input", path, "--window", 10, "--slide", 1, "--output", out_path)[0] == 0
-    assert pq.read_table(out_path).num_rows == 0
 
 
 def test_what_is_skipped_is_told_with_its_place(tmp_path: Path) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import random
 
 import pytest
 from click.testing import CliRunner
 
-import rpq
-from rpq.workloads.baselines.two_hops import State, TwoHops
 from rpq.workloads.bench.command import bench
 from rpq.workloads.bench.end_to_end import http_server, stream_processors
 
@@ -39,37 +36,3 @@ def test_latency_from_topic_to_topic_is_measured_and_all_rows_come(measured, mon
     for name in ("Bytewax", "Quix Streams"):
         for load in ("10,000/s", "full load"):
             assert calls[f"Kafka → {name} → Kafka, {load}: not installed"].get("p50_us") is None
-
-
-@pytest.mark.long
-def test_stream_processors_beside_it_give_the_same_pairs(measured) -> None:
-    for name in stream_processors.NEIGHBOURS:
-        if not stream_processors.is_there(name):
-            pytest.skip(f"{name} is not installed")
-    calls, checks = measured()
-    assert all(checks.values())
-    for name in stream_processors.NEIGHBOURS:
-        for load in ("10,000/s", "full load"):
-            record = calls[f"Kafka → {name} → Kafka, {load}"]
-            assert 0 < record["p50_us"] <= record["p99_us"] <= record["maximum_us"] and record["rows"] > 0
-
-
-def test_the_join_by_hand_gives_the_pairs_of_the_path() -> None:
-    drawn = random.Random(7)
-    window = {"size": 25, "slide": 10}
-    join, states = TwoHops(first="a", second="b", **window), {}
-    engine = rpq.Engine(rpq.Query("a/b", window=rpq.Window(**window)))
-    found, right, rows = set(), set(), 0
-    for time in range(600):
-        edge = {"source": drawn.randrange(9), "target": drawn.randrange(9), "label": drawn.choice("abc"), "timestamp": time}
-        new = {(row.source, row.target) for row in engine.push_rows([tuple(edge.values())]).rows()}
-        if join.is_joined(edge):
-            state: State = states.setdefault(join.middle(edge), join.empty())
-            made = [(row["source"], row["target"]) for row in join.meet(state, edge)]
-            assert new <= {*made} and len({*made}) == len(made)
-            found.update(made)
-            rows += len(made)
-        else:
-            assert not new
-        right |= new
-    assert found == right and rows > len(right) > 40

@@ -8,17 +8,13 @@ import subprocess
 import sys
 import time
 import urllib.request
-from types import SimpleNamespace
 
 import pytest
 
 import rpq
-from rpq.engine.statistics import LatencyCounts
-from rpq.kafka.metrics import RunMetrics
-from rpq.kafka.partition_merge import Place
 from tests.kafka.kafka_process import ROOT, ended, started
 from tests.kafka.test_kafka_run import expected, merged, unordered
-from tests.services.kafka_broker import PASSWORD_OF_STORES, free_ports
+from tests.services.kafka_broker import free_ports
 from tests.services.kafka_topics import dealt, edges
 
 
@@ -111,32 +107,6 @@ def test_a_broker_is_believed_by_its_certificate_and_signed_in_to_over_tls(kafka
 
 
 @pytest.mark.ci
-def test_tls_without_a_login_lets_anybody_in_or_those_with_a_certificate(kafka, tmp_path) -> None:
-    read, config, log = kafka.new(), tmp_path / "client.properties", tmp_path / "log"
-    kafka.send(read, edges(100))
-    believed = f"security.protocol=ssl\nssl.ca.location={kafka.broker.authority}\n"
-    of_client = f"ssl.keystore.location={kafka.broker.client_store}\nssl.keystore.password={PASSWORD_OF_STORES}\n"
-
-    def run(address: str, settings: str) -> tuple[int, str]:
-        config.write_text(settings)
-        ends = ("--input", f"kafka://{address}/{read}", "--output", f"kafka://{address}/{written}")
-        status = ended(started(*ends, "--kafka-config", config, "--until-end", log=log))
-        assert PASSWORD_OF_STORES not in log.read_text()
-        return status, log.read_text()
-
-    written = kafka.new()
-    assert run(kafka.broker.open_tls_address, believed)[0] == 0
-    assert unordered(kafka.rows(written)) == unordered(expected(edges(100)))
-    written = kafka.new()
-    status, said = run(kafka.broker.certified_address, believed)
-    assert status == 1 and "the broker refuses the connection: " in said and not kafka.rows(written)
-    status, said = run(kafka.broker.certified_address, believed + of_client.replace("of-the", "of-no"))
-    assert status == 2 and "--kafka-config: " in said and "of-no-store" not in said
-    assert run(kafka.broker.certified_address, believed + of_client)[0] == 0
-    assert unordered(kafka.rows(written)) == unordered(expected(edges(100)))
-
-
-@pytest.mark.ci
 def test_a_checkpoint_is_for_one_run_at_a_time(kafka, tmp_path) -> None:
     read, written, log = kafka.new(), kafka.new(), tmp_path / "log"
     arguments = ["--input", kafka.uri(read), "--output", kafka.uri(written), "--checkpoint", tmp_path / "run.state"]
@@ -207,32 +177,6 @@ def test_metrics_are_prometheus_and_say_the_lag_of_partitions_and_the_rows_of_qu
     finally:
         assert ended(process, signal.SIGTERM) == 0
     assert {row["query"] for row in kafka.rows(written)} == {"paths", "pairs"}
-
-
-def test_metrics_are_those_of_a_run_when_they_were_taken() -> None:
-    pytest.importorskip("prometheus_client", reason="the extra kafka is not installed")
-    engine = rpq.Engine(rpq.Query("a/b*", window=rpq.Window(size=40, slide=5), name="paths"))
-    engine.push_rows([("x", "y", "a", 1), ("y", "z", "b", 2)])
-    counted = SimpleNamespace(messages=3, rejected=1, filtered=0, rows_sent=2, rounds=1)
-    run = SimpleNamespace(
-        source=SimpleNamespace(lag=lambda: {Place("edges", 1): 5}), engine=engine, figures=lambda ended: counted,
-        latency=LatencyCounts(), checkpoint=None,
-    )  # fmt: skip
-    metrics = RunMetrics("127.0.0.1:0", memory=lambda: 7)
-
-    def scraped() -> list[str]:
-        with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=30) as response:
-            return response.read().decode().splitlines()
-
-    try:
-        assert scraped() == []
-        metrics.update(run)
-        assert {
-            "rpq_messages_total 3.0", "rpq_rejected_total 1.0", "rpq_tuples_total 2.0", "rpq_memory_bytes 7.0",
-            'rpq_query_rows_added_total{query="paths"} 2.0', 'rpq_lag{partition="1",topic="edges"} 5.0',
-        } <= {*scraped()}  # fmt: skip
-    finally:
-        metrics.close()
 
 
 REFUSED = [

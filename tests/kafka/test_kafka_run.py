@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections import Counter
 
 import pytest
 
@@ -13,7 +12,6 @@ import rpq
 from rpq.errors import InputError
 from rpq.kafka import run_topics
 from rpq.kafka.client import KafkaError
-from rpq.readers import EdgeRules
 from tests.services.kafka_topics import dealt, edges
 
 WINDOW = rpq.Window(size=40, slide=5)
@@ -61,48 +59,6 @@ def test_partitions_are_one_stream_in_the_order_of_their_times(kafka) -> None:
         kafka.send(read, parts[number], partition=number)
     run_topics(QUERY, input=kafka.uri(read), output=kafka.uri(written), until_end=True)
     assert unordered(kafka.rows(written)) == unordered(expected(merged(parts)))
-
-
-def test_topics_may_be_streams_and_queries_have_topics_of_their_own(kafka) -> None:
-    one, other = kafka.new(name="a"), kafka.new(name="b")
-    parts = dealt(edges(400), 2)
-    kafka.send(one, parts[0])
-    kafka.send(other, parts[1])
-    queries = rpq.Query("a/b*", window=WINDOW, name="paths"), rpq.Query("?x a ?y . ?y b ?z", window=WINDOW, name="pattern")
-    outputs = {"paths": kafka.new(), "pattern": kafka.new()}
-    run_topics(
-        *queries,
-        input=[f"first={kafka.uri(one)}", f"second={kafka.uri(other)}"],
-        output={name: kafka.uri(topic) for name, topic in outputs.items()},
-        until_end=True,
-    )
-    for query in queries:
-        rows = kafka.rows(outputs[query.name])
-        assert unordered(rows) == unordered(expected(merged(parts), query, named=True)) and rows
-
-
-def test_csv_and_what_stands_beside_the_value(kafka) -> None:
-    read, written = kafka.new(), kafka.new()
-    for source, target, label, timestamp in [("x", "y", "a", 1_000), ("y", "z", "b", 3_500)]:
-        kafka.send(
-            read, [f"{target};never|{target},7"], key=source.encode(), headers={"kind": label.encode()}, timestamp=timestamp
-        )
-    run_topics(
-        rpq.Query("a/b*", window=WINDOW),
-        input=kafka.uri(read),
-        output=kafka.uri(written),
-        columns="source=@key,target=1,label=@header.kind,timestamp=@time",
-        time_unit="s",
-        until_end=True,
-    )
-    pairs = [(row["source"], row["target"], row["timestamp"]) for row in kafka.rows(written)]
-    assert pairs == [("x", "y;never|y", 1)]
-    kafka.send(read, ["q,w,a,9", "w,e,b,10,+", "w,e,b,11,-"])
-    again = kafka.new()
-    other = kafka.new()
-    kafka.send(other, ["q,w,a,9", "w,e,b,10,+", "w,e,b,11,-"])
-    run_topics(rpq.Query("a/b*", window=WINDOW), input=kafka.uri(other), output=kafka.uri(again), until_end=True)
-    assert [(row["target"], row["op"]) for row in kafka.rows(again)] == [("w", "+"), ("e", "+"), ("e", "-")]
 
 
 def test_upsert_leaves_the_current_answer_in_a_compacted_topic(kafka) -> None:
@@ -302,110 +258,6 @@ def test_a_run_leaves_no_file_and_no_thread_open(kafka, tmp_path) -> None:
         )
         found.append(held())
     assert found[-1] <= found[0], found
-
-
-def test_messages_carry_properties_and_ids_of_edges(kafka) -> None:
-    read, written = kafka.new(), kafka.new()
-    inserts = [edge for edge in edges(400) if edge.get("op") != "-"]
-    stream = [{**edge, "fee": number * 7 % 10, "tx": number % 40} for number, edge in enumerate(inserts)]
-    stream[7::9] = [{"timestamp": edge["timestamp"], "op": "-", "tx": edge["tx"]} for edge in stream[7::9]]
-    kafka.send(read, stream)
-    query = rpq.Query("a[fee > 3]/b*", window=WINDOW, semantics="explicit", name="q")
-    of_edges = {"columns": "edge=tx", "edges": "id", "where": "fee <> 5"}
-    run_topics(query, input=kafka.uri(read), output=kafka.uri(written), **of_edges, until_end=True)
-    engine, held = rpq.Engine(query, edges="id"), {}
-    made: list = []
-    for edge in stream:
-        time = edge["timestamp"]
-        if edge.get("op") == "-":
-            made += engine.delete(None, None, None, time, edge=edge["tx"])
-            held.pop(edge["tx"], None)
-        elif edge["fee"] != 5:
-            ends = edge["source"], edge["target"], edge["label"]
-            made += engine.insert(*ends, time, edge=edge["tx"], properties={"fee": edge["fee"]})
-            held[edge["tx"]] = max(time, held.get(edge["tx"], time))
-        elif held.get(edge["tx"], time) <= time:
-            made += engine.delete(None, None, None, time, edge=edge["tx"])
-            held.pop(edge["tx"], None)
-    wanted = [{name: value for name, value in row._asdict().items() if name != "query"} for row in made]
-    assert unordered(kafka.rows(written)) == unordered(wanted)
-    assert len(wanted) > 50
-
-
-def test_rows_are_those_of_simple_cycles(kafka) -> None:
-    read, written = kafka.new(), kafka.new()
-    stream = edges(400)
-    kafka.send(read, stream)
-    query = rpq.Query("(a|b){2,3}", window=WINDOW, semantics="explicit", name="q", paths="simple_cycle")
-    run_topics(query, input=kafka.uri(read), output=kafka.uri(written), until_end=True)
-    engine, made = rpq.Engine(query), []
-    for edge in stream:
-        change = engine.delete if edge.get("op") == "-" else engine.insert
-        made += change(edge["source"], edge["target"], edge["label"], edge["timestamp"])
-    wanted = [{name: value for name, value in row._asdict().items() if name != "query"} for row in made]
-    assert unordered(kafka.rows(written)) == unordered(wanted)
-    assert {row["op"] for row in wanted if row["source"] == row["target"]} == {"+", "-"}
-
-
-def test_messages_are_edges_of_paths_in_time_order(kafka) -> None:
-    read, written = kafka.new(), kafka.new()
-    stream = edges(400)
-    kafka.send(read, stream)
-    query = rpq.Query("a/b*", window=WINDOW, semantics="explicit", name="q", order="increasing", max_gap=20)
-    run_topics(query, input=kafka.uri(read), output=kafka.uri(written), edges="parallel", until_end=True)
-    engine, made = rpq.Engine(query, edges="parallel"), []
-    for edge in stream:
-        change = engine.delete if edge.get("op") == "-" else engine.insert
-        made += change(edge["source"], edge["target"], edge["label"], edge["timestamp"])
-    wanted = [{name: value for name, value in row._asdict().items() if name != "query"} for row in made]
-    assert unordered(kafka.rows(written)) == unordered(wanted)
-    assert len(wanted) > 20 and {row["op"] for row in wanted} == {"+", "-"}
-
-
-def test_messages_are_edges_that_a_match_text_binds(kafka, tmp_path) -> None:
-    """Labels of nodes are edges with a label of their own choice, and a run that stops goes on from its checkpoint."""
-    pytest.importorskip("lark", reason="the extra match is not installed")
-    read, written = kafka.new(), kafka.new()
-    stream: list[dict] = []
-    for number, edge in enumerate(one for one in edges(400) if one.get("op") != "-"):
-        if number % 5 == 0:
-            stream.append({"source": edge["source"], "target": "Account", "label": "is_a", "timestamp": edge["timestamp"]})
-        stream.append({**edge, "fee": number * 7 % 10})
-    text = "MATCH (x:Account)-[e:a WHERE e.fee > 2]->(y)-[f]->(z) WHERE f.fee >= e.fee RETURN x, z, f.fee, count(*) AS n"
-    query = rpq.Query(text, window=WINDOW, semantics="explicit", name="q", language="cypher", node_label="is_a")
-    options = {"input": kafka.uri(read), "output": kafka.uri(written), "edges": "parallel", "until_end": True}
-    for part in (stream[:200], stream[200:]):
-        kafka.send(read, part)
-        run_topics(query, **options, checkpoint=tmp_path / "state")
-    engine, made = rpq.Engine(query, edges="parallel"), []
-    for edge in stream:
-        properties = {"fee": edge["fee"]} if "fee" in edge else None
-        made += engine.insert(edge["source"], edge["target"], edge["label"], edge["timestamp"], properties=properties)
-    names = ("x", "z", "f.fee", "n", "timestamp", "op")
-    found = Counter(tuple(str(row[name]) for name in names) for row in kafka.rows(written))
-    assert found == Counter(tuple(map(str, row))[1:] for row in made)
-    assert len(made) > 50 and {row[-1] for row in made} == {"+", "-"}
-
-
-def test_a_run_may_end_between_the_edges_of_one_message(kafka, tmp_path) -> None:
-    read, written = kafka.new(), kafka.new()
-    values = [{"ts": time, "from": f"v{time}", "via": f"w{time}", "to": f"v{time + 1}"} for time in range(1, 6)]
-    kafka.send(read, [json.dumps(value) for value in values])
-    text = 'timestamp = "ts"\n[[edge]]\nlabel = "a"\nsource = "from"\ntarget = "via"\n'
-    text += '[[edge]]\nlabel = "b"\nsource = "via"\ntarget = "to"\nwhen = "to is not null"\n'
-    (tmp_path / "edges.toml").write_text(text)
-    for limit in (3, 4, None):
-        run_topics(
-            rpq.Query("a/b", window=rpq.Window(size=100, slide=10)),
-            input=kafka.uri(read),
-            output=kafka.uri(written),
-            rules=EdgeRules.read(str(tmp_path / "edges.toml")),
-            checkpoint=tmp_path / "run.state",
-            limit=limit,
-            until_end=True,
-        )
-    pairs = [(row["source"], row["target"], row["timestamp"]) for row in kafka.rows(written)]
-    assert pairs == [(f"v{time}", f"v{time + 1}", time) for time in range(1, 6)]
 
 
 @pytest.mark.ci

@@ -70,8 +70,7 @@ def reading(process: subprocess.Popen[bytes], tuples: int) -> Reading:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("tuples", [pytest.param(1_000_000, id="short"), pytest.param(TUPLES, id="soak")])
-def test_memory_and_files_are_flat(own_kafka, tmp_path, tuples: int) -> None:
+def test_memory_and_files_are_flat(own_kafka, tmp_path) -> None:
     from confluent_kafka import Producer
 
     read, written = (own_kafka.new(name=name, config=RETENTION) for name in ("edges", "rows"))
@@ -100,7 +99,7 @@ def test_memory_and_files_are_flat(own_kafka, tmp_path, tuples: int) -> None:
 
     try:
         began = time.monotonic()
-        while sent < tuples:
+        while sent < TUPLES:
             table = chunk(sent // CHUNK)
             engine.push(table, collect=False)
             values = b"".join(buffer.to_pybytes() for buffer in json_lines(table)).split(b"\n")[:-1]

@@ -79,12 +79,6 @@ def test_a_rejected_line_takes_its_number_a_comment_has_none(tmp_path, batch_row
         rows(open_gmark([str(path)], batch_rows=batch_rows))
 
 
-def test_gmark_numbers_are_text(tmp_path):
-    path = tmp_path / "graph.txt"
-    path.write_text("007 15 7\n")
-    assert rows(open_gmark([str(path)])) == [("007", "15", "7", 0)]
-
-
 @pytest.mark.parametrize(
     ("line", "column"), [("<i>\t<>\t<l>\t<b>\t", "source"), ("<i>\t<a>\t\t<b>\t", "label"), ("<i>\t<a>\t<l>", None)]
 )

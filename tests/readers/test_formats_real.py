@@ -62,24 +62,6 @@ def test_ldbc_updates_with_deletions():
     assert all((as_edges[name] == stream[name]).all() for name in stream)
 
 
-def test_ldbc_raw_update_streams():
-    stream = columns(open_ldbc(files("ldbc-updatestream/*.csv.gz")))
-    assert len(stream["source"]) == 89_693
-    assert is_sorted(stream["timestamp"])
-    ends = {
-        (label, source[0], target[0])
-        for label, source, target in zip(stream["label"], stream["source"], stream["target"], strict=True)
-    }
-    assert {(label, source, target) for label, source, target in ends if label != "hasTag"} == {
-        ("isLocatedIn", "p", "l"), ("hasInterest", "p", "t"), ("studyAt", "p", "o"), ("workAt", "p", "o"),
-        ("likes", "p", "m"), ("hasModerator", "f", "p"), ("hasMember", "f", "p"), ("hasCreator", "m", "p"),
-        ("containerOf", "f", "m"), ("isLocatedIn", "m", "l"), ("replyOf", "m", "m"), ("knows", "p", "p"),
-    }  # fmt: skip
-    # The members of forums are persons known from elsewhere: the order of those two fields is right.
-    members = set(stream["target"][stream["label"] == "hasMember"])
-    assert len(members & set(stream["source"][stream["label"] == "likes"])) > 0.9 * len(members)
-
-
 def test_yago_facts():
     stream = columns(open_yago(files("yago/*.tsv.gz")))
     assert len(stream["source"]) == 201_089

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from importlib import metadata
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from rpq.cli import main
 from rpq.errors import InputError
 from rpq.readers import ColumnNames, format_registry, formats, open_reader, parse_where
 from rpq.spark.batch.prepare import prepare
@@ -84,12 +81,6 @@ def test_limit_comes_before_self_loops(path, options, expected, batch_rows):
     assert reader.bytes_total == path.stat().st_size
 
 
-def test_with_a_limit_the_bad_line_behind_it_is_not_reached(path):
-    assert times(open_reader("edges", path, limit=5)) == [1, 2, 3, 4, 5]
-    with pytest.raises(InputError, match=":6: "):
-        times(open_reader("edges", path, limit=6))
-
-
 @pytest.mark.parametrize("options", [{"limit": -1}, {"on_error": "ignore"}, {"batch_rows": 0}])
 def test_wrong_arguments_are_refused(path, options):
     with pytest.raises(ValueError, match="expected"):
@@ -114,14 +105,6 @@ def test_another_package_has_a_format(monkeypatch, tmp_path):
     assert times(open_reader("pairs", file, where=parse_where("timestamp > 1"), limit=5)) == [2]
     with pytest.raises(InputError, match="the format pairs has fixed columns"):
         open_reader("pairs", file, columns=ColumnNames.parse("source=from"))
-
-
-@pytest.mark.parametrize(("command", "shares_files"), [("run", False), ("spark prepare", True)])
-def test_the_help_names_the_formats_that_there_are(installed, command, shares_files):
-    shown = CliRunner().invoke(main, [*command.split(), "--help"], terminal_width=200).output
-    named = re.search(r"Format of the input: ([\w, ]+)\.", shown)[1].split(", ")
-    readable = [name for name in formats() if not shares_files or format_registry.format_by_name(name).text is not None]
-    assert sorted(named) == readable
 
 
 def test_spark_says_that_it_cannot_read_a_format_without_lines(installed, tmp_path):

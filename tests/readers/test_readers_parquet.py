@@ -5,7 +5,6 @@ semantics.md S12
 
 from __future__ import annotations
 
-import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -83,14 +82,6 @@ def test_text_comes_in_many_types(stored, names):
     ]
 
 
-def test_text_that_repeats_itself_is_read_through_its_dictionary(stored, tmp_path):
-    many = 20_000
-    names = [str(number % 97) for number in range(many)]
-    path = str(tmp_path / "many.parquet")
-    pq.write_table(pa.table({"source": names, "target": names, "label": names, "timestamp": range(many)}), path)
-    assert [row["source"] for row in rows(open_edges([path], batch_rows=999))] == names
-
-
 @pytest.mark.parametrize(
     ("type_", "unit", "values"),
     [
@@ -121,12 +112,6 @@ def test_a_prepared_folder_knows_the_unit_of_its_timestamps(stored, tmp_path):
         record.write_text(content)
         with pytest.raises(InputError, match=message):
             open_edges([folder])
-
-
-def test_dates_are_seconds(stored):
-    reader = open_edges([stored(**columns(timestamp=[datetime.date(1970, 1, day) for day in (1, 2, 3)]))])
-    assert reader.time_unit == "s"
-    assert [row["timestamp"] for row in rows(reader)] == [0, 86_400, 172_800]
 
 
 @pytest.mark.parametrize(
@@ -173,12 +158,6 @@ def test_columns_of_a_wrong_type_are_refused_before_the_reading(stored, change, 
         open_edges([stored(**columns(**change))])
 
 
-def test_a_missing_column_is_named_with_those_that_are_there(stored):
-    path = stored(source=["a"], target=["b"], label=["x"])
-    with pytest.raises(InputError, match="'timestamp' is missing; .* found source, target, label"):
-        open_edges([path])
-
-
 def test_times_in_text_are_read_as_in_csv(stored):
     path = stored(**columns(timestamp=["2024-05-01T12:00:00Z", " 2024-05-01T14:00:01+02:00", "24/12/2024"]))
     reader = open_edges([path], time_unit="s", on_error="skip")
@@ -211,13 +190,6 @@ def test_inputs_must_agree_on_vertices_and_units(stored, tmp_path):
         open_edges([numbers, str(text)])
     with pytest.raises(InputError, match="timestamps are numbers without a unit, but in us in"):
         open_edges([timed, str(text)])
-
-
-def test_text_and_parquet_are_merged(stored, tmp_path):
-    text = tmp_path / "text"
-    text.write_text("a b t 0\na b t 3 -\n")
-    merged = rows(open_edges([str(text), stored(**columns(label=pa.array(["p"] * 3)))]))
-    assert [(row["label"], row["timestamp"]) for row in merged] == [("t", 0), ("t", 3), ("p", 3), ("p", 1), ("p", 2)]
 
 
 def test_a_folder_is_its_files_in_order(stored, tmp_path):
@@ -303,13 +275,6 @@ def test_names_of_columns_that_are_no_text_are_damage(tmp_path, name):
     path.write_bytes(path.read_bytes().replace(b"surname", b"sur\xffame"))
     with pytest.raises(InputError, match=rf"{path}: is damaged: b'sur\\xffame', the name of a column, is not UTF-8"):
         open_edges([str(path)])
-
-
-def test_an_empty_file_in_a_folder_is_named(stored, tmp_path):
-    stored("folder/a.parquet", **columns())
-    (tmp_path / "folder" / "b.parquet").write_bytes(b"")
-    with pytest.raises(InputError, match="b.parquet: cannot be read as Parquet: it is empty"):
-        open_edges([str(tmp_path / "folder")])
 
 
 @pytest.mark.parametrize("batch_rows", [1, 1000])

@@ -9,14 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from rpq.errors import InputError
 from rpq.readers import RdfReading, open_reader
-from rpq.readers.rdf import canonical_lines, statements
+from rpq.readers.rdf import canonical_lines
 from rpq.readers.rdf import times as rdf_times
 from rpq.readers.rdf.canonical_lines import kinds_of, lines_of, rdf_term, vertex_text
 from rpq.stream.names.terms import RDF, XSD, literal_text
@@ -254,16 +253,13 @@ TURTLE = """@prefix : <http://e/> .
 """
 
 
-@pytest.mark.parametrize("packed", ["", ".gz", ".zst"])
-@pytest.mark.parametrize("ending", FORMATS)
+@pytest.mark.parametrize(("ending", "packed"), [*((ending, "") for ending in FORMATS), ("ttl", ".gz")])
 def test_every_syntax_by_its_ending(tmp_path, ending, packed):
     quads = list(ox.parse(TURTLE.encode(), format=ox.RdfFormat.TURTLE))
     triples = [one.triple for one in quads] if ending in ("nt", "ttl", "rdf") else quads
     data = ox.serialize(triples, format=FORMATS[ending])
     if packed == ".gz":
         data = gzip.compress(data)
-    if packed == ".zst":
-        data = pa.compress(data, codec="zstd", asbytes=True)
     found = edges(written(tmp_path, f"a.{ending}{packed}", data))
     assert sorted(found) == sorted(
         [
@@ -276,11 +272,6 @@ def test_every_syntax_by_its_ending(tmp_path, ending, packed):
         ]
     )
     assert edges(written(tmp_path, "a.data", data), syntax=ending) == found
-
-
-def test_a_name_without_an_ending_is_of_n_quads(tmp_path):
-    path = written(tmp_path, "data", "<a:s> <a:p> <a:o> .\n<a:s> <a:p> <a:o> <a:g> .\n")
-    assert edges(path) == [("a:s", "a:p", "a:o")] * 2
 
 
 def drawn_turtle(chance: random.Random, statements: int) -> str:
@@ -309,9 +300,9 @@ def drawn_turtle(chance: random.Random, statements: int) -> str:
     return "@prefix : <http://e/> .\n" + "".join(statement() for _ in range(statements))
 
 
-@pytest.mark.parametrize("seed", range(scaled(20)))
+@pytest.mark.parametrize("seed", range(scaled(8)))
 def test_nodes_without_a_label_are_told_apart_and_named_the_same_every_time(tmp_path, seed):
-    text = drawn_turtle(random.Random(seed), 6)
+    text = drawn_turtle(random.Random(seed), 4)
     path = written(tmp_path, "a.ttl", text)
     found = edges(path, batch_rows=1 + seed % 7)
     assert found == edges(path, batch_rows=1000)
@@ -323,34 +314,10 @@ def test_nodes_without_a_label_are_told_apart_and_named_the_same_every_time(tmp_
     assert isomorphic(graph, wanted)
 
 
-def test_labels_that_look_as_if_drawn_are_kept(tmp_path):
-    """pyoxigraph writes such files: `_:c8…` far from its other `_:c8…`, and nodes without labels between them."""
-    label = "_:c823099a7ad70ae9cf9424f632a1b8be"
-    text = f"@prefix : <http://e/> . {label} :p :x .\n" + ":a :p [ :q [] ] .\n" * 3000 + f":b :p {label} .\n"
-    found = edges(written(tmp_path, "a.ttl", text), batch_rows=64)
-    assert found[0][0] == found[-1][2] == f"_:f1.{label[2:]}" and len({*found}) == 2 + 2 * 3000
-
-
 def _of_rdflib(text: str):
     if text.startswith("_:"):
         return rdflib.BNode(text[2:])
     return rdflib.util.from_n3(text) if text.startswith('"') else rdflib.URIRef(text)
-
-
-def test_of_turtle_no_node_is_remembered_behind_its_statement(tmp_path):
-    from rpq.readers.rdf.blank_nodes import BlankNodes
-
-    path = written(tmp_path, "a.ttl", "@prefix : <http://e/> .\n" + ":a :p [ :q [] ] .\n" * 2000)
-    blanks = BlankNodes("f1", are_generated=True, are_local=True)
-    from rpq.readers.rdf.rdf_syntax import syntax_by_name
-    from rpq.readers.source import ByteSource
-
-    names = set()
-    for batch in statements.Statements(ByteSource(path), syntax_by_name("ttl"), batch_rows=50):
-        columns = blanks.rename(batch.columns[:-1])
-        names |= {text for text in (*columns[0].to_pylist(), *columns[2].to_pylist()) if text.startswith("_:")}
-        assert len(blanks._numbers) <= 3
-    assert len(names) == 4000
 
 
 def test_blank_nodes_of_two_files_are_two_nodes(tmp_path):
@@ -484,19 +451,6 @@ def test_triples_do_not_wait_for_ever(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"a\.nq:47: the graph 'g:7' has no time"):
         read(path, time=PROV, batch_rows=1)
     assert times(path, time=PROV, on_error="skip", batch_rows=1) == [n for n in range(40) if n != 7]
-
-
-def test_only_so_many_graphs_are_remembered(tmp_path, monkeypatch):
-    monkeypatch.setattr(rdf_times, "MOST_GRAPHS", 10)
-    stream = "".join(f'<g:{n}> <{PROV}> "{n}" .\n' + quads(f"s o g:{n}", f"s q g:{n}") for n in range(100))
-    times_of = rdf_times.GraphPropertyTimes(PROV, rdf_times.TimeTerms())
-    path = written(tmp_path, "a.nq", stream)
-    assert times(path, time=PROV, batch_rows=3) == [n for n in range(100) for _ in range(2)]
-    batch = pa.RecordBatch.from_pylist(
-        [{"subject": f"g:{n}", "predicate": PROV, "object": '"1"', "graph": None, "number": n} for n in range(100)],
-        schema=statements.SCHEMA,
-    )
-    assert list(times_of.assign(batch)) == [] and len(times_of._times) + len(times_of._earlier_times) <= 20
 
 
 @pytest.mark.parametrize(

@@ -29,17 +29,6 @@ def times(paths, **options) -> list[int]:
     return [time for batch in reader for time in batch.columns["timestamp"].to_pylist()]
 
 
-@pytest.mark.parametrize("name", ["edges.gz", "edges.txt"])
-def test_gzip_is_recognised_whatever_the_name_and_may_have_several_members(tmp_path, name):
-    data = lines(1000)
-    path = tmp_path / name
-    path.write_bytes(gzip.compress(data[:5000]) + gzip.compress(b"") + gzip.compress(data[5000:]) + b"\0" * 10)
-    for batch_rows in (1, 1 << 17):
-        reader = open_edges([str(path)], batch_rows=batch_rows)
-        assert sum(map(len, reader)) == 1000
-        assert reader.bytes_read == reader.bytes_total == path.stat().st_size
-
-
 def test_a_truncated_gzip_delivers_what_precedes(tmp_path):
     path = tmp_path / "edges.gz"
     whole = gzip.compress(lines(20_000))
@@ -62,14 +51,6 @@ def test_a_damaged_gzip_is_an_input_error(tmp_path):
         times([path])
     path.write_bytes(gzip.compress(lines(3)) + b"rubbish")
     with pytest.raises(InputError, match="damaged"):
-        times([path])
-
-
-@pytest.mark.parametrize("data", [b"", b"a b x 1\n"])
-def test_a_gz_that_is_not_gzip_is_said_so(tmp_path, data):
-    path = tmp_path / "edges.gz"
-    path.write_bytes(data)
-    with pytest.raises(InputError, match="is not a gzip file"):
         times([path])
 
 
@@ -118,35 +99,12 @@ def test_a_slow_pipe_delivers_what_it_has(tmp_path):
     feeder.join()
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs named pipes")
-def test_a_compressed_pipe_in_small_pieces(tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    data = gzip.compress(lines(500))
-
-    def feed() -> None:
-        with open(pipe, "wb", buffering=0) as file:
-            file.writelines(data[start : start + 100] for start in range(0, len(data), 100))
-
-    feeder = threading.Thread(target=feed)
-    feeder.start()
-    assert times([pipe], batch_rows=3) == list(range(500))
-    feeder.join()
-
-
-@pytest.mark.parametrize("redirect", [False, True])
-def test_standard_input(tmp_path, redirect):
+def test_standard_input(tmp_path):
     code = (
         "from rpq.readers import open_reader\n"
         "for batch in open_reader('edges', '-'): print(batch.columns['timestamp'].to_pylist())"
     )
     (tmp_path / "edges").write_bytes(b"a b x 1\na b x 2\n")
     with open(tmp_path / "edges", "rb") as file:
-        given = {"stdin": file} if redirect else {"input": file.read()}
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=ROOT, check=True, **given)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=ROOT, check=True, stdin=file)
     assert done.stdout.split() == [b"[1,", b"2]"]
-
-
-def test_reading_needs_no_pandas():
-    code = "import sys, rpq.readers, rpq.workloads.formats.ldbc; sys.exit('pandas' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

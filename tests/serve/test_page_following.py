@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -85,28 +84,6 @@ def test_after_a_gap_the_answers_are_read_anew(windows: Windows, server: Scripte
     expect_answers(page, 2)
 
 
-@pytest.mark.long
-def test_a_server_that_was_away_is_followed_again(windows: Windows, server: ScriptedServer):
-    server.change(("+", "ann", "bob"))
-    page = windows.open(server.address)
-    expect_state(page, "live")
-    server.stop()
-    expect_state(page, "reconnecting")
-    server.start()
-    expect_state(page, "live")
-    server.change(("+", "bob", "cho"))
-    expect_answers(page, 2)
-
-
-@pytest.mark.long
-def test_answers_that_expire_in_silence_leave_too(windows: Windows, server: ScriptedServer):
-    server.change(("+", "ann", "bob"), ("+", "bob", "cho"))
-    page = windows.open(server.address)
-    expect_answers(page, 2)
-    del server.answers["ann", "bob"]
-    expect_answers(page, 1)
-
-
 def test_a_token_is_asked_for_and_kept_out_of_the_address(windows: Windows):
     with ScriptedServer(token="secret&more") as server:
         server.change(("+", "ann", "bob"))
@@ -163,55 +140,6 @@ def test_the_table_can_be_held_and_a_row_chosen(windows: Windows, server: Script
 
 
 @pytest.mark.long
-def test_a_long_table_stays_short(windows: Windows, server: ScriptedServer):
-    page = windows.open(server.address)
-    expect_state(page, "live")
-    server.change(*[("+", f"u{number}", "v") for number in range(2000)])
-    expect_answers(page, 2000)
-    expect(page.locator("#changes-rows tr")).to_have_count(200)
-    assert rows(page)[0] == "+ u1999 v"
-    expect(page.locator("#graph-count")).to_have_text("300 of 2,000 answers drawn")
-
-
-@pytest.mark.long
-def test_a_number_has_one_value_wherever_it_stands(windows: Windows, server: ScriptedServer):
-    """The number of answers in the heading, in the list of queries and above its curve."""
-    server.change(("+", "ann", "bob"))
-    page = windows.open(server.address)
-    expect_answers(page, 1)
-    expect(page.locator(".curve-now").nth(1)).to_have_text("1")
-    seen = set()
-    for number in range(12):
-        server.change(("+", "ann", f"u{number}"), ("+", "bob", f"u{number}"))
-        page.wait_for_timeout(120)
-        totals = page.evaluate(
-            """["#graph-count", ".query-answers", ".curve:nth-child(2) .curve-now"].map(
-                (place) => parseInt(document.querySelector(place).textContent))"""
-        )
-        assert len({*totals}) == 1, totals
-        seen.add(totals[0])
-    assert len(seen) > 3
-
-
-@pytest.mark.long
-def test_the_time_of_the_stream_does_not_go_back(windows: Windows, server: ScriptedServer):
-    waiting: list[Any] = []
-    server.change(("+", "ann", "bob"))
-    page = windows.open(server.address)
-    expect_answers(page, 1)
-    page.route("**/statistics", lambda route: route.continue_() if waiting else waiting.append((route, route.fetch())))
-    until(page, lambda: waiting)
-    server.change(("+", "bob", "cho"))
-    expect(page.locator("#stream-time")).to_have_text("2")
-    route, late = waiting[0]
-    assert late.json()["time"] == 1
-    route.fulfill(response=late)
-    for _ in range(10):
-        page.wait_for_timeout(20)
-        assert page.locator("#stream-time").inner_text() == "2"
-
-
-@pytest.mark.long
 def test_an_error_goes_with_the_text_that_it_is_about(windows: Windows, server: ScriptedServer):
     requests: list[Any] = []
     page = windows.open(server.address)
@@ -252,40 +180,6 @@ def test_an_error_goes_with_the_text_that_it_is_about(windows: Windows, server: 
     answer(2, right)
     expect(page.locator("#language")).to_have_text("path")
     expect(page.locator("#checking")).to_be_hidden()
-
-
-@pytest.mark.long
-def test_new_answers_stand_out_however_fast_they_come(windows: Windows, server: ScriptedServer):
-    server.change(*[("+", f"u{number}", "v") for number in range(20)])
-    page = windows.open(server.address)
-    expect_state(page, "live")
-    expect_answers(page, 20)
-    new = "Number(document.getElementById('canvas-box').dataset.new)"
-    assert page.evaluate(new) == 0, "they held before anybody looked"
-    server.change(("+", "ann", "bob"))
-    until(page, lambda: page.evaluate(new) == 1)
-    stop = threading.Event()
-
-    def replace_one_after_the_other() -> None:
-        number = 0
-        while not stop.wait(0.1):
-            oldest = next(iter(server.answers))
-            server.change(("-", *oldest), ("+", f"w{number}", "v"))
-            number += 1
-
-    replacing = threading.Thread(target=replace_one_after_the_other)
-    replacing.start()
-    try:
-        page.wait_for_timeout(2500)
-        shares = []
-        for _ in range(10):
-            page.wait_for_timeout(100)
-            shares.append(page.evaluate(f"{new} / Number(document.getElementById('canvas-box').dataset.answers)"))
-        # Each holds for two seconds: a mark of two seconds and a half would say nothing.
-        assert 0 < sorted(shares)[5] < 0.6, shares
-    finally:
-        stop.set()
-        replacing.join()
 
 
 HARMFUL = '<script>window.harmed = 1</script>'

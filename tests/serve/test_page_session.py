@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -114,127 +113,6 @@ def test_from_writing_a_query_to_its_witness(windows: Windows, server: Served):
 
 
 @pytest.mark.long
-def test_a_query_with_an_order_is_written(windows: Windows):
-    with Served(edges="parallel") as server:
-        page = open_page(windows, server)
-        write(page, "a+", window="100", slide="10")
-        expect(page.locator("#max-gap")).to_be_hidden()
-        page.locator("#order").select_option("increasing")
-        page.locator("#max-gap").fill("10")
-        page.locator("#max-span").fill("soon")
-        expect(page.locator("#query-error")).to_contain_text("max_span")
-        page.locator("#max-span").fill("15")
-        expect(page.locator("#query-error")).to_be_empty()
-        registered(page, "a+")
-        server.post(("y", "z", "a", 5), ("x", "y", "a", 7), ("z", "w", "a", 12))
-        expect_answers(page, 4)  # y to w too, but not x to z
-        # The next query has no order.
-        page.get_by_role("button", name="New query").click()
-        expect(page.locator("#order")).to_have_value("")
-        expect(page.locator("#max-gap")).to_be_hidden()
-
-
-@pytest.mark.long
-def test_a_query_of_simple_cycles_is_written(windows: Windows):
-    with Served() as server:
-        page = open_page(windows, server)
-        write(page, "?x a{2,3} ?x", window="100", slide="10")
-        page.locator("#paths").select_option("simple_cycle")
-        registered(page, "?x a{2,3} ?x")
-        server.post(("x", "y", "a", 5), ("y", "x", "a", 6), ("z", "z", "a", 7))
-        expect_answers(page, 2)  # x and y; under walks z too
-        page.get_by_role("button", name="New query").click()
-        expect(page.locator("#paths")).to_have_value("")
-
-
-@pytest.mark.long
-def test_a_match_text_is_written(windows: Windows):
-    """An error is underlined in its line, and the label of labels has a field for MATCH alone."""
-    with Served(edges="parallel") as server:
-        page = open_page(windows, server)
-        write(page, "a+", window="100", slide="10")
-        expect(page.locator("#node-label")).to_be_hidden()
-        page.locator("#expression").fill("MATCH (x:A)-[:a]->(y)\nRETRUN x, y")
-        mark = page.get_by_test_id("underlined")
-        expect(mark).to_have_text("RETRUN")
-        expect(page.locator("#query-error")).to_contain_text("did you mean 'RETURN'?")
-        page.locator("#expression").fill("MATCH (x:A)-[:a]->(y)\nRETURN x, z")
-        expect(mark).to_have_text("z")
-        expect(page.locator("#query-error")).to_contain_text("there is no variable z")
-        page.locator("#expression").fill("MATCH (x:A)-[:a*1..2]->(y)\nRETURN DISTINCT x, y")
-        expect(page.locator("#query-error")).to_contain_text("write {1,2}")
-        page.locator("#expression").fill("MATCH (x:A)-[:a]->(y)\nRETURN x, y")
-        expect(mark).to_have_count(0)
-        expect(page.locator("#language")).to_have_text("MATCH (GQL)")
-        expect(page.locator("#columns")).to_have_text("Answers have x, y")
-        page.locator("#node-label").fill("is")
-        page.locator("#query-name").fill("labelled")
-        registered(page, "labelled")
-        server.post(("u", "A", "is", 1), ("u", "v", "a", 2), ("v", "w", "a", 3), ("w", "A", "type", 4), ("w", "u", "a", 5))
-        expect_answers(page, 1)
-        # The next query has the usual label.
-        page.get_by_role("button", name="New query").click()
-        page.locator("#expression").fill("MATCH (x:A)-[:a]->(y) RETURN x, y")
-        expect(page.locator("#node-label")).to_have_value("")
-
-
-@pytest.mark.long
-def test_a_witness_goes_through_vertices_that_are_in_no_answer(windows: Windows, server: Served):
-    server.register("a/b/c", name="three", window=100)
-    page = open_page(windows, server)
-    server.post(("x", "m", "a", 1), ("m", "n", "b", 2), ("n", "y", "c", 3))
-    expect_answers(page, 1)
-    expect(page.locator("#connection")).to_have_text("live")
-    page.locator("#graph").focus()
-    page.keyboard.press("ArrowRight")
-    expect(page.locator("#answer .vertex")).to_have_text(["x", "m", "n", "y"])
-    expect(page.locator("#said")).to_have_text("Witness of 3 edges")
-    # The two between are drawn for as long as it is lit.
-    box = page.locator("#canvas-box")
-    expect(box).to_have_attribute("data-vertices", "4")
-    page.keyboard.press("Escape")
-    expect(box).to_have_attribute("data-vertices", "2")
-
-
-@pytest.mark.long
-def test_a_query_is_followed_whose_list_was_asked_for_again(windows: Windows, server: Served):
-    """The page reads the list after it has registered, and again as it hears of another query, before that is answered."""
-    page = open_page(windows, server)
-    write(page, "knows+", window="50", slide="5")
-    page.locator("#query-name").fill("friends")
-    statistics: list[Any] = []
-    readings: list[Any] = []
-
-    def delay_statistics(route: Any) -> None:
-        if readings:
-            route.continue_()
-        else:
-            statistics.append(route)
-
-    def delay_reading(route: Any) -> None:
-        if route.request.method != "GET":
-            route.continue_()
-            return
-        readings.append(route)
-        for waiting in statistics:
-            waiting.continue_()  # they name the query, so the list is asked for again
-        statistics.clear()
-        if len(readings) == 2:
-            readings[0].continue_()  # the answer that is out of date comes first
-
-    page.route("**/statistics", delay_statistics)
-    page.route("**/queries", delay_reading)
-    page.keyboard.press("Control+Enter")
-    expect(page.locator("#said")).to_have_text("Registered friends")
-    expect(page.locator("#graph-title")).to_have_text("Answers")
-    page.unroute("**/queries", delay_reading)
-    for waiting in readings[1:]:
-        waiting.continue_()
-    expect(page.locator("#graph-title")).to_have_text("friends")
-    expect(page.locator("#connection")).to_have_text("live")
-
-
-@pytest.mark.long
 def test_patterns_and_sparql_are_told_apart(windows: Windows, server: Served):
     page = open_page(windows, server)
     write(page, "?x knows ?y . ?y worksAt+ acme", window="50", slide="5")
@@ -293,23 +171,6 @@ def test_queries_are_listed_explained_and_dropped(windows: Windows, server: Serv
     # What another client registers and drops is seen too.
     server.register("b", name="of another", window=10)
     expect(page.locator(".query-name")).to_have_text([HARMFUL, "of another"])
-
-
-@pytest.mark.long
-def test_a_wrong_window_or_name_is_told(windows: Windows, server: Served):
-    page = open_page(windows, server)
-    write(page, "a/b", window="30 parsecs")
-    expect(page.locator("#query-error")).not_to_be_empty()
-    expect(page.get_by_test_id("underlined")).to_have_count(0)
-    page.locator("#window").fill("30")
-    page.locator("#slide").fill("")
-    expect(page.locator("#query-error")).to_be_empty()
-    # A browser could not ask for it.
-    page.locator("#query-name").fill("..")
-    expect(page.locator("#query-error")).to_contain_text("has no address")
-    page.locator("#query-name").fill("...")
-    expect(page.locator("#query-error")).to_be_empty()
-    registered(page, "...")
 
 
 @pytest.mark.long

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import socket
@@ -14,10 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 
 import rpq
-from rpq.rows.table_formats import MessageTemplate
 from rpq.serve import changes
-from rpq.serve.changes import FEW_ROWS, PART_ROWS, PublishedChanges, RowText
-from rpq.serve.engine_thread import Call, FollowerQueue
+from rpq.serve.changes import FEW_ROWS, PART_ROWS, PublishedChanges
+from rpq.serve.engine_thread import Call
 from rpq.serve.models import ServeLimits
 from rpq.serve.requests import parse_query
 from tests.services.served import Served, arrow
@@ -88,7 +86,7 @@ def test_many_changes_of_a_push_come_in_parts_in_the_order_of_time():
         assert sorted(values) == sorted(("x", f"1 {number}") for number in range(count))
 
 
-@pytest.mark.parametrize("count", [FEW_ROWS, FEW_ROWS + 1, 500])
+@pytest.mark.parametrize("count", [FEW_ROWS, FEW_ROWS + 1])
 def test_rows_are_the_same_one_by_one_and_column_by_column(count):
     window = rpq.Window(size=100, slide=10)
     names = ['say "hi"', "<b>", "a,b\n", "ü", "\\"]
@@ -107,16 +105,6 @@ def test_rows_are_the_same_one_by_one_and_column_by_column(count):
     assert counts == (sum(row[0] in wanted for row in expected), len(expected), sum(row[0] == "?x a ?y" for row in expected))
     names = [one["query"] for part in some.parts(wanted) for one in json.loads(part.split(b"data: ")[1])["changes"]]
     assert sorted(names) == sorted(row[0] for row in expected if row[0] in wanted)
-
-
-def test_values_that_json_does_not_have_are_text():
-    text = "SELECT ?x (AVG(?v) AS ?mean) { ?x <v> ?v } GROUP BY ?x"
-    with Served({"expression": text, "window": 100, "slide": 10, "name": "mean"}) as served, served.follow() as events:
-        served.post(("x", '"1.5"^^<http://www.w3.org/2001/XMLSchema#decimal>', "v", 1))
-        ((_, op, _, values),) = events.rows(1)
-        assert op == "+" and values[0] == "x"
-        assert served.of("mean", "answers").json()["rows"] == [list(values)]
-        assert served.of("mean", "answers", format="csv").status_code == 200
 
 
 # --- going on --------------------------------------------------------------------------------------------------------
@@ -156,17 +144,6 @@ def test_one_who_comes_back_in_the_middle_of_a_push_has_the_rest_of_it():
             assert len(second["changes"]) == PART_ROWS and events.id.startswith("2.2-"), first
             assert len(events.rows(5)) == 5
             assert events.rows(1) == [("a+", "+", 2, ("y", "z"))]
-
-
-def test_a_start_alone_is_a_place_to_come_back_to():
-    with Served(PATH) as served:
-        with served.follow() as events:
-            events.next("start")
-            last = events.id
-        served.post(("x", "y", "a", 1))
-        with served.follow(header=last) as events:
-            events.next("start")
-            assert events.rows(1) == [("a+", "+", 1, ("x", "y"))]
 
 
 def test_what_is_kept_no_more_is_told_as_a_gap():
@@ -251,19 +228,6 @@ def test_one_who_follows_a_dropped_query_has_nothing_of_another_of_its_name():
         assert events.next("end") == {"reason": "the query 'edges' was dropped"}
 
 
-def test_one_whose_query_is_dropped_before_the_first_event_is_told_so():
-    with Served(PATH, EDGES) as served:
-        hub, known_at = served.service.hub, served.service.position
-        served.client.delete("/queries/edges")
-        until(lambda: hub.position > known_at)
-        ended = hub.follow(frozenset({"edges"}), None, known_at=known_at)
-        assert str(ended.queue.ended) == "the query 'edges' was dropped"
-        both = hub.follow(frozenset({"a+", "edges"}), None, known_at=known_at)
-        assert both.queue.ended is None and both.live == {"a+"}
-        for follower in (ended, both):
-            hub.leave(follower)
-
-
 def test_one_who_comes_back_after_a_restart_has_the_answers_of_queries_that_it_began_with(tmp_path):
     state = tmp_path / "state"
     with Served(PATH, checkpoint=state) as served:
@@ -283,15 +247,6 @@ def test_one_who_waits_for_long_gets_comments_and_then_the_changes(monkeypatch):
         assert [next(events._lines) for _ in range(4)] == [": ping", "", ": ping", ""]
         served.post(("x", "y", "a", 1))
         assert events.rows(1) == [("a+", "+", 1, ("x", "y"))]
-
-
-def test_comments_wait_for_none_who_is_behind():
-    waiting: FollowerQueue[str] = FollowerQueue(limit=10)
-    assert waiting.is_idle
-    waiting.put("all at once", 11)
-    assert asyncio.run(waiting.get()) == [("all at once", 11)] and not waiting.is_idle  # it is on its way
-    waiting.note_sent(11)
-    assert waiting.is_idle and waiting.ended is None
 
 
 # --- too slow --------------------------------------------------------------------------------------------------------
@@ -329,7 +284,7 @@ def until(holds, seconds: float = 60.0) -> None:
 
 def test_a_slow_follower_is_dropped_with_the_reason_and_the_others_have_everything(monkeypatch):
     monkeypatch.setattr(changes, "GOODBYE_SECONDS", 600.0)
-    names, pushes = 1000, 60
+    names, pushes = 1000, 40
     with Served(PATH, limits=ServeLimits(lag_rows=20_000)) as served:
         stalled = Stalled(served)
         until(lambda: len(served.service.hub.followers) == 1)
@@ -371,7 +326,8 @@ def test_rows_of_other_queries_are_no_lag():
         assert events.rows(1) == [("edges", "+", 10, ("x", "y"))] and served.service.hub.dropped == 0
 
 
-def test_a_follower_that_never_reads_again_is_let_go_of():
+def test_a_follower_that_never_reads_again_is_let_go_of(monkeypatch):
+    monkeypatch.setattr(changes, "GOODBYE_SECONDS", 0.2)
     with Served(PATH, limits=ServeLimits(lag_rows=1000)) as served:
         stalled = Stalled(served)
         until(lambda: len(served.service.hub.followers) == 1)
@@ -420,18 +376,6 @@ def test_one_encoding_serves_all_who_follow_the_same(monkeypatch):
             assert len(follower.rows(1)) == 1
             follower.close()
         assert sorted(calls, key=str) == sorted([(None, None), (frozenset({"edges"}), None)], key=str)
-
-
-def test_an_event_does_not_store_the_texts_of_all_who_ever_followed(monkeypatch):
-    monkeypatch.setattr(changes, "MOST_SHARED", 3)
-    engine = rpq.Engine(rpq.Query("a", window=rpq.Window(size=100, slide=10), name="q"))
-    event = PublishedChanges(engine.push_rows([("x", "y", "a", 1)]), position=1, time=1, run="aa")
-    queries = frozenset({"q"})
-    texts = [RowText(MessageTemplate(f"{{source}} {number}"), ("source", "target")) for number in range(10)]
-    for _ in range(2):
-        for number, text in enumerate(texts):
-            (part,) = event.parts(queries, text)
-            assert b'"message":"x %d"' % number in part and len(event._parts) <= 3
 
 
 def test_rows_have_the_message_that_a_follower_asks_for() -> None:

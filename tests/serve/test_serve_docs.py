@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.served import ROOT, Command
+from tests.services.served import ROOT, Command, Served
 
 BLOCK = re.compile(r"```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PAGE = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
@@ -59,8 +59,7 @@ def test_every_command_of_the_page_works(tmp_path: Path) -> None:
         assert served.end() == 0
 
 
-def test_an_error_is_as_the_page_says(tmp_path: Path) -> None:
+def test_an_error_is_as_the_page_says() -> None:
     (documented,) = (block for language, block in BLOCK.findall(PAGE) if language == "json" and "error" in block)
-    with Command(log=tmp_path / "log") as served:
+    with Served() as served:
         assert served.client.post("/check", json={"expression": "a/b||c", "window": 10}).json() == json.loads(documented)
-        served.end()

@@ -26,7 +26,7 @@ from rpq.serve.operations import Admission, parse_tokens
 from rpq.serve.requests import NotApplied
 from rpq.serve.service import LEAST_HOLD, ExcessiveTuples, Push
 from rpq.serve.storage import Storage
-from tests.services.served import CHECKS, NDJSON, Served, lines
+from tests.services.served import CHECKS, NDJSON, Served, Talk, lines
 
 PATH = {"expression": "a+", "window": 100, "slide": 10}
 
@@ -39,6 +39,12 @@ def columns(source: str, target: str, timestamp: int) -> dict[str, list[object]]
 # --- hosts, origins, the token ---------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def with_hosts() -> Iterator[Served]:
+    with Served(PATH, admission=Admission(hosts=["known.example"])) as served:
+        yield served
+
+
 @pytest.mark.parametrize(
     ("host", "is_let_in"),
     [
@@ -48,17 +54,16 @@ def columns(source: str, target: str, timestamp: int) -> dict[str, list[object]]
         ("localhost.evil.example", False), ("127.0.0.1.evil.example", False), ("known.example@evil.example", False),
     ],
 )  # fmt: skip
-def test_the_host_has_to_be_known(host, is_let_in):
-    with Served(PATH, admission=Admission(hosts=["known.example"])) as served:
-        host = host.format(port=served.url.rsplit(":")[-1])
-        for path in ("/healthz", "/queries", "/"):
-            response = served.client.get(path, headers={"host": host})
-            if is_let_in:
-                assert response.status_code == 200
-            else:
-                assert response.status_code in (400, 421)
-                if host:
-                    assert response.json()["error"]["type"] == "HostRefused"
+def test_the_host_has_to_be_known(with_hosts, host, is_let_in):
+    host = host.format(port=with_hosts.url.rsplit(":")[-1])
+    for path in ("/healthz", "/queries", "/"):
+        response = with_hosts.client.get(path, headers={"host": host})
+        if is_let_in:
+            assert response.status_code == 200
+        else:
+            assert response.status_code in (400, 421)
+            if host:
+                assert response.json()["error"]["type"] == "HostRefused"
 
 
 def test_pages_of_other_origins_may_not_ask():
@@ -98,7 +103,7 @@ def test_the_token_is_asked_for(impatient):
         assert served.post(("x", "y", "a", 1)).status_code == 200 and served.answers("a+") == {("x", "y")}
         with served.follow() as events:
             events.next("start")
-        anybody = httpx.Client(base_url=served.url)
+        anybody = Talk(served.url).client
         for method, path in [
             ("POST", "/tuples"), ("GET", "/queries"), ("POST", "/queries"), ("GET", "/queries/a%2B"),
             ("DELETE", "/queries/a%2B"), ("GET", "/queries/a%2B/answers"), ("GET", "/changes"), ("POST", "/check"),
@@ -116,7 +121,7 @@ def test_the_token_is_asked_for(impatient):
         assert served.answers("a+") == {("x", "y")}
 
 
-@pytest.mark.parametrize("token", ["s3cret", "à", "clé-\N{SNOWMAN}", "Schlüssel", "a b", "caf\udce9"])
+@pytest.mark.parametrize("token", ["à", "clé-\N{SNOWMAN}", "a b", "caf\udce9"])
 def test_tokens_are_bytes(token, impatient):
     written = token.encode(errors="surrogateescape")
     with Served(PATH, **admitted(token)) as served:
@@ -138,7 +143,7 @@ REQUESTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("roles", ["read", "write", "register", "read,write", "read,write,register", ""])
+@pytest.mark.parametrize("roles", ["register", "read,write", ""])
 def test_a_token_allows_what_its_roles_are_for(roles):
     token = f"{roles}=one" if roles else "one"
     with Served(PATH, **admitted("write=other", token)) as served:
@@ -150,34 +155,28 @@ def test_a_token_allows_what_its_roles_are_for(roles):
         assert served.client.get("/healthz").status_code == 200
 
 
-def test_a_token_without_known_roles_is_what_it_is():
-    with Served(PATH, admission=Admission(tokens=parse_tokens(["reader=one="]))) as served:
-        assert served.client.get("/queries", headers={"authorization": "Bearer reader=one="}).status_code == 200
-
-
 def test_wrong_tokens_are_slowed_down_and_no_one_elses(monkeypatch):
-    monkeypatch.setattr(operations, "WRONG_TOKEN_SECONDS", 2.0)
+    monkeypatch.setattr(operations, "WRONG_TOKEN_SECONDS", 0.5)
     with Served(PATH, **admitted("right")) as served, ThreadPoolExecutor(20) as pool:
         def guess(number: int) -> int:
             headers = {"authorization": f"Bearer {number}", "x-forwarded-for": "10.1.2.3"}  # as from a proxy
-            return httpx.get(f"{served.url}/queries", headers=headers, timeout=60).status_code
+            return Talk(served.url, **headers).client.get("/queries").status_code
 
         began = time.monotonic()
         guesses = [pool.submit(guess, number) for number in range(20)]
-        assert served.client.get("/queries").status_code == 200 and time.monotonic() - began < 2
+        assert served.client.get("/queries").status_code == 200 and not all(one.done() for one in guesses)
         found = [one.result() for one in guesses]
         assert found.count(401) >= operations.MOST_WRONG_TOKENS and set(found) == {401, 429}
-        assert time.monotonic() - began > 2
+        assert time.monotonic() - began > 0.5
         assert served.client.get("/queries", headers={"x-forwarded-for": "10.1.2.3"}).status_code == 200
 
 
-@pytest.mark.parametrize("origin", [b"http://[", b"http://]", b"http://[::1", b"http://[v9]", b"https://[x]:1", b"//[\xff"])
-def test_an_origin_that_is_none_is_the_fault_of_the_client(origin):
-    with Served(PATH) as served:
-        refused = served.client.get("/queries", headers={"origin": origin})
-        assert refused.status_code == 400 and refused.json()["error"]["type"] == "BadOrigin"
-        preflight = served.client.options("/tuples", headers={"origin": origin, "access-control-request-method": "POST"})
-        assert preflight.status_code == 400
+@pytest.mark.parametrize("origin", [b"http://[", b"http://]", b"http://[v9]", b"https://[x]:1", b"//[\xff"])
+def test_an_origin_that_is_none_is_the_fault_of_the_client(with_hosts, origin):
+    refused = with_hosts.client.get("/queries", headers={"origin": origin})
+    assert refused.status_code == 400 and refused.json()["error"]["type"] == "BadOrigin"
+    preflight = with_hosts.client.options("/tuples", headers={"origin": origin, "access-control-request-method": "POST"})
+    assert preflight.status_code == 400
 
 
 def test_no_header_is_the_fault_of_the_server():
@@ -191,7 +190,7 @@ def test_no_header_is_the_fault_of_the_server():
     draw = random.Random(7)
     with Served(PATH, admission=Admission(tokens=parse_tokens(["t"]))) as served:
         url = httpx.URL(served.url)
-        for number in range(300):
+        for number in range(100):
             name = names[number % len(names)]
             value = b"".join(draw.choices(pieces, k=draw.randint(0, 5)))
             line = draw.choice([b"GET /changes", b"GET /queries", b"POST /tuples", b"POST /check", b"GET /", b"GET /page/x"])
@@ -236,12 +235,6 @@ def test_a_body_that_is_too_large_is_refused_as_soon_as_that_is_known():
         assert served.post(("x", "y", "a", 1)).status_code == 200
 
 
-def test_compressed_bodies_are_refused():
-    with Served(PATH) as served:
-        headers = {**NDJSON, "content-encoding": "gzip"}
-        assert served.client.post("/tuples", content=b"\x1f\x8b", headers=headers).status_code == 415
-
-
 def test_more_queries_than_may_be_are_refused():
     with Served(PATH, limits=ServeLimits(queries=2)) as served:
         assert served.register("b", window=10, slide=1).status_code == 201
@@ -263,7 +256,7 @@ def test_more_tuples_than_may_wait_are_refused():
         end = time.monotonic() + 30
         while served.application.bodies.waiting_bytes < 2000 and time.monotonic() < end:
             time.sleep(0.01)
-        refused = httpx.post(f"{served.url}/tuples", content=lines(*body), headers=NDJSON)
+        refused = Talk(served.url).post(*body)
         assert refused.status_code == 503 and refused.headers["retry-after"] == "1"
         assert served.client.get("/healthz").status_code == 200  # the loop is not held
         hold.set()
@@ -272,13 +265,12 @@ def test_more_tuples_than_may_wait_are_refused():
         assert len(served.answers("a+")) == 25
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[1", b'{"a": NaN}', b"\xff", b"[" * 100_000, b"null", b"1"])
-def test_what_is_no_json_is_refused(body):
-    with Served(PATH) as served:
-        for path in ("/queries", "/check"):
-            response = served.client.post(path, content=body, headers={"content-type": "application/json"})
-            assert response.status_code in (400, 422), response.text
-            assert response.json()["error"]["message"]
+@pytest.mark.parametrize("body", [b"", b"[1", b'{"a": NaN}', b"\xff", b"[" * 100_000, b"null"], ids=range(6))
+def test_what_is_no_json_is_refused(with_hosts, body):
+    for path in ("/queries", "/check"):
+        response = with_hosts.client.post(path, content=body, headers={"content-type": "application/json"})
+        assert response.status_code in (400, 422), response.text
+        assert response.json()["error"]["message"]
 
 
 # --- guards of the engine --------------------------------------------------------------------------------------------
@@ -394,7 +386,9 @@ def test_a_post_over_a_limit_that_is_repeated_does_not_restore_the_engine_each_t
         assert served.answers("a+") >= {("p", "q3"), ("p", "q4"), ("p", "q5"), ("y", "z")}
 
 
-def test_a_tuple_over_a_limit_may_be_posted_again_later(tmp_path):
+def test_a_tuple_over_a_limit_may_be_posted_again_later(tmp_path, monkeypatch):
+    monkeypatch.setattr("rpq.serve.service.LEAST_HOLD", 0.2)
+    monkeypatch.setattr("rpq.serve.service.CHECKPOINT_SHARE", 1.0)
     with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served:
         served.post(*[("x", str(number), "a", 1) for number in range(10)])
         assert served.post(("y", "x", "a", 2)).status_code == 507
@@ -402,7 +396,7 @@ def test_a_tuple_over_a_limit_may_be_posted_again_later(tmp_path):
         end = time.monotonic() + 60
         while (refused := served.post(("y", "x", "a", 4))).status_code == 507:
             assert time.monotonic() < end
-            time.sleep(float(refused.headers["retry-after"]) / 4)
+            time.sleep(0.05)
         assert refused.status_code == 200 and ("y", "5") in served.answers("a+")
 
 
@@ -578,6 +572,12 @@ HARD = "/".join(f"l{number}" for number in range(1900))
 """Takes a quarter of a minute to be compiled."""
 
 
+def test_a_long_query_has_no_picture_and_is_explained_soon():
+    with Served(PATH) as served:
+        found = served.client.post("/check", json={"expression": "/".join("ab" * 150), "window": 10}, timeout=60)
+        assert found.status_code == 200 and found.json()["svg"] is None and "301 states" in found.json()["text"]
+
+
 @pytest.fixture(scope="module")
 def short_of_time() -> Iterator[Served]:
     with Served(PATH, limits=ServeLimits(check_seconds=0.5, expression_bytes=20_000)) as served:
@@ -585,10 +585,9 @@ def short_of_time() -> Iterator[Served]:
         yield served
 
 
-@pytest.mark.parametrize("path", ["/check", "/queries"])
-def test_a_query_that_takes_too_long_is_refused_and_others_go_on(short_of_time, path):
+def test_a_query_that_takes_too_long_is_refused_and_others_go_on(short_of_time):
     served = short_of_time
-    hard = threading.Thread(target=lambda: found.append(httpx.post(f"{served.url}{path}", json=fields, timeout=60)))
+    hard = threading.Thread(target=lambda: found.append(Talk(served.url).client.post("/queries", json=fields)))
     found: list[httpx.Response] = []
     fields = {"expression": HARD, "window": 10, "slide": 1}
     began = time.monotonic()
@@ -617,27 +616,20 @@ def test_a_query_that_is_too_long_is_refused(short_of_time, path):
 def test_the_work_of_a_check_ends_when_its_client_goes():
     limits = ServeLimits(check_seconds=300.0)
     with Served(PATH, limits=limits) as served:
-        for _ in range(3):
-            with pytest.raises(httpx.ReadTimeout):
-                httpx.post(f"{served.url}/check", json={"expression": HARD, "window": 10}, timeout=0.3)
+        with pytest.raises(httpx.ReadTimeout):
+            served.client.post("/check", json={"expression": HARD, "window": 10}, timeout=0.3)
         found = served.client.post("/check", json={"expression": "a", "window": 10}, timeout=30)
         assert found.status_code == 200 and found.json()["columns"] == ["source", "target"]
 
 
 def test_more_checks_than_may_wait_are_refused(monkeypatch):
     monkeypatch.setattr("rpq.serve.query_checks.MOST_WAITING", 0)
-    with Served(PATH, limits=ServeLimits(check_seconds=1.0)) as served:
+    with Served(PATH, limits=ServeLimits(check_seconds=0.5)) as served:
         first = threading.Thread(target=lambda: served.client.post("/check", json={"expression": HARD, "window": 10}))
         first.start()
         end = time.monotonic() + 10
         while not CHECKS._waiting and time.monotonic() < end:
             time.sleep(0.01)
-        refused = httpx.post(f"{served.url}/check", json={"expression": "a", "window": 10}, timeout=60)
+        refused = Talk(served.url).client.post("/check", json={"expression": "a", "window": 10})
         assert refused.status_code == 503 and refused.json()["error"]["type"] == "TooManyChecks"
         first.join()
-
-
-def test_a_long_query_has_no_picture_and_is_explained_soon():
-    with Served(PATH) as served:
-        found = served.client.post("/check", json={"expression": "/".join("ab" * 150), "window": 10}, timeout=60)
-        assert found.status_code == 200 and found.json()["svg"] is None and "301 states" in found.json()["text"]

@@ -8,7 +8,7 @@ import json
 import shutil
 import weakref
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -19,8 +19,7 @@ import pytest
 import rpq
 from rpq.readers.source import InputSizeError
 from rpq.serve import requests
-from rpq.serve.models import ServeLimits
-from tests.services.served import NDJSON, Served, arrow, lines
+from tests.services.served import Served, arrow, lines
 
 PATH = {"expression": "a/b*", "window": 100, "slide": 10, "semantics": "explicit"}
 TUPLES = [("x", "y", "a", 1), ("y", "z", "b", 2), ("z", "w", "b", 3)]
@@ -29,6 +28,14 @@ TUPLES = [("x", "y", "a", 1), ("y", "z", "b", 2), ("z", "w", "b", 3)]
 @pytest.fixture
 def served() -> Iterator[Served]:
     with Served(PATH) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def unchanged() -> Iterator[Served]:
+    """A server with one answer, to which requests do nothing."""
+    with Served(PATH) as server:
+        server.post(("p", "q", "a", 1))
         yield server
 
 
@@ -122,13 +129,12 @@ def test_a_stream_is_named_by_a_parameter_or_a_column():
         (b'{"source":1,"target":2,"label":"a","timestamp":1}', "application/x-ndjson", 422, "integers or text", None),
     ],
 )  # fmt: skip
-def test_a_body_that_is_not_understood_is_not_applied(served, body, type_, status, message, line):
-    served.post(("p", "q", "a", 1))
-    response = served.client.post("/tuples", content=body, headers={"content-type": type_} if type_ else {})
+def test_a_body_that_is_not_understood_is_not_applied(unchanged, body, type_, status, message, line):
+    response = unchanged.client.post("/tuples", content=body, headers={"content-type": type_} if type_ else {})
     assert response.status_code == status, response.text
     error = error_of(response)
     assert message in error["message"] and error.get("line") == line
-    assert served.answers("a/b*") == {("p", "q")}
+    assert unchanged.answers("a/b*") == {("p", "q")}
 
 
 @pytest.mark.parametrize("indent", [None, 2])
@@ -223,18 +229,18 @@ def test_a_window_slides_by_a_thirtieth_unless_told_otherwise():
         (["a"], "object", {}),
     ],
 )
-def test_a_query_that_is_not_understood_says_where(served, fields, message, place):
+def test_a_query_that_is_not_understood_says_where(unchanged, fields, message, place):
     if isinstance(fields, dict):
         fields = {"window": 100, **fields} if "expression" in fields else fields
     for path in ("/queries", "/check"):
         if message == "--time-unit" and path == "/check":
             continue  # a text alone is understood: which unit the stream has nobody asks
-        response = served.client.post(path, content=json.dumps(fields), headers={"content-type": "application/json"})
+        response = unchanged.client.post(path, content=json.dumps(fields), headers={"content-type": "application/json"})
         error = error_of(response)
         assert response.status_code == 422, error
         assert message in error["message"], error
         assert {name: error.get(name) for name in place} == place
-    assert len(served.client.get("/queries").json()["queries"]) == 1
+    assert len(unchanged.client.get("/queries").json()["queries"]) == 1
 
 
 def test_a_query_whose_edges_were_not_kept_says_from_when_it_can_be_had(served):
@@ -289,17 +295,17 @@ def test_a_posted_query_has_an_order_in_time(tmp_path):
         assert "rpq serve --edges parallel" in error_of(refused)["message"]
 
 
-@pytest.mark.parametrize("edges", ["triple", "parallel", "id"])
+@pytest.mark.parametrize("edges", ["triple", "id"])
 def test_a_posted_pattern_has_edge_variables_and_a_filter(edges, tmp_path):
     line = '{"source":"%s","target":"%s","label":"a","timestamp":%d,"n":%d,"m":"%s"%s}\n'
 
     def edge(source: str, target: str, time: int, n: int, tx: str) -> str:
         return line % (source, target, time, n, "m" + tx, f',"edge":"{tx}"' if edges == "id" else "")
 
-    select = ["?x", "?f.m", "?f.timestamp"] + (["?e"] if edges != "triple" else [])
+    select = ["?x", "?f.m", "?f.timestamp"] + (["?e"] if edges == "id" else [])
     wanted = {"window": 10, "slide": 5, "name": "q", "select": select, "filter": "?f.n >= 2 * ?e.n and ?x <> ?z"}
     chain = "?x ?e:a ?y . ?y ?f:a ?z"
-    expected = {"triple": (), "parallel": (1,), "id": ("7",)}[edges]
+    expected = {"triple": (), "id": ("7",)}[edges]
     checkpoint = tmp_path / "state"
     with Served(checkpoint=checkpoint, edges=edges) as served:
         assert served.register(chain, **wanted).status_code == 201
@@ -332,22 +338,10 @@ def test_a_posted_pattern_has_edge_variables_and_a_filter(edges, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "when",
-    [
-        datetime(2024, 1, 1, 12),
-        datetime(2024, 1, 1, 12, 0, 0, 5),
-        datetime(2024, 7, 1, 12, tzinfo=UTC),
-        datetime(2024, 7, 1, 12, 0, 0, 5, tzinfo=ZoneInfo("Europe/Berlin")),
-    ],
+    "when", [datetime(2024, 1, 1, 12), datetime(2024, 7, 1, 12, 0, 0, 5, tzinfo=ZoneInfo("Europe/Berlin"))]
 )
-@pytest.mark.parametrize(
-    "query",
-    [
-        {"expression": "MATCH (x)-[e:a]->(y) RETURN x, e.paid"},
-        {"expression": "?x ?e:a ?y", "select": ["?x", "?e.paid"], "filter": "?x <> ?y"},
-    ],
-)
-def test_a_row_with_a_date_has_a_witness_by_the_text_that_answers_have(query, when):
+def test_a_row_with_a_date_has_a_witness_by_the_text_that_answers_have(when):
+    query = {"expression": "MATCH (x)-[e:a]->(y) RETURN x, e.paid"}
     body = arrow(source=["x", "x"], target=["y", "z"], label=["a", "a"], timestamp=[1, 2], paid=[when, None])
     with Served({**query, "name": "q", "window": 10, "slide": 1}, edges="parallel") as served:
         sent = {"content": body, "headers": {"content-type": "application/vnd.apache.arrow.stream"}}
@@ -407,22 +401,6 @@ def test_a_posted_match_text_has_rows_and_survives_a_restart(tmp_path):
         assert {(x, n, int(total)) for x, n, total in served.answers("q")} == {("x", 2, 7), ("y", 1, 5)}
 
 
-def test_the_label_of_labels_is_a_field_and_survives_a_restart(tmp_path):
-    line = '{"source":"%s","target":"%s","label":"%s","timestamp":%d}\n'
-    text = "MATCH (x:A)-[:a]->(y) RETURN DISTINCT x, y"
-    with Served(checkpoint=tmp_path / "state") as served:
-        assert served.register(text, window=10, slide=5, name="q", node_label="is").status_code == 201
-        assert served.register(text, window=10, slide=5, name="usual").status_code == 201
-        refused = served.register("a+", window=10, slide=5, name="r", node_label="is")
-        assert refused.status_code == 422 and "is an option of MATCH" in error_of(refused)["message"]
-        assert posted(served, line % ("x", "A", "is", 1) + line % ("x", "y", "a", 2)).status_code == 200
-        assert served.answers("q") == {("x", "y")} and served.answers("usual") == set()
-        assert "?x is A" in served.of("q", "explain").json()["text"]
-    with Served(checkpoint=tmp_path / "state") as served:
-        assert posted(served, line % ("x", "z", "a", 3)).status_code == 200
-        assert served.answers("q") == {("x", "y"), ("x", "z")}
-
-
 def test_edges_of_posts_have_ids_also_after_a_crash(tmp_path):
     (tmp_path / "one").mkdir()
     query = {"expression": "a[n > 1]/b", "window": 10, "slide": 5, "name": "q"}
@@ -451,13 +429,6 @@ def test_a_query_that_reads_what_the_input_is_read_without_is_refused(served):
     assert refused.status_code == 422
     assert "reads n, and the server does not read this from its input" in error_of(refused)["message"]
     assert served.register("a[m > 1]", window=10, slide=1).status_code == 201
-
-
-def test_a_server_without_conditions_says_how_properties_can_be_kept(served):
-    served.post(("x", "y", "a", 5))
-    refused = served.register("a[n > 1]", window=10, slide=1)
-    assert refused.status_code == 409
-    assert "rpq serve --edges parallel" in error_of(refused)["message"]
 
 
 def test_a_check_tells_and_draws_without_registering(served):
@@ -542,24 +513,7 @@ def test_a_witness_against_the_direction_of_edges_and_of_integers():
         assert served.of("back", "witness", value=["1", "x"]).status_code == 404
 
 
-@pytest.mark.parametrize("expression", ["a[n > 1]/b", "?x a[n > 1] ?y . ?y b ?z"])
-def test_a_witness_has_the_properties_that_queries_read(expression):
-    with Served({"expression": expression, "window": 100, "slide": 10, "name": "q"}) as served:
-        tuples = [
-            {"source": "x", "target": "y", "label": "a", "timestamp": 1, "n": 5, "m": "unread"},
-            {"source": "y", "target": "z", "label": "b", "timestamp": 2},
-        ]
-        content = "\n".join(map(json.dumps, tuples))
-        assert served.client.post("/tuples", content=content, headers=NDJSON).status_code == 200
-        answer = ["x", "z"] if expression.startswith("a") else ["x", "y", "z"]
-        found = served.of("q", "witness", value=answer).json()
-        assert found["edges"] == [
-            {"source": "x", "target": "y", "label": "a", "timestamp": 1, "properties": {"n": "5"}},  # of JSON lines: a text
-            {"source": "y", "target": "z", "label": "b", "timestamp": 2},
-        ]
-
-
-@pytest.mark.parametrize("name", ["a/b", "x/answers", "<script>alert(1)</script>", "ü %2F?#&", "...", "a\nb", "é" * 300])
+@pytest.mark.parametrize("name", ["x/answers", "<script>alert(1)</script>", "ü %2F?#&", "...", "a\nb"])
 def test_queries_have_any_name(name):
     with Served() as served:
         assert served.register("a+", window=10, slide=1, name=name).status_code == 201
@@ -603,15 +557,6 @@ def test_health_readiness_page_and_paths_that_are_not_there(served):
     wrong = served.client.put("/queries")
     assert wrong.status_code == 405 and "GET" in wrong.headers["allow"]
     assert served.client.get("/playback").status_code == 404
-
-
-def test_the_openapi_text_names_what_there_is(served):
-    text = served.client.get("/openapi.json").json()
-    assert text["openapi"] == "3.1.0"
-    for path in text["paths"]:
-        if "{" not in path and path != "/changes" and "get" in text["paths"][path]:
-            response = served.client.get(path)
-            assert str(response.status_code) in text["paths"][path]["get"]["responses"], path
 
 
 REPORTS = "REGISTER RSTREAM <q> AS SELECT ?x ?y { ?x <a> ?y }"
@@ -678,17 +623,6 @@ def test_a_body_in_arrow_may_be_packed_or_repeat_values():
     ):
         found = requests.read_tuple_body(body, requests.ARROW[0], stream=None, time_unit=None, most_bytes=300_000)
         assert found.columns.num_rows == 1000 and found.size < 200_000
-
-
-@pytest.mark.parametrize(("head", "parameter"), [("source,target,label", "stream"), ("source,target", "label")])
-def test_what_the_address_gives_to_all_tuples_counts_for_each(head, parameter):
-    row = b"x,y,a,1\n" if parameter == "stream" else b"x,y,1\n"
-    with Served(PATH, limits=ServeLimits(waiting_bytes=800_000)) as served:
-        sent = {"content": f"{head},timestamp\n".encode() + row * 1000, "headers": {"content-type": "text/csv"}}
-        refused = served.client.post("/tuples", **sent, params={parameter: 900 * "n"})
-        assert refused.status_code == 413 and "over 79" in error_of(refused)["message"]
-        assert served.application.bodies.waiting_bytes == 0
-        assert served.client.post("/tuples", **sent, params={parameter: "n"}).status_code == 200
 
 
 @pytest.mark.parametrize("parameter", ["label", "stream"])

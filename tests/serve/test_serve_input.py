@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from pathlib import Path
@@ -39,17 +38,6 @@ def test_at_full_speed_all_is_due():
     assert playback.model() == models.Playback(state="playing", speed=None, time=900)
     playback.end()
     assert playback.model().state == "ended"
-
-
-def test_tuples_are_due_at_their_time():
-    playback = Playback(speed=1000.0, time_unit="ms")  # a million units a second
-    times = np.array([0, 5, 2, 200_000, 400_000])
-    began = time.monotonic()
-    done = []
-    while len(done) < len(times):
-        count = playback.due(times[len(done) :])
-        done += [time.monotonic() - began] * count
-    assert done[3] >= 0.19 and done[4] >= 0.39
 
 
 def test_it_pauses_and_changes_its_speed():
@@ -247,12 +235,6 @@ def test_who_is_let_in_from_outside_is_said(options, expected, message, rpq, mon
     assert code == expected and message in stderr, stderr
 
 
-def test_a_port_that_is_taken_is_no_usage_error(rpq, monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        code, _, stderr = rpq("serve", "--port", taken.getsockname()[1])
-    assert code == 1 and "cannot be served at" in stderr
-
-
 def test_a_checkpoint_that_cannot_be_gone_on_from_is_no_usage_error(rpq, tmp_path, monkeypatch):
     (tmp_path / "state").write_text("something precious")
     code, _, stderr = rpq("serve", "--checkpoint", tmp_path / "state", "--port", 0)
@@ -291,39 +273,6 @@ def test_another_query_of_the_same_name_is_no_silent_change(tmp_path):
         Command("a+", "--window", "20", "--checkpoint", state, log=tmp_path / "log")
 
 
-@pytest.mark.long
-def test_static_edges_have_the_properties_of_the_first_queries(tmp_path):
-    static = tmp_path / "static.csv"
-    static.write_text("source,target,label,amount,note\nx,y,a,600,new\nw,y,a,400,\n")
-    options = ["--window", "100", "--slide", "10", "--edges", "parallel", "--static", static]
-    restarts = [*options, "--checkpoint", tmp_path / "state"]
-    for turn in range(2):
-        with Command("a[amount > 500]/b", *restarts, log=tmp_path / f"log{turn}") as served:
-            if not turn:
-                served.post(("y", "z", "b", 1))
-            assert served.answers("a[amount > 500]/b") == {("x", "z")}
-            refused = served.register("a[note is null]", window="100", slide="10")
-            assert refused.status_code >= 400
-            assert "the values of note of static edges were not stored" in refused.text
-            assert served.end() == 0
-
-
-@pytest.mark.long
-def test_properties_that_no_static_edge_has_can_be_read_after_a_restart_as_before(tmp_path):
-    static = tmp_path / "static.csv"
-    static.write_text("source,target,label\nx,y,a\n")
-    options = ["--window", "100", "--slide", "10", "--edges", "parallel", "--static", static]
-    restarts = [*options, "--checkpoint", tmp_path / "state"]
-    for turn in range(2):
-        with Command("a[note is null]/b", *restarts, log=tmp_path / f"log{turn}") as served:
-            if not turn:
-                served.post(("y", "z", "b", 1))
-            added = served.register(("a[note is null]", "^a[note is null]")[turn], window="100", slide="10")
-            assert added.status_code == 201, added.text
-            assert served.answers("a[note is null]") == {("x", "y")}
-            assert served.end() == 0
-
-
 @pytest.mark.ci
 def test_posted_records_become_edges_by_rules(tmp_path):
     (tmp_path / "edges.toml").write_text(
@@ -348,31 +297,6 @@ def test_posts_have_the_format_of_times_and_the_vertices_of_the_options(tmp_path
         body = '{"source":"x","target":5,"label":"a","timestamp":1.5}\n'
         served.client.post("/tuples", content=body, headers={"content-type": "application/x-ndjson"}).raise_for_status()
         assert served.answers("a+") == {("x", "5")}
-
-
-@pytest.mark.long
-def test_times_are_written_in_iso_8601(tmp_path):
-    """Of a server that goes on, too; one that wrote numbers goes on with them."""
-    options = ["a+", "--window", "1h", "--slide", "1m", "--time-unit", "s"]
-    options += ["--checkpoint", tmp_path / "times", "--times", "iso"]
-    with Command(*options, log=tmp_path / "log") as served:
-        with served.follow("a+", message="{target} at {timestamp}") as events:
-            events.next("start")
-            posted = served.post(("x", "y", "a", 1_700_000_000)).json()
-            assert posted["time"] == "2023-11-14T22:13:20Z"
-            (row,) = events.next("changes")["changes"]
-            assert (row["timestamp"], row["message"]) == ("2023-11-14T22:13:20Z", "y at 2023-11-14T22:13:20Z")
-        assert served.end() == 0
-    with Command(*options[:-2], log=tmp_path / "log") as served:
-        assert served.post(("y", "z", "a", "2023-11-14T22:13:21Z")).json()["time"] == "2023-11-14T22:13:21Z"
-        witness = served.of("a+", "witness", value=["x", "z"]).json()
-        assert [edge["timestamp"][-3:] for edge in witness["edges"]] == ["20Z", "21Z"]
-    numbers = [tmp_path / "numbers" if one == tmp_path / "times" else one for one in options]
-    with Command(*numbers[:-2], log=tmp_path / "log") as served:
-        assert served.post(("x", "y", "a", 1)).json()["time"] == 1
-        assert served.end() == 0
-    with pytest.raises(AssertionError, match="--times iso: the checkpoint is of a server that writes times as numbers"):
-        Command(*numbers, log=tmp_path / "log")
 
 
 @pytest.mark.long

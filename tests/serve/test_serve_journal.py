@@ -13,7 +13,6 @@ import signal
 import stat
 import threading
 import time
-import weakref
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -96,17 +95,6 @@ def test_records_are_read_as_they_were_written(tmp_path):
     again.synchronise()
     again.close()
     assert [one.position for one in read_tuple_journal(path).records] == [4, 5, 6, 7]
-
-
-def test_positions_are_continuous(tmp_path):
-    path = str(tmp_path / "journal")
-    journal = TupleJournal.create(path, named())
-    for position in (1, 2, 4):
-        journal.write_tuples(position, batch(("x", "y", "a", position)))
-        journal.synchronise()
-    journal.close()
-    content = read_tuple_journal(path)
-    assert content.position == 2 and "position 4; expected 3" in str(content.damage)
 
 
 # --- a journal that is damaged ---------------------------------------------------------------------------------------
@@ -528,7 +516,7 @@ def test_a_full_disk_refuses_what_must_be_saved_and_nothing_else(tmp_path, disk,
         events.next("changes")
         before = served.client.get("/statistics").json()
         disk.journal = number
-        for attempt in range(3):
+        for attempt in range(2):
             refused = served.post(*tuples(2, first=10))
             assert refused.status_code == status and int(refused.headers["retry-after"]) >= 1
             assert refused.json()["error"]["type"] == "StorageUnavailable"
@@ -553,18 +541,6 @@ def test_a_full_disk_refuses_what_must_be_saved_and_nothing_else(tmp_path, disk,
         crash(served)
     with Served(PATH, checkpoint=tmp_path / "state") as served:
         assert len(served.answers("a+")) == 5 and served.service.tuples == 5
-
-
-def test_the_next_write_finds_out_that_there_is_room(tmp_path, disk, monkeypatch):
-    monkeypatch.setattr(saving, "FIRST_RETRY", 3600.0)
-    monkeypatch.setattr(saving, "LAST_RETRY", 3600.0)
-    with Served(PATH, checkpoint=tmp_path / "state") as served:
-        disk.journal = errno.ENOSPC
-        assert served.post(*tuples(1)).status_code == 507
-        disk.journal = 0
-        assert served.client.get("/readyz").status_code == 503
-        assert served.post(*tuples(1)).status_code == 200
-        assert served.client.get("/readyz").status_code == 200
 
 
 def test_ended_while_the_disk_is_full_nothing_refused_is_there(tmp_path, disk):
@@ -615,25 +591,6 @@ def test_a_disk_that_cannot_even_be_read_answers_once_it_can(tmp_path, disk):
         disk.journal = disk.reading = 0
         until_ready(served)
         assert len(served.answers("a+")) == 3
-
-
-def test_an_engine_that_reached_a_limit_is_released_on_a_full_disk_too(tmp_path, disk, monkeypatch):
-    were_alive, reload = [], Storage.reload
-
-    def note(self, **options):
-        were_alive.append(before() is not None)
-        return reload(self, **options)
-
-    monkeypatch.setattr(Storage, "reload", note)
-    with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served:
-        served.post(*[("x", str(number), "a", 1) for number in range(10)])
-        before = weakref.ref(served.service.engine._evaluation)
-        disk.journal = errno.ENOSPC
-        assert served.post(("t", "u", "a", 2), ("y", "x", "a", 2)).status_code == 507
-        assert were_alive[:1] == [False]
-        disk.journal = 0
-        until_ready(served)
-        assert len(served.answers("a+")) == 10
 
 
 def test_an_input_waits_for_the_disk_and_misses_nothing(tmp_path, disk):
@@ -707,21 +664,14 @@ def bang(*given: object, **options: object) -> None:
 
 FAULTS = {
     "in a push": lambda served: ("rpq.engine.engine.Engine.push", bang),
-    "in a push, an exception": lambda served: ("rpq.engine.engine.Engine.push", raising(ZeroDivisionError("bang"))),
-    "in a call": lambda served: ("rpq.engine.engine.Engine.register", bang),
-    "in the journal": lambda served: ("rpq.serve.storage.TupleJournal.write_tuples", bang),
     "in the journal, an exception": lambda served: (
         "rpq.serve.storage.TupleJournal.write_tuples",
         raising(pa.ArrowInvalid("bang")),
     ),
-    "as a query is written down": lambda served: ("rpq.serve.storage.TupleJournal.write_query_change", bang),
     "on disk": lambda served: ("rpq.serve.storage.TupleJournal.synchronise", bang),
-    "as changes are published": lambda served: ("rpq.serve.service.PublishedChanges", bang),
     "as changes are told": lambda served: ("rpq.serve.changes.ChangeHub.publish", raising(KeyError("bang"))),
     "as it is acknowledged": lambda served: ("rpq.serve.service.Service._acknowledge", bang),
-    "as the size of pushes is adapted": lambda served: ("rpq.run.loop.SliceSize.update", bang),
     "between jobs": lambda served: ("rpq.serve.service.Service._is_time_to_save", bang),
-    "as jobs are taken": lambda served: ("rpq.serve.service.Service._next", bang),
     "in a checkpoint": lambda served: ("rpq.serve.storage.Storage.save", bang),
 }
 
@@ -784,23 +734,6 @@ def test_a_thread_that_has_ended_is_told_and_refuses(monkeypatch):
         monkeypatch.undo()
 
 
-def test_posts_that_cannot_be_joined_are_pushed_one_by_one(monkeypatch):
-    def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-        if len(batches) > 1:
-            raise pa.ArrowInvalid("they cannot")
-        return batches[0]
-
-    monkeypatch.setattr("rpq.serve.service.concatenate", joined)
-    with Served(PATH) as served:
-        jobs = [Push(batch((f"v{n}", "w", "a", n)), Future()) for n in range(5)]
-        gate = threading.Event()
-        served.service.submit(Call(lambda: gate.wait(60), Future()))
-        for job in jobs:
-            served.service.submit(job)
-        gate.set()
-        assert [job.waiter.result(60).tuples for job in jobs] == [1] * 5 and len(served.answers("a+")) == 5
-
-
 def test_a_limit_is_told_with_the_tuple_of_its_post(tmp_path):
     """Posts that wait are pushed together; each client counts its own tuples."""
     with Served(PATH, max_rows=3, checkpoint=tmp_path / "state") as served:
@@ -821,7 +754,7 @@ def test_a_limit_is_told_with_the_tuple_of_its_post(tmp_path):
         assert ("r", "s") in served.answers("a+") and served.post(("p", "q", "a", 2)).status_code == 200
 
 
-@pytest.mark.parametrize("error", [StopIteration("bang"), StopAsyncIteration("bang"), MemoryError("bang")])
+@pytest.mark.parametrize("error", [StopIteration("bang"), MemoryError("bang")])
 def test_whatever_a_call_raises_its_request_is_answered(monkeypatch, error):
     with Served(PATH) as served:
         served.client.timeout = 60
@@ -865,8 +798,8 @@ QUERY = ["a/b*", "--window", "1000000", "--slide", "10", "--semantics", "explici
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("times", [2, pytest.param(5, marks=pytest.mark.long)])
-def test_killed_again_and_again_nothing_acknowledged_is_lost(tmp_path: Path, times: int):
+def test_killed_again_and_again_nothing_acknowledged_is_lost(tmp_path: Path):
+    times = 2
     drawn = random.Random(int(os.environ.get("RPQ_SEED", "5")))
     options = [*QUERY, "--checkpoint", tmp_path / "state", "--checkpoint-every", "0.5s", "--quiet"]
     log = tmp_path / "log"

@@ -217,10 +217,3 @@ def schemathesis_of(served: Served, folder: Path, *options: object) -> None:
 @WITH_SCHEMATHESIS
 def test_schemathesis_finds_nothing(served, tmp_path):
     schemathesis_of(served, tmp_path, "--phases", "examples,coverage,fuzzing", "--max-examples", 5, "--seed", 1)
-
-
-@pytest.mark.long
-@WITH_SCHEMATHESIS
-@pytest.mark.parametrize("seed", [2, 3])
-def test_schemathesis_finds_nothing_in_many_tries(served, tmp_path, seed):
-    schemathesis_of(served, tmp_path, "--max-examples", 300, "--seed", seed)

@@ -121,12 +121,6 @@ def test_the_kind_of_times_survives_a_restart(tmp_path, is_saved):
         assert post(served, quad.format(6), "application/n-quads").status_code == 200
 
 
-def test_triples_without_a_time_need_one():
-    with Served(PATH) as served:
-        refused = post(served, PLAIN["text/turtle"], "text/turtle")
-        assert refused.status_code == 422 and "--rdf-time says where it is" in refused.json()["error"]["message"]
-
-
 def test_graph_over_static_edges():
     text = "SELECT ?x ?z { GRAPH <g> { ?y <of> ?z } ?x <l:p> ?y }"
     query = {"expression": text, "name": "q", "window": 100, "slide": 1}

@@ -43,6 +43,9 @@ CHECKS = QueryChecks()
 
 NDJSON = {"content-type": "application/x-ndjson"}
 
+NO_AUTHORITIES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Reading the certificates of the system takes each client a tenth of a second."""
+
 
 def lines(*tuples: tuple[Any, ...]) -> bytes:
     """Tuples (source, target, label, timestamp[, op]) as JSON lines."""
@@ -53,7 +56,7 @@ def lines(*tuples: tuple[Any, ...]) -> bytes:
 class Talk:
     """Requests to a server."""
 
-    def __init__(self, url: str, verify: ssl.SSLContext | bool = True, **headers: str) -> None:
+    def __init__(self, url: str, verify: ssl.SSLContext = NO_AUTHORITIES, **headers: str) -> None:
         self.url = url.rstrip("/")
         self.client = httpx.Client(base_url=url, timeout=READ_SECONDS, headers=headers, verify=verify)
 
@@ -180,7 +183,7 @@ class Served(Talk):
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
         assert self._ready.wait(SECONDS)
-        verify = True if tls is None else ssl.create_default_context(cafile=tls.certificate)
+        verify = NO_AUTHORITIES if tls is None else ssl.create_default_context(cafile=tls.certificate)
         super().__init__(address_of(self._listener, tls), verify=verify, **(headers or {}))
 
     def _run(self) -> None:
@@ -188,7 +191,14 @@ class Served(Talk):
             self._loop, self._end = asyncio.get_running_loop(), end
             self._ready.set()
 
-        asyncio.run(run_server(self.service, self.application, [self._listener], tls=self._tls, ready=ready))
+        async def run() -> None:
+            loop = asyncio.get_running_loop()
+            later = loop.call_later
+            # uvicorn looks each tenth of a second whether it shall end.
+            loop.call_later = lambda delay, *given, **more: later(0.01 if delay == 0.1 else delay, *given, **more)  # type: ignore[method-assign]
+            await run_server(self.service, self.application, [self._listener], tls=self._tls, ready=ready)
+
+        asyncio.run(run())
 
     def __enter__(self) -> Served:
         return self

@@ -87,24 +87,6 @@ def test_the_files_of_a_set_mean_what_the_engine_is_asked(kind: str, tmp_path: P
     assert answers > 0 and (ours.answers, ours.checksum) == (answers, checksum % 2**64)
 
 
-@pytest.mark.long
-def test_neo4j_and_the_engine_agree_on_sets_of_patterns(tmp_path: Path) -> None:
-    """Needs a JDK 17 and Maven."""
-    for kind in ("ldbc", "taxi", "biogrid"):
-        edges = stream(kind, 400)
-        drawn = list(query_set(edges, 60, seed=3, length=4, solution_limit=50))
-        queries = [rpq.Query(one.text, name=f"{one.kind} {i}", window=rpq.UnboundedWindow()) for i, one in enumerate(drawn)]
-        known = PatternSet(drawn, table_of(edges))
-        edges_file, patterns_file = known.write(tmp_path)
-        run = driver.run(driver.neo4j_patterns(patterns_file), edges_file, seconds=300, start_seconds=300)
-        assert run.problem is None and run.readings[-1].slide == len(edges)
-        ours = {
-            one.slide: known.reading(rpq.Engine(*queries).push(table_of(edges[: one.slide])), updates=one.slide)
-            for one in run.readings
-        }
-        assert driver.compare("Neo4j", run.readings, ours) is not None and run.readings[-1].answers > 0
-
-
 def test_a_set_follows_from_its_seed_and_has_what_was_asked() -> None:
     edges = stream("ldbc", 3000)
     drawn = list(query_set(edges, 200, seed=1))

@@ -87,8 +87,7 @@ def written(path: Path, tuples: list[list[Any]], event: str = "event") -> Path:
 WINDOW = ("--window", 10, "--slide", 3)
 
 
-@pytest.mark.parametrize("name", ["edges.csv", "edges.jsonl", "edges.parquet"])
-@pytest.mark.parametrize("text", [CHAIN, COUNTS, "a/b*"])
+@pytest.mark.parametrize(("name", "text"), [("edges.csv", CHAIN), ("edges.jsonl", "a/b*"), ("edges.parquet", COUNTS)])
 def test_rows_are_net_of_events_whatever_the_format(rpq, tmp_path, monkeypatch, name, text):
     monkeypatch.setattr(loop, "FIRST_SLICE", 5)
     monkeypatch.setattr(loop, "LEAST_SLICE", 3)
@@ -102,7 +101,7 @@ def test_rows_are_net_of_events_whatever_the_format(rpq, tmp_path, monkeypatch, 
     assert rows_of(alone) != rows_of(out), "without --events each tuple is one"
 
 
-@pytest.mark.parametrize("text", [CHAIN, COUNTS, "a/b", "ASK { ?x <a> ?y . ?y <b> ?x }"])
+@pytest.mark.parametrize("text", [CHAIN, "a/b"])
 def test_each_event_alone_needs_no_window(rpq, tmp_path, monkeypatch, text):
     monkeypatch.setattr(loop, "FIRST_SLICE", 4)
     tuples = stream()
@@ -113,19 +112,6 @@ def test_each_event_alone_needs_no_window(rpq, tmp_path, monkeypatch, text):
     wanted = expected(text, tuples, "alone", library.UnboundedWindow())
     assert rows_of(out) == by_time(wanted) and len(wanted) > 10
     assert {row[-1] for row in rows_of(out)} == {"+"}
-
-
-def test_many_queries_answer_each_event_alone(rpq, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    tuples = stream()
-    written(tmp_path / "edges.csv", tuples)
-    lines = [{"name": "chain", "query": CHAIN}, {"name": "counts", "query": COUNTS, "output": "counts.csv"}]
-    Path("q.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
-    run = ("run", "--queries", "q.jsonl", "--events", "alone", "--input", "edges.csv", "--output", "chain.csv", "--quiet")
-    assert rpq(*run)[0] == 0
-    for name, text in (("chain", CHAIN), ("counts", COUNTS)):
-        wanted = expected(text, tuples, "alone", library.UnboundedWindow())
-        assert [row[1:] for row in rows_of(Path(f"{name}.csv").read_text())] == by_time(wanted)
 
 
 def test_an_event_of_rdf_is_a_graph(rpq, tmp_path):
@@ -145,14 +131,14 @@ def test_an_event_of_rdf_is_a_graph(rpq, tmp_path):
 def test_what_a_generator_makes_is_answered_event_by_event(rpq, tmp_path):
     """Files of several blocks: an event goes over their ends."""
     path = tmp_path / "taxi.csv"
-    assert rpq("generate", "rdf", "--edges", 48_000, "--output", path, "--seed", 5)[0] == 0
+    assert rpq("generate", "rdf", "--edges", 24_000, "--output", path, "--seed", 5)[0] == 0
     run = ("run", "--query", "NY-Q1", "--dataset", "taxi", "--events", "alone", "--input", path)
     status, out, err = rpq(*run, "--output", "-")
     assert status == 0, err
     rows = rows_of(out)
     trips = {row[0] for row in rows}
-    assert len(rows) == len(trips) == 2_000  # 24 triples each
-    assert "2,000 added, 0 removed" in err
+    assert len(rows) == len(trips) == 1_000  # 24 triples each
+    assert "1,000 added, 0 removed" in err
 
 
 def test_static_edges_are_there_beside_each_event(rpq, tmp_path, monkeypatch):
@@ -166,8 +152,8 @@ def test_static_edges_are_there_beside_each_event(rpq, tmp_path, monkeypatch):
 # --- where an event goes on in another batch -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rows", [1, 3, 7])
-@pytest.mark.parametrize("name", ["edges.csv", "edges.jsonl", "edges.parquet"])
+@pytest.mark.parametrize("rows", [1, 7])
+@pytest.mark.parametrize("name", ["edges.csv", "edges.parquet"])
 def test_batches_are_cut_at_the_ends_of_events(tmp_path, name, rows):
     tuples = stream(40)
     path = written(tmp_path / name, tuples)
@@ -195,17 +181,16 @@ def test_what_is_deleted_may_be_told_by_some_batches_alone():
 # --- going on, and what is wrong -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["window", "alone"])
-def test_a_run_goes_on_between_events(rpq, tmp_path, monkeypatch, mode):
+def test_a_run_goes_on_between_events(rpq, tmp_path, monkeypatch):
     """A run that a bad line ends in the middle of an event stands in front of that event."""
+    mode, other = "window", "alone"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(loop, "FIRST_SLICE", 6)
     tuples = stream()
     written(tmp_path / "edges.csv", tuples)
     whole = Path("edges.csv").read_text().splitlines()
     middle = next(row for row in range(300, 600) if tuples[row - 1][5] == tuples[row][5] == tuples[row + 1][5])
-    window = WINDOW if mode == "window" else ()
-    run = ("run", CHAIN, "--events", mode, "--input", "edges.csv", *window, "--output", "rows.csv", "--quiet")
+    run = ("run", CHAIN, "--events", mode, "--input", "edges.csv", *WINDOW, "--output", "rows.csv", "--quiet")
     run = (*run, "--checkpoint", "state")
     Path("edges.csv").write_text("\n".join([*whole[: middle + 1], "this is no tuple", *whole[middle + 1 :]]) + "\n")
     status, _, err = rpq(*run)
@@ -213,11 +198,9 @@ def test_a_run_goes_on_between_events(rpq, tmp_path, monkeypatch, mode):
     some = len(Path("rows.csv").read_text().splitlines())
     Path("edges.csv").write_text("\n".join(whole) + "\n")
     assert rpq(*run)[0] == 0
-    size = library.Window(size=10, slide=3) if mode == "window" else library.UnboundedWindow()
-    wanted = expected(CHAIN, tuples, mode, size)
+    wanted = expected(CHAIN, tuples, mode, library.Window(size=10, slide=3))
     assert rows_of(Path("rows.csv").read_text()) == by_time(wanted) and 5 < some < len(wanted)
-    other = "alone" if mode == "window" else "window"
-    run = ("run", CHAIN, "--events", other, "--input", "edges.csv", *(() if window else WINDOW), "--output", "rows.csv")
+    run = ("run", CHAIN, "--events", other, "--input", "edges.csv", "--output", "rows.csv")
     status, _, err = rpq(*run, "--checkpoint", "state")
     assert status == 2 and f"--events was {mode}, now {other}" in err
 
@@ -325,9 +308,10 @@ def edges_of_records(made: list[dict[str, Any]], *, by_trip: bool) -> list[list[
     return found
 
 
-@pytest.mark.parametrize("name", ["records.csv", "records.jsonl", "records.parquet"])
-@pytest.mark.parametrize("by_trip", [False, True])
-@pytest.mark.parametrize("mode", ["window", "alone"])
+@pytest.mark.parametrize(
+    ("name", "by_trip", "mode"),
+    [("records.csv", False, "window"), ("records.jsonl", True, "alone"), ("records.parquet", True, "window")],
+)
 def test_a_record_of_several_edges_is_an_event(rpq, tmp_path, monkeypatch, name, by_trip, mode):
     monkeypatch.setattr(loop, "FIRST_SLICE", 5)
     monkeypatch.setattr(loop, "LEAST_SLICE", 3)

@@ -6,6 +6,7 @@ semantics.md S14
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
 import random
@@ -13,7 +14,6 @@ from collections import Counter
 from decimal import Decimal
 
 import pyarrow as pa
-import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -42,6 +42,11 @@ def stream(count: int = 200, seed: int = 3) -> list[dict]:
     ]
 
 
+@functools.cache
+def expected_of_stream(identity: str) -> Counter:
+    return expected(stream(), identity)
+
+
 def expected(edges: list[dict], identity: str) -> Counter:
     engine = PropertyEngine(PropertyQuery.path(EXPRESSION, name="q", size=20, slide=5), identity=identity)
     found: Counter = Counter()
@@ -63,24 +68,23 @@ def write(path, edges: list[dict], *, amount: str = "amount") -> None:
                 print(*("" if edge[name] is None else edge[name] for name in names), sep=",", file=file)
     elif path.suffix == ".jsonl":
         path.write_text("".join(json.dumps({name: edge[name] for name in names}) + "\n" for edge in edges))
-    elif path.suffix == ".parquet":
-        pq.write_table(table, path)
     else:
-        feather.write_feather(table, path, compression="uncompressed")
+        pq.write_table(table, path)
 
 
 def rows(text: str) -> Counter:
     return Counter(map(tuple, list(csv.reader(io.StringIO(text)))[1:]))
 
 
-@pytest.mark.parametrize("identity", ["triple", "parallel"])
-@pytest.mark.parametrize("name", ["edges.csv", "edges.jsonl", "edges.parquet", "edges.arrow"])
+@pytest.mark.parametrize(
+    ("name", "identity"), [("edges.csv", "triple"), ("edges.jsonl", "triple"), ("edges.parquet", "parallel")]
+)
 def test_rows_are_those_of_the_oracle(rpq, tmp_path, name, identity):
     write(tmp_path / name, stream())
     options = ("--input", tmp_path / name, *WINDOW, "--edges", identity, "--output", "-")
     code, out, err = rpq("run", EXPRESSION, *options)
     assert code == 0, err
-    assert rows(out) == expected(stream(), identity)
+    assert rows(out) == expected_of_stream(identity)
 
 
 def test_a_property_may_have_another_name_in_the_input_beside_a_condition_on_it(rpq, tmp_path):
@@ -88,22 +92,11 @@ def test_a_property_may_have_another_name_in_the_input_beside_a_condition_on_it(
     options = ("--input", tmp_path / "edges.csv", *WINDOW, "--columns", "amount=fee", "--output", "-")
     code, out, _ = rpq("run", EXPRESSION, *options)
     assert code == 0
-    assert rows(out) == expected(stream(), "triple")
+    assert rows(out) == expected_of_stream("triple")
     code, out, _ = rpq("run", EXPRESSION, *options, "--where", "fee > 300")
     chosen = [edge for edge in stream() if edge["op"] == "-" or (edge["amount"] or 0) > 300]
     assert code == 0
     assert rows(out) == expected(chosen, "triple")
-
-
-def test_several_inputs_are_one_stream(rpq, tmp_path):
-    edges = sorted(stream(), key=lambda edge: edge["timestamp"])
-    write(tmp_path / "one.csv", edges[::2])
-    write(tmp_path / "two.csv", edges[1::2])
-    inputs = ("--input", tmp_path / "one.csv", tmp_path / "two.csv")
-    code, out, _ = rpq("run", EXPRESSION, *inputs, *WINDOW, "--output", "-", "--edges", "parallel")
-    merged = sorted([*edges[::2], *edges[1::2]], key=lambda edge: edge["timestamp"])
-    assert code == 0
-    assert rows(out) == expected(merged, "parallel")
 
 
 def test_a_run_goes_on_from_a_checkpoint(rpq, tmp_path):
@@ -112,7 +105,7 @@ def test_a_run_goes_on_from_a_checkpoint(rpq, tmp_path):
     for limit in (("--limit", 90), ()):
         code, _, err = rpq("run", EXPRESSION, *files, *WINDOW, *limit)
         assert code == 0, err
-    assert rows((tmp_path / "rows.csv").read_text()) == expected(stream(), "triple")
+    assert rows((tmp_path / "rows.csv").read_text()) == expected_of_stream("triple")
     code, _, err = rpq("run", EXPRESSION, *files, *WINDOW, "--edges", "parallel")
     assert code == 2
     assert "--edges" in err
@@ -158,7 +151,7 @@ def test_events_have_properties(rpq, tmp_path):
     assert rows(out) == Counter({("x", "z", "2", "+"): 1, ("x", "z", "3", "-"): 1, ("u", "z", "3", "+"): 1})
 
 
-@pytest.mark.parametrize("name", ["edges.csv", "edges.parquet", "edges.arrow"])
+@pytest.mark.parametrize("name", ["edges.csv", "edges.parquet"])
 def test_a_column_that_is_missing_is_an_error_at_the_start(rpq, tmp_path, name):
     write(tmp_path / name, stream())
     options = ("--input", tmp_path / name, *WINDOW, "--output", tmp_path / "rows.csv")
@@ -177,29 +170,11 @@ def test_a_file_without_a_header_has_no_properties(rpq, tmp_path):
     assert "no header" in err
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--format", "stackoverflow"), "no properties"),
-    ],
-    ids=["format"],
-)
-def test_options_that_do_not_go_with_properties_are_refused(rpq, tmp_path, monkeypatch, options, message):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "edges.csv").write_text("source,target,label,timestamp,n,e\nx,y,a,1,2,g\n")
-    code, _, err = rpq("run", "a[n > 1]", "--input", "edges.csv", *WINDOW, *options)
+def test_a_format_without_properties_is_refused(rpq, tmp_path):
+    (tmp_path / "edges.csv").write_text("x,y,a,1\n")
+    code, _, err = rpq("run", "a[n > 1]", "--input", tmp_path / "edges.csv", *WINDOW, "--format", "stackoverflow")
     assert code == 2
-    assert message in err
-
-
-def test_explain_shows_conditions(rpq):
-    code, out, _ = rpq("explain", "a[ amount > 500.0 ]/b")
-    assert code == 0
-    assert "a[amount > 500]" in out
-    code, out, _ = rpq("explain", "?x a[n > 1] ?y . ?y a[1 < n] ?z . ?y b ?z")
-    assert code == 0
-    assert "a[n > 1]" in out
-    assert out.count("1 < n") == 2  # in the text of the pattern, and in the title of its drawing
+    assert "no properties" in err
 
 
 def test_parquet_has_decimals_of_all_inputs(tmp_path):
@@ -230,10 +205,10 @@ def test_witnesses_have_the_properties_that_queries_read(rpq, tmp_path):
     assert json.loads(row["path"]) == ["x", "a", {"amount": "700"}, "y", "^b", {}, "z"]
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "arrow"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_static_edges_have_properties(rpq, tmp_path, kind):
     stream_of = {"source": ["y"], "target": ["z"], "label": ["b"], "timestamp": [1], "amount": [700], "note": [None]}
-    is_typed = kind in ("parquet", "arrow")
+    is_typed = kind == "parquet"
     edges = tmp_path / ("edges.parquet" if is_typed else "edges.csv")
     if is_typed:
         pq.write_table(pa.table(stream_of), edges)
@@ -245,11 +220,8 @@ def test_static_edges_have_properties(rpq, tmp_path, kind):
         path.write_text("source,target,label,amount\nx,y,a,600\nw,y,a,400\n")
     elif kind == "jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in static.to_pylist()))
-    elif kind == "parquet":
-        pq.write_table(static, path)
     else:
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, static.schema) as writer:
-            writer.write_table(static)
+        pq.write_table(static, path)
     text = "a[amount > 500 and note is null]/b[amount > 500]"
     files = ("--input", edges, "--static", path, "--output", "-")
     options = ("--static-format", "jsonl") if kind == "jsonl" else ()
@@ -258,47 +230,22 @@ def test_static_edges_have_properties(rpq, tmp_path, kind):
     assert rows(out) == Counter([("x", "z", "1", "+")])
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_static_edges_have_ids(rpq, tmp_path, kind):
+def test_static_edges_have_ids(rpq, tmp_path):
     """An edge of the stream hides the static edge with its id; when it has left the window, that is back."""
     lines = "v,w,a,1,7,e\nx,y,b,2,,f\nx,z,b,200,,g\n"
-    edges = tmp_path / ("edges.parquet" if kind == "parquet" else "edges.csv")
-    if kind == "parquet":
-        columns = {"source": list("vxx"), "target": list("wyz"), "label": list("abb"), "timestamp": [1, 2, 200]}
-        pq.write_table(pa.table({**columns, "amount": [7, None, None], "edge": list("efg")}), edges)
-    else:
-        edges.write_text(f"source,target,label,timestamp,amount,edge\n{lines}")
-    static = {"source": ["s", "t"], "target": ["x", "x"], "label": ["a", "a"], "amount": [9, 9]}
-    path = tmp_path / f"static.{kind}"
-    for ids, first in ((["e", "i"], "t"), (None, "st")):
-        table = pa.table(static if ids is None else {**static, "edge": ids})
-        if kind == "csv":
-            names = table.schema.names
-            rows_of_file = (names, *(map(str, row.values()) for row in table.to_pylist()))
-            path.write_text("".join(",".join(row) + "\n" for row in rows_of_file))
-        elif kind == "jsonl":
-            path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
-        else:
-            pq.write_table(table, path)
-        options = ("--static-format", "jsonl") if kind == "jsonl" else ()
-        files = ("--input", edges, "--static", path, *options, "--output", "-")
+    edges, path = tmp_path / "edges.csv", tmp_path / "static.csv"
+    edges.write_text(f"source,target,label,timestamp,amount,edge\n{lines}")
+    for content, first in (
+        ("source,target,label,amount,edge\ns,x,a,9,e\nt,x,a,9,i\n", "t"),
+        ("source,target,label,amount\ns,x,a,9\nt,x,a,9\n", "st"),
+    ):
+        path.write_text(content)
+        files = ("--input", edges, "--static", path, "--output", "-")
         code, out, err = rpq("run", "a[amount > 8]/b", *files, *WINDOW, "--edges", "id")
         assert code == 0, err
         assert {row for row in rows(out) if row[3] == "+"} == {
             *((source, "y", "2", "+") for source in first), *((source, "z", "200", "+") for source in "st")
         }  # fmt: skip
-
-
-def test_a_count_window_goes_on_from_a_checkpoint(rpq, tmp_path):
-    lines = "x,y,a,1,700\ny,z,b,2,\nx,y,a,3,7\nx,y,a,4,700\nu,v,b,5,\n"
-    (tmp_path / "edges.csv").write_text(f"source,target,label,timestamp,amount\n{lines}")
-    files = ("--input", tmp_path / "edges.csv", "--output", tmp_path / "rows.csv", "--checkpoint", tmp_path / "state")
-    for limit in (("--limit", 2), ("--limit", 4), ()):
-        window = ("--window", "count:3", "--slide", 1)
-        code, _, err = rpq("run", "a[amount > 500]/b", *files, *window, *limit)
-        assert code == 0, err
-    found = rows((tmp_path / "rows.csv").read_text())
-    assert found == Counter([("x", "z", "2", "+"), ("x", "z", "3", "-"), ("x", "z", "4", "+")])
 
 
 def test_static_edges_may_lack_properties(rpq, tmp_path):
@@ -326,7 +273,7 @@ def test_edge_variables_bind_static_edges(rpq, tmp_path):
     assert row == {"x": "x", "e": "-1", "e.timestamp": "", "f.amount": "700", "timestamp": "1", "op": "+"}
 
 
-@pytest.mark.parametrize("unit", ["s", "ms", None])
+@pytest.mark.parametrize("unit", ["ms", None])
 def test_durations_between_edges_need_a_unit(rpq, tmp_path, unit):
     """Beside `--time-unit` they are taken in filters and in conditions, and the run goes on from a checkpoint."""
     factor = 1000 if unit == "ms" else 1
@@ -347,22 +294,19 @@ def test_durations_between_edges_need_a_unit(rpq, tmp_path, unit):
 
 
 @pytest.mark.parametrize(
-    ("query", "options", "text", "count"),
+    ("query", "text", "count"),
     [
-        ("a[amount > 1000]+", (), "amount > 1000", 2),
-        ("?x ?e:a[amount > 1000] ?y", (), "amount > 1000", 2),
-        ("?x ?e:a ?y", ("--filter", "?e.amount * 2 > 1000"), "?e.amount * 2 > 1000", 2),
-        ("MATCH (x)-[e:a]->(y)-[f:a]->(z) WHERE e.amount - f.n > 0 RETURN x", (), "e.amount - f.n > 0", 1),
-        ("MATCH (x)-[e:a]->(y) RETURN sum(e.amount) AS total, max(e.amount) AS most", (), "e.amount", 2),
-        ("a[amount > '1000']+", (), None, 0),
+        ("?x ?e:a[amount > 1000] ?y", "amount > 1000", 2),
+        ("MATCH (x)-[e:a]->(y) RETURN sum(e.amount) AS total, max(e.amount) AS most", "e.amount", 2),
+        ("a[amount > '1000']+", None, 0),
     ],
 )
-def test_texts_in_place_of_numbers_are_counted(tmp_path, query, options, text, count):
+def test_texts_in_place_of_numbers_are_counted(tmp_path, query, text, count):
     (tmp_path / "edges.csv").write_text(
         'source,target,label,timestamp,amount,n\nv,w,a,1,"1,500.00",1\nw,x,a,2,2000,2\nx,y,a,3,,3\ny,z,a,4,n/a,4\ny,z,b,4,n/a,4\n'
     )
     files = ("--input", tmp_path / "edges.csv", "--output", tmp_path / "rows.csv", "--stats", tmp_path / "stats.json")
-    result = CliRunner().invoke(main, list(map(str, ("run", query, *options, *files, *WINDOW))))
+    result = CliRunner().invoke(main, list(map(str, ("run", query, *files, *WINDOW))))
     assert result.exit_code == 0, result.output
     assert json.loads((tmp_path / "stats.json").read_text())["non_numeric"] == ({text: count} if text else {})
     assert (f"{text}   {count} values are texts" in result.output) == (text is not None)
@@ -383,10 +327,7 @@ def test_csv_json_and_parquet_give_the_same_rows_for_decimals(tmp_path):
     (tmp_path / "edges.jsonl").write_text("".join(f"{line}\n" for line in lines))
     conditions = {
         "amount = 19.99": {1},
-        "amount <= 0.1": {0},
-        "amount between 0.1 and 0.3": {0, 3},
         "amount + 0.01 = 20": {1},
-        "amount in (0.3, 9007199254740993)": {3, 5},
         "amount > 9007199254740992": {5},
     }
     for condition, expected_places in conditions.items():

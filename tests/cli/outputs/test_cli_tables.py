@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -226,35 +225,6 @@ def test_figures_and_explanations_have_no_password(tmp_path, monkeypatch, rpq) -
     explained = rpq("explain", *queries)
     for status, out, err in (ran, explained):
         assert status == 0 and "cret" not in out + err and "postgresql://db/shop?table=graph.answers" in out
-
-
-@examples(100)
-@given(seed=st.integers(0, 10_000))
-def test_net_changes_are_those_of_their_parts(seed) -> None:
-    """Rows netted part by part, and all at once, are the same; columns without values take the type of the others."""
-    import pyarrow as pa
-
-    drawn = random.Random(seed)
-    count = drawn.randrange(1, 30)
-    rows = [(drawn.choice("xyz"), drawn.choice([1.5, None, 0.0]), at, drawn.choice([1, -1])) for at in range(count)]
-    names = ("x", "value", "timestamp", "times")
-    cuts = sorted({0, len(rows), *(drawn.randrange(len(rows)) for _ in range(3))})
-    parts = []
-    for start, end in pairwise(cuts):
-        columns = dict(zip(names, map(list, zip(*rows[start:end]))))
-        is_null = all(value is None for value in columns["value"])
-        parts.append(pa.table({**columns, "value": pa.array(columns["value"], pa.string() if is_null else pa.float64())}))
-    sums, last = Counter(), {}
-    for x, value, at, times in rows:
-        sums[x, value] += times
-        last[x, value] = at
-    wanted = sorted(((*key, last[key], sums[key]) for key in last), key=repr)
-    at_once = table_output.net_changes(parts, ["x", "value"])
-    in_steps = parts[0]
-    for part in parts[1:]:
-        in_steps = table_output.net_changes([in_steps, part], ["x", "value"])
-    for found in (at_once, table_output.net_changes([in_steps], ["x", "value"])):
-        assert sorted(map(tuple, (row.values() for row in found.to_pylist())), key=repr) == wanted
 
 
 def test_numbers_that_a_database_takes_for_equal_are_one_answer() -> None:

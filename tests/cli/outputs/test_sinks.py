@@ -93,15 +93,6 @@ def test_csv_quotes_only_where_needed():
     assert file.getvalue().decode() == 'source,target,timestamp,op\n007,x y,-1,+\n"a,b","say ""hi""",2,-\n7,8,3,+\n'
 
 
-def test_csv_reaches_the_file_at_each_write(tmp_path):
-    path = tmp_path / "out.csv"
-    sink = sinks.open_sink(str(path), grows=True)
-    sink.write(numbered(0, 1))
-    assert path.read_text().splitlines() == ["source,target,timestamp,op", "s0,t0,0,+"]
-    sink.write(numbered(1, 2))
-    assert path.read_text().splitlines()[2:] == ["s1,t1,1,+"]
-
-
 @pytest.mark.parametrize("vertex_type", [pa.int64(), pa.string()])
 def test_parquet_keeps_types_and_makes_row_groups(tmp_path, vertex_type):
     path = str(tmp_path / "out.parquet")
@@ -116,12 +107,6 @@ def test_parquet_keeps_types_and_makes_row_groups(tmp_path, vertex_type):
     assert read.metadata.num_row_groups == 3
     assert read.schema_arrow.types == [vertex_type, vertex_type, pa.int64(), pa.string()]
     assert read.read()["timestamp"].to_pylist() == [time for time in range(12) for _ in range(2)]
-
-
-def test_an_empty_parquet_output_is_a_parquet_file(tmp_path):
-    path = str(tmp_path / "out.parquet")
-    sinks.open_sink(path, witness=True).close()
-    assert pq.read_table(path).column_names == ["source", "target", "timestamp", "op", "path", "path_times"]
 
 
 @pytest.mark.parametrize("name", ["out", "out.txt", "out.csv.bz2", "csv", "out.gz"])

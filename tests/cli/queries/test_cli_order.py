@@ -5,8 +5,6 @@ semantics.md S15
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from rpq.errors import QueryError
@@ -52,15 +50,6 @@ def test_a_pattern_has_durations_in_its_text(run):
     assert found == ["x,z,180,+"]
 
 
-def test_a_file_of_queries(run, rpq, tmp_path):
-    queries = tmp_path / "queries.jsonl"
-    entry = {"name": "q", "query": "sends+", "order": "increasing", "max_gap": "1h", "max_span": 86400}
-    queries.write_text(json.dumps(entry))
-    found = rows(run("--queries", queries, "--edges", "parallel", "--output", "-"))
-    assert found == ["q,y,z,60,+", "q,x,y,120,+", "q,x,z,180,+", "q,z,w,4000,+"]
-    assert "in order within 86400 gap 1h" in rpq("explain", "--queries", queries)[1]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -79,27 +68,6 @@ def test_what_does_not_fit_is_refused(arguments, message, run):
     status, _, err = run(*arguments)
     assert status != 0
     assert message in " ".join(err.split())
-
-
-def test_a_file_of_queries_with_a_bound_that_is_none_is_refused(run, tmp_path):
-    queries = tmp_path / "queries.jsonl"
-    queries.write_text(json.dumps({"query": "sends+", "order": "increasing", "max_gap": -1}))
-    assert "line 1, field max_gap" in run("--queries", queries, "--edges", "parallel")[2]
-    queries.write_text(json.dumps({"query": "?x sends+ ?y", "order": "increasing"}))
-    assert "field order: is an option of path queries" in run("--queries", queries)[2]
-
-
-def test_a_count_window_goes_on_from_a_checkpoint(rpq, tmp_path):
-    """The last two inserts, of which the parallel edge at 180 is the third: the first one has left by then."""
-    lines = EDGES.splitlines()
-    options = ("--window", "count:2", "--edges", "parallel", "--order", "increasing", "--checkpoint", tmp_path / "state")
-    inputs, output = ("--input", tmp_path / "edges.csv"), ("--output", tmp_path / "rows.csv")
-    for count in (3, 5):
-        (tmp_path / "edges.csv").write_text("\n".join(lines[:count]) + "\n")
-        status, _, err = rpq("run", "sends/sends", *options, *inputs, *output, "--semantics", "explicit", "--time-unit", "s")
-        assert status == 0, err
-    found = (tmp_path / "rows.csv").read_text().splitlines()[1:]
-    assert found == ["x,z,180,+", "x,z,4000,-", "y,w,4000,+"]
 
 
 def test_a_checkpoint_of_another_order_is_refused(run, tmp_path):

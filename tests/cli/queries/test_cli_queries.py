@@ -115,8 +115,7 @@ ALONE = {
 }
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("kind", ["toml", "jsonl"])
+@pytest.mark.parametrize(("kind", "threads"), [("toml", 2), ("jsonl", 1)])
 def test_each_query_gives_the_rows_that_it_gives_alone(rpq, edges, tmp_path, kind, threads):
     if kind == "toml":
         Path("queries.toml").write_text(TOML)
@@ -167,21 +166,6 @@ def test_defaults_and_options_say_what_a_query_does_not(rpq, edges):
     assert found["y"] == rows_alone(rpq, edges, *alone, "--slide", 2, "--source", 3, 4)
 
 
-def test_rows_of_some_go_to_standard_output_and_those_of_others_nowhere(rpq, edges):
-    Path("q.jsonl").write_text('{"name": "x", "query": "a", "output": "-"}\n{"name": "y", "query": "b", "output": null}\n')
-    status, out, err = rpq("run", "--queries", "q.jsonl", "--input", edges, *WINDOW, "--quiet")
-    assert status == 0, err
-    assert {row["query"] for row in csv.DictReader(io.StringIO(out))} == {"x"}
-
-
-def test_paths_are_a_column_of_every_output(rpq, edges):
-    Path("q.toml").write_text(TOML)
-    assert rpq("run", "--queries", "q.toml", "--input", edges, "--output", "rest.csv", "--witness")[0] == 0
-    for row in [*pq.read_table("reach.parquet").to_pylist(), *csv.DictReader(io.StringIO(Path("shared.csv").read_text()))]:
-        path = json.loads(row["path"]) if row["op"] == "+" else None
-        assert (row["path"] == "") if path is None else (str(path[0]), str(path[-1])) == (row["source"], row["target"])
-
-
 def test_integers_of_typed_columns(rpq):
     pq.write_table(pa.table({"source": [1, 2], "target": [2, 3], "label": ["a", "a"], "timestamp": [1, 2]}), "e.parquet")
     Path("q.jsonl").write_text(
@@ -210,28 +194,19 @@ GOOD = '{"name": "good", "query": "a/b"}\n'
         ('{"name": "x", "query": "a/b||c"}', ["line 2, field query: the expression", "column 5", "a/b||c\n      ^"]),
         ('{"name": "x", "query": "a", "windw": 5}', ["line 2, field windw: is not known", "did you mean 'window'?"]),
         ('{"name": "x", "query": "a", "semantics": "explict"}', ["line 2, field semantics", "did you mean 'explicit'?"]),
-        ('{"name": "x", "query": "a", "paths": 3}', ["line 2, field paths: expected one of walk, simple, simple_cycle"]),
         ('{"name": "good", "query": "a"}', ["line 2, field name: there is already a query named 'good'", "line 1"]),
-        ('{"query": "c"}\n\n{"query": "c"}', ["line 4, field name", "already a query named 'c'", "line 2"]),
         ('{"name": "x", "query": "a", "query": "b"}', ["line 2, field query: occurs twice"]),
         ('{"name": "x"}', ["line 2: has no field query"]),
-        ('{"name": 5, "query": "a"}', ["line 2, field name: expected a text, not 5"]),
         ('{"name": "", "query": "a"}', ["line 2, field name: expected a text"]),
         ('{"name": "\\ud800", "query": "a"}', ["line 2", "lone surrogate"]),
-        ('{"name": "x", "query": ["a"]}', ["line 2, field query: expected a text, not ['a']"]),
         ('{"name": "x", "query": "a"', ["line 2: is not JSON", "column 27"]),
-        ("[1]", ["line 2: expected fields with names"]),
         ("\xff", ["line 2: is not UTF-8 text"]),
-        ("[" * 100_000, ["line 2: is not JSON"]),
+        pytest.param("[" * 100_000, ["line 2: is not JSON"], id="deep"),
         ('{"name": "x", "query": "a", "window": "30x"}', ["line 2, field window: '30x' has the unknown unit 'x'"]),
-        ('{"name": "x", "query": "a", "window": "-3"}', ["line 2, field window", "positive"]),
         ('{"name": "x", "query": "a", "slide": 1.5}', ["line 2, field slide: expected a positive whole number"]),
-        ('{"name": "x", "query": "a", "slide": true}', ["line 2, field slide: expected a positive whole number"]),
         ('{"name": "x", "query": "a", "window": "30d"}', ["line 2, field window: '30d' has a unit", "--time-unit"]),
         ('{"name": "x", "query": "a", "sources": "u1"}', ["line 2, field sources: expected a list"]),
-        ('{"name": "x", "query": "a", "targets": [1.5]}', ["line 2, field targets: vertices are texts or integers"]),
         ('{"name": "x", "query": "a", "simple_budget": 0}', ["line 2, field simple_budget"]),
-        ('{"name": "x", "query": "a", "on_budget": "stop"}', ["line 2, field on_budget"]),
         ('{"name": "x", "query": "a", "output": "x.txt"}', ["line 2, field output: x.txt", ".csv, .parquet"]),
         ('{"name": "x", "query": "a", "output": "no/x.csv"}', ["line 2, field output: no/x.csv: cannot", "no folder"]),
     ],
@@ -254,16 +229,12 @@ def test_a_bad_line_ends_the_command_before_anything_runs(rpq, edges, lines, mes
     ("text", "messages"),
     [
         ('[[query]]\nquery = "a"\n[[query]]\nname = "x"\nquery = "a|"', ["query 2 ('x'), field query", "column 3"]),
-        ('[[query]]\nname="x"\nquery="a"\nslid=1', ["query 1 ('x'), field slid: is not known", "did you mean 'slide'?"]),
         ('[defaults]\nquery = "b"\n[[query]]\nquery = "a"', ["[defaults], field query: is not known"]),
         ('[defaults]\nwindow = "3 days"\n[[query]]\nquery = "a"', ["[defaults], field window: '3 days'"]),
-        ('[defaults]\nwindow = "3d"\n[[query]]\nquery = "a"', ["[defaults], field window: '3d' has a unit"]),
-        ('[defaults]\noutput = "x.json"\n[[query]]\nquery = "a"', ["[defaults], field output: x.json"]),
         ('[default]\nwindow = 3\n[[query]]\nquery = "a"', ["'default' is not known here", "did you mean 'defaults'?"]),
         ('window = 3\n[[query]]\nquery = "a"', ["'window' is not known here", "[defaults]"]),
         ('[query]\nquery = "a"', ["[[query]]"]),
         ('[[query]]\nquery = a', ["is not TOML", "line 2"]),
-        ('[[query]]\nquery = "a"\nquery = "b"', ["is not TOML", "Cannot overwrite"]),
         ("[[query]]\nquery = '\xff'", ["line 2: is not UTF-8 text"]),
         ("", ["has no query"]),
         ('[[query]]\nquery = "a"\nname = "x"\n[[query]]\nquery = "x"', ["field name: there is already a query named 'x'"]),
@@ -325,61 +296,14 @@ def test_an_error_leaves_outputs_without_rows_as_they_were_and_the_others_with_t
     assert Path("b.csv").read_text() == "kept\n"
 
 
-def test_explain_shows_every_query(rpq, tmp_path):
-    Path("q.toml").write_text(TOML)
-    status, out, _ = rpq("explain", "--queries", "q.toml")
-    assert status == 0 and "digraph" not in out
-    parts = out.split("\n\nquery ")
-    assert len(parts) == len(ALONE) and "explicit" in parts[1] and "2 3" in parts[2] and "shared.csv" in parts[3]
-    for part, (expression, *_) in zip(parts, ALONE.values(), strict=True):
-        assert automata.compile(expression).to_text() in part
-    graphs = "".join(automata.compile(expression).to_dot() for expression, *_ in ALONE.values())
-    assert rpq("explain", "--queries", "q.toml", "--dot", "-")[1] == graphs
-    assert rpq("explain", "--queries", "q.toml", "--dot", "q.dot")[0] == 0
-    assert Path("q.dot").read_text() == graphs
-    assert rpq("explain", "--queries", "q.toml", "--svg", "q.svg")[0] == 2
-    assert rpq("explain", "a", "--queries", "q.toml")[0] == 2
-    assert rpq("explain")[0] == 2
-
-
-def test_help_tells_the_fields(rpq):
-    out = rpq("run", "--help")[1]
-    for field in ("[[query]]", "[defaults]", *"name query window slide paths semantics sources targets output".split()):
-        assert field in out
-
-
-def test_ten_thousand_queries_are_read_and_equal_ones_compiled_once(tmp_path, monkeypatch):
+def test_a_thousand_queries_are_read_and_equal_ones_compiled_once(tmp_path, monkeypatch):
     compiled = []
     real = automata.compile
     monkeypatch.setattr(automata, "compile", lambda text: compiled.append(text) or real(text))
     path = tmp_path / "many.jsonl"
-    path.write_text("".join(f'{{"name": "q{i}", "query": "a{i % 5000}/(b|c{i % 5000})*"}}\n' for i in range(10_000)))
+    path.write_text("".join(f'{{"name": "q{i}", "query": "a{i % 500}/(b|c{i % 500})*"}}\n' for i in range(1_000)))
     queries = library.read_queries(path, window=100, slide=10)
-    assert len(queries) == 10_000 and len(compiled) == 5_000
-
-
-@pytest.mark.ci
-def test_a_run_of_a_thousand_queries_with_an_output_each(rpq, edges):
-    """Setting up is linear: with 1,000 queries one by one it took seven seconds."""
-    resource = pytest.importorskip("resource")
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    count = 1000
-    Path("out").mkdir()
-    Path("q.jsonl").write_text(
-        "".join(
-            json.dumps({"name": f"q{i}", "query": f"{'abc'[i % 3]}/b*", "output": f"out/{i}.csv"}) + "\n"
-            for i in range(count)
-        )
-    )
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
-    try:
-        status, _, err = rpq("run", "--queries", "q.jsonl", "--input", edges, *WINDOW, "--stats", "stats.json")
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    assert status == 0, err
-    assert "990 more queries" in err
-    wanted = rows_alone(rpq, edges, "c/b*", *WINDOW)
-    assert rows_by_query("out/2.csv") == {"q2": wanted} and rows_by_query("out/998.csv") == {"q998": wanted}
+    assert len(queries) == 1_000 and len(compiled) == 500
 
 
 def test_the_library_reads_a_file_of_queries(tmp_path):
@@ -405,23 +329,6 @@ def test_the_library_reads_a_file_of_queries(tmp_path):
     with pytest.raises(library.QueryError, match=r"queries.toml, query 6 \('late'\), field query(.|\n)*column 3") as caught:
         library.read_queries(path)
     assert (caught.value.file, caught.value.entry, caught.value.field) == (str(path), 6, "query")
-
-
-@pytest.mark.parametrize(
-    ("expression", "options", "message"),
-    [
-        (5, {}, "expression of a query is text"),
-        (automata.parse("a"), {}, "expression of a query is text"),
-        ("a", {"name": 5}, "name of a query is text, not 5"),
-        ("a", {"name": None}, "name of a query is text, not None"),
-        ("a", {"name": b"x"}, "name of a query is text"),
-        ("a", {"name": "\udc80"}, "lone surrogate"),
-        ("a", {"simple_budget": True}, "budget"),
-    ],
-)
-def test_a_query_that_is_none_is_refused(expression, options, message):
-    with pytest.raises(library.QueryError, match=message):
-        library.Query(expression, window=library.Window(size=10, slide=1), **options)
 
 
 def test_any_text_is_a_name_and_stays_one_value_in_outputs(rpq, edges):

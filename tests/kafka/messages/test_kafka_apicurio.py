@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -11,19 +10,15 @@ import pytest
 
 pytest.importorskip("fastavro", reason="the extra avro is not installed")
 
-from confluent_kafka import Producer
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 import rpq
 from rpq.kafka import run_topics
-from tests.kafka.kafka_process import ended, started
 from tests.kafka.messages.schema_registries import Apicurio, prefix, record
-from tests.kafka.test_kafka_cli import waited
-from tests.kafka.test_kafka_run import expected, merged, unordered
 from tests.services.kafka_broker import required_or_skipped
-from tests.services.kafka_topics import dealt, edges
+from tests.services.kafka_topics import edges
 
 TIME = {"type": "long", "logicalType": "timestamp-millis"}
 END = record("End", {"id": "string"})
@@ -57,56 +52,6 @@ def messages_of(client: SchemaRegistryClient, topic: str, part: list[dict]) -> l
             value = narrow(fields, of_value) if place < len(part) // 2 else wide({**fields, "note": "n"}, of_value)
         found.append((key({"kind": one["label"]}, of_key), value))
     return found
-
-
-@pytest.mark.long
-def test_schemas_change_and_the_registry_hangs_in_mid_topic(kafka, apicurio, tmp_path) -> None:
-    read, written = kafka.new(2), kafka.new()
-    parts = dealt(edges(400), 2)
-    client = SchemaRegistryClient({"url": apicurio.url})
-    messages = [messages_of(client, read, part) for part in parts]
-    producer = Producer({"bootstrap.servers": kafka.broker.address, "enable.idempotence": True, "log_level": 0})
-
-    def send(half: int) -> None:
-        for number, part in enumerate(messages):
-            middle = len(part) // 2
-            for key, value in part[middle:] if half else part[:middle]:
-                producer.produce(read, value, key=key, partition=number)
-        assert producer.flush(60) == 0
-
-    settings, log = tmp_path / "registry.properties", tmp_path / "log"
-    settings.write_text("timeout=0.5\n")
-    arguments = [
-        *("--input", kafka.uri(read), "--output", kafka.uri(written), "--checkpoint", tmp_path / "run.state"),
-        *("--schema-registry", apicurio.url, "--schema-registry-config", settings, "--max-delay", "200ms"),
-        *("--columns", "source=from.id,target=to,label=@key.kind,timestamp=at", "--time-unit", "ms", "--log", "json"),
-    ]
-    halves = [part[: len(part) // 2] for part in parts]
-    rest = [part[len(part) // 2 :] for part in parts]
-    right = expected([*merged(halves), *merged(rest)])
-    send(0)
-    process = started(*arguments, log=log)
-    try:
-        first = len(expected(merged(halves)))
-        waited(lambda: len(kafka.rows(written)) == first)
-        apicurio.hang()
-        send(1)
-        waited(lambda: "waiting for the schema registry" in log.read_text())
-        assert process.poll() is None and len(kafka.rows(written)) == first
-        process.kill()  # and the next run has not even the schemas of what it replays
-        process.wait()
-        process = started(*arguments, log=log)
-        waited(lambda: log.read_text().count("waiting for the schema registry") == 2)
-        apicurio.go_on()
-        waited(lambda: len(kafka.rows(written)) == len(right))
-        assert ended(process, signal.SIGTERM) == 0
-    finally:
-        process.kill()
-    assert unordered(kafka.rows(written)) == unordered(right)
-    events = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
-    away = next(event for event in events if event["event"] == "waiting for the schema registry")
-    assert away["url"] == apicurio.url and "timed out" in away["reason"]
-    assert [event["event"] for event in events].count("the schema registry is back") == 1
 
 
 def test_what_the_registry_does_not_have_goes_to_the_dead_letters(kafka, apicurio) -> None:

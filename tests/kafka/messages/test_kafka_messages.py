@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import rpq
 from rpq.errors import InputError
 from rpq.kafka.client import ClientSettings, KafkaError, read_settings
 from rpq.kafka.message_reader import MessageColumns, MessageReader
@@ -249,46 +248,6 @@ def properties_reader(columns: str | None = None, *, properties=("amount",), **o
     return MessageReader(MessageColumns.of(ColumnNames.parse(columns, properties=properties)), **options)
 
 
-def test_messages_have_properties_and_ids_of_edges() -> None:
-    values = [edge(amount=5, tx=1), edge(amount="x", tx="1"), edge(tx=2), edge(tx=7, op="-")]
-    found = properties_reader("edge=tx", properties=("amount", "edge")).read([Sent(value) for value in values])
-    assert found.columns["amount"].to_pylist() == ["5", "x", None, None]
-    assert found.columns["edge"].to_pylist() == ["1", "1", "2", "7"]
-    assert found.columns.schema.field("amount").metadata == {b"rpq": b"loose"}
-    fields = properties_reader("source=1,target=2,label=3,timestamp=4,op=5,amount=7,edge=6", properties=("amount", "edge"))
-    found = fields.read([Sent(b"x,y,a,1,+,t,8"), Sent(b",,,2,-,t,"), Sent(b"x,y,a,3,+,,9")])
-    assert found.columns["amount"].to_pylist() == ["8", None]
-    assert found.columns["source"].to_pylist() == ["x", None]
-    assert "an insert needs one" in found.bad[2].reason
-    beside = properties_reader("edge=@key,amount=@header.fee", properties=("amount", "edge"))
-    found = beside.read([Sent(edge(), b"t", pairs=(("fee", b"8"),)), Sent(edge(), b"u")])
-    assert found.columns["edge"].to_pylist() == ["t", "u"]
-    assert found.columns["amount"].to_pylist() == ["8", None]
-
-
-def test_messages_are_edges_that_variables_bind() -> None:
-    """An engine takes the columns of a reader of messages: ids are texts, and values are read as a filter needs them."""
-    chain = "?x ?e:a ?y . ?y ?f:a ?z"
-    window = rpq.Window(size=10, slide=5)
-    query = rpq.Query(chain, window=window, filter="?f.amount >= 0.9 * ?e.amount", select=["x", "e", "f.amount"], name="q")
-    engine = rpq.Engine(query, edges="id")
-    read = properties_reader("edge=tx", properties=("amount", "edge"))
-    values = [edge(amount=100, tx=1), edge(source="y", target="z", amount="90.5", tx=2), edge(source="y", target="w", tx=3)]
-    found = engine.push(read.read([Sent(value) for value in values]).columns)
-    assert [tuple(row) for row in found.rows()] == [("q", "x", "1", "90.5", 1, "+")]
-    found = engine.push(read.read([Sent(edge(source="y", target="z", amount="95", tx=2, timestamp=2))]).columns)
-    assert sorted(tuple(row)[3:] for row in found.rows()) == [("90.5", 2, "-"), ("95", 2, "+")]
-
-
-def test_messages_are_edges_that_a_match_text_binds() -> None:
-    text = "MATCH (x)-[e:a]->(y)-[f:a]->(z) WHERE f.amount >= 0.9 * e.amount RETURN x, e, f.amount"
-    engine = rpq.Engine(rpq.Query(text, window=rpq.Window(size=10, slide=5), name="q"), edges="id")
-    read = properties_reader("edge=tx", properties=("amount", "edge"))
-    values = [edge(amount=100, tx=1), edge(source="y", target="z", amount="90.5", tx=2), edge(source="y", target="w", tx=3)]
-    found = engine.push(read.read([Sent(value) for value in values]).columns)
-    assert [tuple(row) for row in found.rows()] == [("q", "x", "1", "90.5", 1, "+")]
-
-
 def test_messages_without_places_of_their_properties_are_bad() -> None:
     found = properties_reader().read([Sent(b"x,y,a,1")])
     assert "has no place among the fields" in found.bad[0].reason
@@ -313,21 +272,3 @@ def test_the_first_message_may_be_a_delete_by_id_alone() -> None:
     found = properties_reader("edge=tx", properties=("edge",)).read([Sent(delete), Sent(edge(tx=2))])
     assert not found.bad
     assert found.columns["source"].to_pylist() == [None, "x"]
-
-
-def test_names_reach_into_the_values_of_messages() -> None:
-    names = ColumnNames.parse(
-        "source=process.parent.id,target=process.id,timestamp=ts,amount=tags[0].v", label="spawned", properties=("amount",)
-    )
-    values = [
-        {"process": {"id": f"p{number}", "parent": {"id": "p0"}}, "ts": number, "tags": [{"v": number}]} for number in (1, 2)
-    ]
-    one = MessageReader(MessageColumns.of(names))
-    found = one.read([Sent(json.dumps(value).encode()) for value in values])
-    assert found.bad == {}
-    assert found.columns.to_pylist() == [
-        {"source": "p0", "target": f"p{number}", "label": "spawned", "timestamp": number, "amount": str(number)}
-        for number in (1, 2)
-    ]
-    bad = one.read([Sent(b'{"process": {"id": "p3"}, "ts": 3}')]).bad[0]
-    assert bad.reason.startswith("column 'process.parent.id': is missing; found 'process.id'")

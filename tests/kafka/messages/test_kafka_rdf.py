@@ -7,7 +7,6 @@ import tempfile
 from types import SimpleNamespace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +29,6 @@ pytest.importorskip("pyoxigraph")
 
 from rpq.kafka.rdf_messages import RdfMessages
 
-PROV = "http://www.w3.org/ns/prov#generatedAtTime"
 BY_NAME = RdfReading(time="graph-name")
 LD = (("content-type", b"application/ld+json; charset=utf-8"),)
 
@@ -92,42 +90,9 @@ def test_options_that_do_not_fit(reading, columns, message):
         reader(reading, columns)
 
 
-def test_the_kind_of_times_survives_a_restart():
-    of = reader(RdfReading(time=PROV), unit="s")
-    dated = f'<g:1> <{PROV}> "2024-05-01T12:00:00Z" . <g:1> {{ <x:a> <l:p> <x:b> }}'
-    trig = (("content-type", b"application/trig"),)
-    assert read(of, Sent(dated.encode(), pairs=trig))[0] == [(0, "x:a", "x:b", 1714564800)]
-    later = reader(RdfReading(time=PROV), unit="s", layout=json.loads(json.dumps(of.layout)))
-    plain = dated.replace("2024-05-01T12:00:00Z", "5")
-    assert "the time of the graph" in read(later, Sent(plain.encode(), pairs=trig))[1][0]
-
-
 # --- messages of several tuples in the merge -------------------------------------------------------------------------
 
 MESSAGES = st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=8)
-
-
-@given(st.lists(MESSAGES, min_size=1, max_size=3), st.integers(1, 5))
-def test_the_tuples_of_a_message_are_never_parted(parts, most):
-    """Slices end at ends of messages, and all tuples come, of each partition in the order of its offsets."""
-    places = [Place("t", number) for number in range(len(parts))]
-    merge = PartitionMerge(dict.fromkeys(places, (0, LEAST)), max_delay=0.0)
-    for place, messages in zip(places, parts, strict=True):
-        times = [time for message in messages for time in message]
-        offsets = np.array([offset for offset, message in enumerate(messages) for _ in message], np.int64)
-        columns: pa.RecordBatch | None = columns_of(times) if times else None
-        merge.add(place, columns, offsets, {}, len(messages))
-        merge.reached_end(place, len(messages))
-    merge.release_all()
-    came: list[tuple[int, int]] = []
-    while (released := merge.ready(most)) is not None:
-        mine = [*zip(released.lines.tolist(), released.offsets.tolist(), strict=True)]
-        assert not set(came) & set(mine), "a message is in two slices"
-        came += mine
-    for number, messages in enumerate(parts):
-        assert [offset for line, offset in came if line == number] == [
-            offset for offset, message in enumerate(messages) for _ in message
-        ]
 
 
 class Rounds(list):

@@ -174,8 +174,8 @@ def test_a_new_run_waits_for_its_registry_as_long_as_for_a_broker(reader, monkey
 def test_a_listener_that_wants_a_login_is_met_with_a_hint(rpq, monkeypatch, answers):
     """One that ends the connection at once, and one that first tells its versions, as those with SASL do."""
     pytest.importorskip("confluent_kafka")
-    monkeypatch.setattr(module, "START_SECONDS", 1.0)
-    monkeypatch.setattr(module, "CALL_SECONDS", 0.5)
+    monkeypatch.setattr(module, "START_SECONDS", 0.3)
+    monkeypatch.setattr(module, "CALL_SECONDS", 0.2)
     with Impostor(answers=answers) as listener:
         topic = f"kafka://127.0.0.1:{listener.port}/t"
         status, _, said = rpq("run", "a", "--window", 10, "--slide", 1, "--input", topic, "--until-end")
@@ -187,8 +187,8 @@ def test_a_listener_that_wants_a_login_is_met_with_a_hint(rpq, monkeypatch, answ
 
 def test_where_nobody_listens_there_is_no_hint(rpq, monkeypatch):
     pytest.importorskip("confluent_kafka")
-    monkeypatch.setattr(module, "START_SECONDS", 0.5)
-    monkeypatch.setattr(module, "CALL_SECONDS", 0.5)
+    monkeypatch.setattr(module, "START_SECONDS", 0.2)
+    monkeypatch.setattr(module, "CALL_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     topic = f"kafka://127.0.0.1:{port}/t"

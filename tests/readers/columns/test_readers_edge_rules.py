@@ -5,8 +5,6 @@ semantics.md S13
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import replace
 
@@ -20,8 +18,7 @@ from rpq.cli.inputs import topic_input_of
 from rpq.cli.request import RunSettings
 from rpq.errors import InputError
 from rpq.kafka.message_reader import MessageColumns, MessageReader
-from rpq.readers import ColumnNames, EdgeRules, WhereError, open_reader, parse_where
-from rpq.readers.edges import read_tuples
+from rpq.readers import ColumnNames, EdgeRules, open_reader, parse_where
 from tests.kafka.messages.test_kafka_messages import Sent
 from tests.twins import examples
 
@@ -127,19 +124,6 @@ def test_bad_values_are_placed(tmp_path, change, column, message):
     assert caught.value.column == column
 
 
-def test_rows_of_parquet_have_the_same_edges(tmp_path):
-    records = [{**dict.fromkeys(("destination", "user", "host")), **one} for one in (START, NEITHER, CONNECT)]
-    table = pa.Table.from_pylist(records)
-    pq.write_table(table, tmp_path / "events.parquet")
-    assert edges_in(tmp_path / "events.parquet", properties=("user",)) == EDGES
-    pq.write_table(pa.Table.from_pylist([START, BAD], schema=table.schema), tmp_path / "bad.parquet")
-    with pytest.raises(InputError, match=r"bad.parquet: row 1 \(counted from 0\): column 'host': is missing"):
-        edges_in(tmp_path / "bad.parquet")
-    pq.write_table(pa.Table.from_pylist([NEITHER]), tmp_path / "other.parquet")
-    with pytest.raises(InputError, match="column 'process.parent.id', the source of edge 1 .* is missing; found .*process"):
-        edges_in(tmp_path / "other.parquet")
-
-
 def test_a_time_of_more_than_63_bits_is_an_error_of_its_record(tmp_path):
     path = str(tmp_path / "events.parquet")
     times = pa.array([1, 2**63 + 5, 3], pa.uint64())
@@ -149,21 +133,6 @@ def test_a_time_of_more_than_63_bits_is_an_error_of_its_record(tmp_path):
     assert reader.rejected == 1
     with pytest.raises(InputError, match="'9223372036854775813' does not fit 64 bits"):
         edges_in(path, FLAT)
-
-
-def test_bytes_are_no_names(tmp_path):
-    path = str(tmp_path / "events.parquet")
-    pq.write_table(pa.table({"ts": [1], "from": [b"\xff"], "to": ["d"]}), path)
-    with pytest.raises(InputError, match=r"'from', the source of edge 1 \('sent'\) in edges.toml, has the type binary"):
-        edges_in(path, FLAT)
-
-
-def test_times_of_parquet_have_their_unit(tmp_path):
-    table = pa.table({"a": ["x"], "b": [5], "t": pa.array([7], pa.timestamp("ms"))})
-    pq.write_table(table, tmp_path / "times.parquet")
-    text = '[[edge]]\nlabel = "l"\nsource = "a"\ntarget = "b"\ntimestamp = "t"\n'
-    reader = open_reader("edges", tmp_path / "times.parquet", rules=rules(text))
-    assert (reader.time_unit, edges_of(batch.columns for batch in reader)) == ("ms", [("x", "5", "l", 7)])
 
 
 def test_lines_of_fields_need_a_header_with_all_names(tmp_path):
@@ -191,12 +160,6 @@ def test_messages_have_edges_each_with_its_offset():
     assert "column 'host': is missing" in tuples.bad[2].reason
     later = MessageReader(MessageColumns.of(ColumnNames()), rules=rules(), layout=reader.layout)
     assert edges_of([later.read([Sent(json.dumps(CONNECT).encode())]).columns]) == [EDGES[2][:4]]
-
-
-def test_posts_have_edges():
-    data = "".join(json.dumps(one) + "\n" for one in (START, CONNECT)).encode()
-    batches, _ = read_tuples(data, name="the body", only_json=True, rules=rules())
-    assert edges_of(batches) == [one[:4] for one in EDGES]
 
 
 def test_edges_have_ids_and_are_deleted(tmp_path):
@@ -322,26 +285,6 @@ def test_where_blocks_are_cut_does_not_matter(tmp_path):
         found.append((edges_of(batch.columns for batch in reader), reader.rejected))
     assert found[0] == found[1]
     assert found[0][1] == len([one for one in records if one is BAD])
-
-
-def test_fields_in_quotes_may_span_lines(tmp_path):
-    out = io.StringIO()
-    csv.writer(out).writerows([["a", "b", "t"], ["x\ny", "z", 1], ["x", "", 2], ["u", "v", 3]])
-    (tmp_path / "e.csv").write_text(out.getvalue())
-    text = '[[edge]]\nlabel = "l"\nsource = "a"\ntarget = "b"\ntimestamp = "t"\n'
-    assert edges_in(tmp_path / "e.csv", text) == [("x\ny", "z", "l", 1), ("u", "v", "l", 3)]
-
-
-def test_edges_belong_to_streams(tmp_path):
-    text = EDGE + "stream='of'\n" + EDGE.replace("'a'", "'b'") + "op='op'"
-    path = written(tmp_path, [{"x": 1, "y": 2, "t": 3, "of": "s"}, {"x": 1, "y": 2, "t": 4, "op": "-"}])
-    found = [row for batch in open_reader("edges", path, rules=rules(text)) for row in batch.columns.to_pylist()]
-    assert [(one["label"], one["stream"], one["delete"]) for one in found] == [
-        ("a", "s", False),
-        ("b", None, False),
-        ("a", None, False),
-        ("b", None, True),
-    ]
 
 
 def test_a_name_that_is_nearly_one_of_the_records_is_warned_of(tmp_path):
@@ -476,8 +419,3 @@ def test_the_first_record_with_a_time_decides_whether_it_has_an_edge_or_not(tmp_
     path = written(tmp_path, [{"@timestamp": "2024-05-01T00:00:00Z"}, CONNECT])
     with pytest.raises(InputError, match="2: column '@timestamp': '2' is not a time"):
         edges_in(path)
-
-
-def test_a_condition_on_what_no_record_has_is_refused(tmp_path):
-    with pytest.raises(WhereError, match="unknown column 'hots'; did you mean 'host'"):
-        edges_in(written(tmp_path, [START]), where=parse_where("hots = 'h'"))

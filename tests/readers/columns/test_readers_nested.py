@@ -17,10 +17,8 @@ from pyarrow import parquet as pq
 from rpq.errors import InputError
 from rpq.language.predicate import UntypedColumn
 from rpq.readers import ColumnNames, open_reader, parse_where
-from rpq.readers.key_paths import name_of, path_of
 from rpq.readers.source import Block
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, parse_exact
-from rpq.serve.requests import read_tuple_body
 from tests.twins import examples
 
 MAPPING = "source=process.parent.id,target=process.id,label=event.action,timestamp=@timestamp"
@@ -182,38 +180,3 @@ def test_the_quick_way_reads_nested_records_as_the_exact_way_does(found, escape,
             assert UntypedColumn(quick.columns[name]).texts().to_pylist() == UntypedColumn(column).texts().to_pylist()
         else:
             assert quick.columns[name].to_pylist() == column.to_pylist()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda one: one,
-        lambda one: {**one, "message": "x\u00e9 process.id", "process": {**one["process"], "env": None}},
-        lambda one: {**{f"process.{name}": "x" for name in ("id", "parent.id")}, **one},
-        lambda one: {**one, "process": {**one["process"], "parent": {**one["process"]["parent"], "deep": [{"x": [1, {}]}]}}},
-    ],
-)
-def test_ordinary_nested_records_take_the_quick_way(change):
-    layout = JsonLayout(names=ColumnNames.parse(MAPPING), further=("hashes[0].value", "process.parent.name"))
-    data = "".join(json.dumps(change(event(number))) + "\n" for number in range(10)).encode()
-    assert JsonLines(layout)._parse_plain(data) is not None
-
-
-@given(st.lists(st.one_of(st.text(min_size=1, max_size=4), st.integers(0, 3)), min_size=2, max_size=4))
-def test_a_path_has_a_name_that_means_it(steps):
-    path = ("k", *steps)
-    assert path_of(name_of(path)) == path
-
-
-def test_posts_name_their_columns():
-    body = json.dumps(event(3)).encode()
-    further = {"stream": None, "time_unit": None}
-    names = "source=process.parent.id,target=process.id,timestamp=@timestamp"
-    read = read_tuple_body(body, "application/x-ndjson", renamed=names, label="l", **further)
-    assert read.columns.to_pylist() == [{**edge(3), "label": "l"}]
-    with pytest.raises(InputError, match="the columns source and target are missing; .*give --columns source=process"):
-        read_tuple_body(body, "application/x-ndjson", renamed="label=event.action,timestamp=@timestamp", **further)
-    with pytest.raises(InputError, match="columns= is for JSON and CSV; its columns have fixed names"):
-        read_tuple_body(b"", "application/n-quads", renamed="source=x", **further)
-    with pytest.raises(InputError, match="label= is for JSON and CSV"):
-        read_tuple_body(b"", "application/vnd.apache.arrow.stream", label="x", **further)

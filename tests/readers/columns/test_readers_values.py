@@ -17,13 +17,11 @@ from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
 from rpq.errors import InputError
-from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.readers import ColumnNames, EdgeRules, open_reader
 from rpq.readers.source import Block
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, parse_exact
 from rpq.stream.arrays.fields import check_time_format, format_hint, times_of
 from rpq.stream.durations import NANOSECONDS
-from tests.kafka.messages.test_kafka_messages import Sent
 from tests.twins import examples
 
 RULES = '[[edge]]\nlabel = "l"\nsource = "source"\ntarget = "target"\ntimestamp = "timestamp"\n'
@@ -176,36 +174,6 @@ def test_columns_of_parquet_have_formats(tmp_path, format, times, expected):
             rows(open_reader("edges", tmp_path / "t.parquet", columns=columns))
 
 
-def test_typed_columns_that_have_no_format_are_refused(tmp_path):
-    table = pa.table({"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": pa.array([1], pa.timestamp("ms"))})
-    pq.write_table(table, tmp_path / "t.parquet")
-    with pytest.raises(InputError, match=r"'timestamp' has the type timestamp\[ms\]; expected text for --time-format epoch"):
-        open_reader("edges", tmp_path / "t.parquet", columns=EPOCH)
-
-
-def test_messages_and_records_have_such_values(tmp_path):
-    names = ColumnNames.parse("source=@key", time_format="epoch", text_vertices=True)
-    reader = MessageReader(MessageColumns.of(names, "ms"))
-    value = json.dumps({"target": 5, "label": "a", "timestamp": 1.5}).encode()
-    (found,) = reader.read([Sent(value, b"k")]).columns.to_pylist()
-    assert (found["source"], found["target"], found["timestamp"]) == ("k", "5", 1500)
-    rules = EdgeRules.parse('[[edge]]\nlabel="l"\nsource="a"\ntarget="b"\ntimestamp="t"', file="e.toml")
-    path = written(tmp_path, '{"a": 1, "b": "x", "t": 1.25}\n{"a": 1, "t": null}\n')
-    reader = open_reader("jsonl", path, rules=rules, columns=EPOCH, time_unit="ms")
-    assert column(reader, "timestamp") == [1250]
-    path = written(tmp_path, '{"a": 1, "b": "x", "t": "24/12/2024"}\n')
-    with pytest.raises(InputError, match="is not an integer; .*--time-format '%d/%m/%Y' reads it"):
-        rows(open_reader("jsonl", path, rules=rules))
-
-
-@pytest.mark.parametrize("text", ["24 Dec 2024", "2024/12/24 10:00"])
-@pytest.mark.parametrize("before", ["", "x,y,a,1\n", "x,y,a,2024-05-01\n"])
-def test_a_notation_without_a_suggestion_gets_the_option_in_any_line(tmp_path, text, before):
-    path = written(tmp_path, f"source,target,label,timestamp\n{before}x,y,a,{text}\n")
-    with pytest.raises(InputError, match="--time-format describes times in other notations"):
-        rows(open_reader("edges", path))
-
-
 TIMES = st.sampled_from([0, 5, -3, 1.5, 1591367999.305988, "7", "7.25", "-1.5", "x", None, True, 2**53 + 1, 1e17, 1e-9])
 VERTICES = st.sampled_from(["a", "5", 5, 5, 7, 2**64, "", None, 2.5, True])
 NAMES = ColumnNames(time_format="epoch", text_vertices=True)
@@ -225,10 +193,3 @@ def test_the_quick_way_reads_what_the_exact_way_reads(found, has_one_type):
         assert {name: array.to_pylist() for name, array in quick.columns.items() if name != "stream"} == {
             name: array.to_pylist() for name, array in exact.columns.items() if name != "stream"
         }
-
-
-@pytest.mark.parametrize("time", [1591367999, 1591367999.5, "1591367999.5"])
-@pytest.mark.parametrize("vertex", [5, "v"])
-def test_ordinary_seconds_and_numbers_take_the_quick_way(time, vertex):
-    data = lines({"timestamp": time, "target": vertex}, {"timestamp": time, "target": vertex}).encode()
-    assert JsonLines(JsonLayout(names=NAMES))._parse_plain(data) is not None

@@ -39,25 +39,23 @@ def times(path, format="edges", **options) -> list[int]:
 
 @ALL
 @pytest.mark.parametrize("named", [True, False])
-@pytest.mark.parametrize("batch_rows", [1, 1 << 17])
-def test_compression_is_recognised_whatever_the_name_and_may_have_several_members(tmp_path, suffix, named, batch_rows):
-    data, compress = lines(2000), COMPRESS[suffix]
+def test_compression_is_recognised_whatever_the_name_and_may_have_several_members(tmp_path, suffix, named):
+    data, compress = lines(200), COMPRESS[suffix]
     path = tmp_path / (f"edges.txt.{suffix}" if named else "edges.txt")
-    path.write_bytes(compress(data[:9000]) + compress(b"") + compress(data[9000:]))
-    reader = open_reader("edges", path, batch_rows=batch_rows)
-    assert [time for batch in reader for time in batch.columns["timestamp"].to_pylist()] == list(range(2000))
+    path.write_bytes(compress(data[:900]) + compress(b"") + compress(data[900:]))
+    reader = open_reader("edges", path, batch_rows=1 if named else 1 << 17)
+    assert [time for batch in reader for time in batch.columns["timestamp"].to_pylist()] == list(range(200))
     assert reader.bytes_read == reader.bytes_total == path.stat().st_size
 
 
-@ALL
 @pytest.mark.parametrize(
-    ("format", "name", "text"),
+    ("format", "name", "text", "suffix"),
     [
-        ("jsonl", "stream.jsonl", b'{"source":"a","target":"b","label":"x","timestamp":3}\n'),
-        ("stackoverflow", "sx-a2q.txt", b"1 2 3\n"),
-        ("ldbc", "updates.csv", b"3|0|8|5|6|1\n"),
-        ("yago", "facts.tsv", b"<i>\t<a>\t<b>\t<c>\t\n"),
-        ("gmark", "graph.txt", b"1 2 3\n"),
+        ("jsonl", "stream.jsonl", b'{"source":"a","target":"b","label":"x","timestamp":3}\n', "gz"),
+        ("stackoverflow", "sx-a2q.txt", b"1 2 3\n", "zst"),
+        ("ldbc", "updates.csv", b"3|0|8|5|6|1\n", "xz"),
+        ("yago", "facts.tsv", b"<i>\t<a>\t<b>\t<c>\t\n", "bz2"),
+        ("gmark", "graph.txt", b"1 2 3\n", "gz"),
     ],
 )
 def test_every_text_format_may_be_compressed(tmp_path, suffix, format, name, text):
@@ -115,7 +113,7 @@ def test_text_that_begins_like_a_compressed_file_is_text(tmp_path):
 def test_a_compressed_pipe_in_small_pieces(tmp_path, suffix):
     pipe = tmp_path / f"pipe.{suffix}"
     os.mkfifo(pipe)
-    data = COMPRESS[suffix](lines(500))
+    data = COMPRESS[suffix](lines(200))
 
     def feed() -> None:
         with open(pipe, "wb", buffering=0) as file:
@@ -123,5 +121,5 @@ def test_a_compressed_pipe_in_small_pieces(tmp_path, suffix):
 
     feeder = threading.Thread(target=feed)
     feeder.start()
-    assert times(pipe, batch_rows=3) == list(range(500))
+    assert times(pipe, batch_rows=3) == list(range(200))
     feeder.join()

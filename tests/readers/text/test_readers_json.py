@@ -72,22 +72,6 @@ def test_files_with_text_and_with_integers_do_not_go_together(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"source": 1.5}, "column 'source': 1.5 is not text; expected a name in quotes or an integer$"),
-        ({"source": 1, "target": "b"}, "\"b\" is not an integer; expected .* object; --vertices text reads both$"),
-        ({"target": 2}, "column 'target': 2 is not text; expected a name in quotes, .* object; --vertices text reads both$"),
-        ({"label": 3}, "column 'label': 3 is not text; expected a name in quotes$"),
-        ({"timestamp": "soon"}, "expected a whole number such as 1254192988 or a time in quotes such as 2024-05-01T12:.*Z$"),
-    ],
-)
-def test_the_first_object_is_not_held_against_others_before(opened, values, message):
-    with pytest.raises(InputError, match=":1: .*" + message) as caught:
-        list(opened(lines({**FIRST, **values}).encode()))
-    assert "earlier" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
     ("bad", "column", "message"),
     [
         ('{"source": "a", ', None, "is not JSON: .* at character 17"),
@@ -176,31 +160,14 @@ def test_what_the_quick_way_accepts_the_exact_way_reads_the_same(found, ascii_on
                 assert quick.columns[name].to_pylist() == column.to_pylist()
 
 
-def test_ordinary_lines_take_the_quick_way():
-    layout = JsonLayout(names=ColumnNames(), further=("w",))
-    parser = JsonLines(layout)
-    for weights in ([1, 2], [1, 2.5], [None, 3], [0.5, 1]):
-        data = lines(*({**FIRST, "w": weight} for weight in weights)).encode()
-        assert parser._parse_plain(data) is not None
-
-
-@pytest.mark.parametrize("further", [(), ("w",)])
-def test_ordinary_deletes_take_the_quick_way(further):
-    for values in ([True, False], ["true", "0"], [None, True]):
-        parser = JsonLines(JsonLayout(names=ColumnNames(), further=further))
-        rows = parser._parse_plain(lines(*({**FIRST, "delete": value} for value in values)).encode())
-        assert rows is not None
-        assert rows.columns["delete"].to_pylist() == [value in (True, "true") for value in values]
-
-
 def test_where_blocks_are_cut_does_not_matter(opened):
     text = lines(
-        *({**FIRST, "source": f"v{number}", "timestamp": number} if number % 50 else "bad" for number in range(1, 2000))
+        *({**FIRST, "source": f"v{number}", "timestamp": number} if number % 50 else "bad" for number in range(1, 500))
     )
     found = []
     for batch_rows in (3, 1 << 17):
         reader = opened(text, on_error="skip", batch_rows=batch_rows)
         found.append((rows(reader), reader.rejected, reader.rejections))
     assert found[0] == found[1]
-    assert found[0][1] == 39
+    assert found[0][1] == 9
     assert np.all([":50: is not JSON" in found[0][2][0]])

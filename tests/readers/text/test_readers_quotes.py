@@ -155,18 +155,3 @@ def test_the_quick_way_through_quotes_is_that_of_records(layout, data):
     if found.regular and b"#" not in data:
         ends = {end for _, end, _ in records(data, COMMAS)}
         assert set(found.inner.tolist()) == {place for place, one in enumerate(data) if one == 10} - ends
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("separator", [",", pytest.param("\t", marks=pytest.mark.long)])
-@examples(500)
-@given(parts=st.lists(st.sampled_from(PARTS), max_size=30), batch_rows=st.sampled_from([1, 2, 3]))
-def test_where_blocks_are_cut_does_not_matter(tmp_path_factory, separator, parts, batch_rows):
-    path = tmp_path_factory.mktemp("blocks") / "edges"
-    path.write_bytes(separator.join(["source", "target", "label", "timestamp\n"]).encode() + "".join(parts).encode())
-
-    def read(batch_rows: int):
-        reader = open_reader("edges", path, on_error="skip", batch_rows=batch_rows)
-        return [row for batch in reader for row in batch.columns.to_pylist()], reader.rejected, reader.rejections
-
-    assert read(batch_rows) == read(1 << 17)

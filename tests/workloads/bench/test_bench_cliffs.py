@@ -40,15 +40,6 @@ def test_every_line_has_a_figure_and_a_bound(tmp_path, names):
         assert record["is_met"] == (above >= below if record["sense"] == "at least" else above <= below)
 
 
-def test_lines_are_selected_by_name(tmp_path):
-    assert [*_records(tmp_path, "--only", "min-join-1,MIN-40000")] == ["MIN-JOIN-1", "MIN-40000"]
-
-
-def test_json_lines_of_a_file_have_a_speed(tmp_path):
-    records = _records(tmp_path, "--only", "JSON-FLAT,JSON-NESTED")
-    assert all(record["measured"] > 0 and record["unit"] == "records/s" for record in records.values())
-
-
 def test_a_line_that_needs_brokers_is_left_out_without_them(tmp_path):
     assert [*_records(tmp_path, "--only", "AVRO-TOPIC,EDGES-HELD-OBJECT")] == ["EDGES-HELD-OBJECT"]
 
@@ -56,22 +47,6 @@ def test_a_line_that_needs_brokers_is_left_out_without_them(tmp_path):
 def test_messages_go_from_a_topic_to_rows(kafka, tmp_path):
     (record,) = _records(tmp_path, "--only", "AVRO-TOPIC", "--kafka", kafka.broker.address).values()
     assert record["measured"] > 0
-
-
-def test_lines_of_an_earlier_run_stay(tmp_path):
-    first = _records(tmp_path, "--only", "*-held-object")
-    both = _records(tmp_path, "--only", "EDGES-HELD-SUBJECT")
-    assert [*both] == ["EDGES-HELD-OBJECT", "MEMORY-HELD-OBJECT", "EDGES-HELD-SUBJECT"]  # in the order of the table
-    assert {name: both[name] for name in first} == first
-    assert [*_records(tmp_path, "--only", "EDGES-HELD-SUBJECT", "--seed", 2)] == ["EDGES-HELD-SUBJECT"]
-
-
-def test_big_windows_have_a_speed_and_the_bytes_of_an_edge(tmp_path):
-    names = ["WINDOW-Q2-5", "WINDOW-Q2-BYTES", "WINDOW-Q2-BYTES-READ"]
-    speed, of_window, of_read = _records(tmp_path, "--only", ",".join(names)).values()
-    assert speed["sense"] == "at least" and of_window["sense"] == of_read["sense"] == "at most"
-    # Of the facts, a ninth has one of the labels that Q2 reads.
-    assert 5 < of_read["measured"] / of_window["measured"] < 20
 
 
 def test_unknown_lines_are_refused_with_a_hint(tmp_path):

@@ -48,9 +48,7 @@ def test_what_is_deleted_was_in_the_window(stream, size, slide, data):
     for index, row in enumerate(out):
         source, target, label, timestamp, delete = row
         if position < len(stream) and row == stream[position]:
-            position += (
-                1  # a tuple of the input; if a made-up delete equals it, which of the two is which does not matter
-            )
+            position += 1  # a tuple of the input; if a made-up delete equals it, which of them it is does not matter
         else:
             assert delete and timestamp == time
             # A tuple of the input may equal the made-up delete before it, and was taken for it then.
@@ -71,10 +69,10 @@ def test_what_is_deleted_was_in_the_window(stream, size, slide, data):
 
 
 def test_share_and_seed():
-    stream = [(f"x{i % 400}", f"y{i % 333}", "a", i // 10, False) for i in range(20_000)]
+    stream = [(f"x{i % 400}", f"y{i % 333}", "a", i // 10, False) for i in range(10_000)]
     options = {"size": 100, "slide": 10}
     first = extended(stream, [], percent=5, seed=1, **options)
-    assert 900 < len(first) - len(stream) < 1100
+    assert 430 < len(first) - len(stream) < 570
     assert first == extended(stream, [777, 778, 9000], percent=5, seed=1, **options)
     assert first != extended(stream, [], percent=5, seed=2, **options)
     assert extended(stream, [], percent=0, seed=1, **options) == stream
@@ -84,14 +82,14 @@ def test_share_and_seed():
 def test_edges_are_drawn_uniformly():
     """Ten edges stay, and an eleventh comes again and again: each of the others goes as often as any other."""
     counts = dict.fromkeys(range(10), 0)
-    for seed in range(2000):
+    for seed in range(1000):
         stream = [(str(number), "y", "a", 1, False) for number in range(10)]
         deletions = Deletions(size=10, slide=1, percent=10, seed=seed, is_relevant=lambda label: True)
         rows = list(zip(*deletions.extend(batch_of(stream)).to_pydict().values()))
         for row in rows[rows.index(stream[-1]) + 1 :]:
             counts[int(row[0])] += 1
-    assert 150 < sum(counts.values()) < 250
-    assert max(counts.values()) < 45 and min(counts.values()) > 5
+    assert 70 < sum(counts.values()) < 130
+    assert max(counts.values()) < 27 and min(counts.values()) > 1
 
 
 def test_tuples_that_the_engine_rejects_change_nothing():

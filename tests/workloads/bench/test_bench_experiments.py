@@ -6,29 +6,21 @@ import json
 import math
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
 import rpq
-from rpq.workloads import named_queries
-from rpq.workloads.bench import command, measure, plots
-from rpq.workloads.bench.command import EXPERIMENTS, bench
-from rpq.workloads.bench.comparisons import query_sets
-from rpq.workloads.bench.comparisons.query_sets import VARIED
-from rpq.workloads.bench.end_to_end import http_server, latency
+from rpq.workloads.bench import measure
+from rpq.workloads.bench.command import bench
 from rpq.workloads.bench.paper.deletes import PERCENT
-from rpq.workloads.bench.paper.windows import FACTORS, expiry_of
-from rpq.workloads.bench.streams import DATA_SETS, generate, load_files
+from rpq.workloads.bench.paper.windows import FACTORS
+from rpq.workloads.bench.streams import DATA_SETS, generate
 from rpq.workloads.bench.versions import Verdict
 from rpq.workloads.rivals import driver
 
 ROOT = Path(__file__).parents[3]
-SPEED = ("mathoverflow", "ldbc")  # tests of their own
-
-
 @pytest.fixture
 def run(tmp_path):
     """Run an experiment on small generated streams; what its JSON holds."""
@@ -67,17 +59,6 @@ def test_a_tuple_that_is_timed_by_itself_is_inserted_or_deleted_without_a_table(
     assert engine.answers().pairs() == set()
 
 
-@pytest.mark.long
-def test_throughput_has_all_queries_of_all_data_sets(run):
-    records = run("throughput")["records"]
-    for name in ("yago", "ldbc", "stackoverflow"):
-        assert [r["query"] for r in records if r["data"] == name] == named_queries.names(name)
-    for record in records:
-        assert record["tuples"] > 2_900 and record["relevant"] <= record["tuples"]
-        assert record["push_p99_us"] >= record["push_p50_us"] > 0 and record["pushed"] == 8
-        assert math.isclose(record["tuples_per_second"], record["tuples"] / record["engine_seconds"], rel_tol=1e-3)
-
-
 def test_the_index_is_counted_as_the_engine_counts_it(run):
     (record,) = run("index", "--queries", "q2")["records"]
     stream = generate(DATA_SETS["stackoverflow"], edges=3_000, seed=1)
@@ -86,10 +67,10 @@ def test_the_index_is_counted_as_the_engine_counts_it(run):
 
 
 def test_windows_and_slides_are_swept(run):
-    records = run("windows", "--queries", "Q1,Q2")["records"]
-    assert len(records) == 2 * 2 * len(FACTORS)
-    assert {record["window"] for record in records if record["sweep"] == "slide"} == {750}
-    assert {record["slide"] for record in records if record["sweep"] == "window"} == {75}
+    records = run("windows", "--queries", "Q1", edges=1_000)["records"]
+    assert len(records) == 2 * len(FACTORS)
+    assert {record["window"] for record in records if record["sweep"] == "slide"} == {250}
+    assert {record["slide"] for record in records if record["sweep"] == "window"} == {25}
     assert all(0 < record["expiry_share"] < 1 for record in records)
 
 
@@ -133,13 +114,6 @@ def test_versions_take_turns(tmp_path, monkeypatch):
         assert record["low"] == record["ratio"] == record["high"]
 
 
-def test_large_windows_have_the_papers_numbers_of_edges(run):
-    result = run("large-windows", "--queries", "Q11", "--scale", 1e-4)
-    assert [stream["tuples"] for stream in result["streams"]] == [4_000]
-    windows = {record["window"] for record in result["records"] if record["sweep"] == "window"}
-    assert windows == {500, 1_000, 1_500, 2_000}  # 5 to 20 million at scale 1
-
-
 def test_versions_name_what_there_is(tmp_path):
     ran = CliRunner().invoke(bench, ["versions", "--output", str(tmp_path)])
     assert ran.exit_code == 1 and "--other" in ran.output
@@ -157,27 +131,15 @@ def test_a_verdict_needs_ratios_that_agree():
     assert Verdict.of([1.2]).text == "slower"
 
 
-def test_moving_the_time_first_changes_no_rows():
-    stream = generate(DATA_SETS["stackoverflow"], edges=4_000, seed=2)
-    query = rpq.Query("a2q/c2a*", window=rpq.Window(size=5 * 86_400, slide=40_000))
-    assert expiry_of(query, stream)["rows_added"] == measure.run_once(query, stream.batches()).rows_added
-
-
 def test_automata_stay_small(run):
     records = run("automata")["records"]
     assert [record["size"] for record in records] == [*range(2, 21)]
     assert sum(record["queries"] for record in records) == 100
 
 
-def test_states_are_those_of_gmarks_queries(run):
-    result = run("states", "--scale", 0.1, edges=30_000)
-    assert len(result["records"]) == 10
-    assert sum(record["rows_added"] > 0 for record in result["records"]) >= 5
-
-
 def test_deletes_grow(run):
-    records = run("deletes", "--queries", "Q1,Q4")["records"]
-    assert [record["percent"] for record in records] == [*PERCENT] * 2
+    records = run("deletes", "--queries", "Q1", edges=1_500)["records"]
+    assert [record["percent"] for record in records] == [*PERCENT]
     for record in records:
         if record["percent"]:
             inserted = record["relevant"] - record["deletes"]
@@ -192,105 +154,6 @@ def test_baselines_agree_with_the_engine(run):
     for record in records:
         assert record["sampled"] == 8 and record["evaluated"] >= 1 and record["compared"] >= 1
         assert math.isclose(record["throughput_ratio"], record["baseline_mean_us"] / record["push_mean_us"], rel_tol=1e-3)
-
-
-def test_simple_paths_are_compared_with_walks(run):
-    records = run("simple", "--queries", "Q1,Q2,Q11", edges=1_000)["records"]
-    assert any(record["succeeded"] for record in records)
-
-
-@pytest.mark.long
-def test_sets_of_patterns_bring_the_same_rows_however_they_are_evaluated(run):
-    result = run("queries", "--queries", "40,60", "--scale", 0.01, "--seconds", 0.3)
-    records, everybody = result["records"], {"shared", "nothing shared", "INV", "INV+", "INC", "INC+"}
-    assert all(result["checks"].values()) and len(result["checks"]) == 2
-    by_figure = {}
-    for record in records:
-        by_figure.setdefault(record["figure"], []).append(record)
-    assert {*by_figure} == {"12a", "12b", "12c", "12d", "12e", "13b", "14a", "14b", "curve", "concerned", "paths"}
-    for figure in ("12a", "12b", "12c", "12d", "12e", "14a", "14b"):
-        assert {record["algorithm"] for record in by_figure[figure]} == everybody
-    grown = [record for record in by_figure["12a"] if record["algorithm"] == "shared"]
-    updates = [record["updates"] for record in grown]
-    assert len(updates) == 10 and updates == sorted(set(updates)) and updates[0] == 100
-    assert grown[-1]["satisfied"] == 60 // 4 and grown[-1]["memory_mb"] > 0
-    assert {record["length"] for record in by_figure["12d"]} == {3, 5, 7, 9}
-    assert [record["queries"] for record in by_figure["curve"]] == [40, 60]
-    assert [record["queries"] for record in by_figure["concerned"]] == [60]
-    assert [record["registered"] for record in by_figure["13b"]] == [12, 24, 36, 48, 60]
-    assert [record["selectivity"] for record in by_figure["12b"] if record["algorithm"] == "INC"] == [*VARIED["12b"][1]]
-    (apart,) = [one for one in by_figure["12c"] if (one["queries"], one["algorithm"]) == (60, "nothing shared")]
-    assert (apart["updates"] < 1_000) == (apart.get("ended") == "stopped after 0.025 s of CPU"), apart
-    usual = [record for records in by_figure.values() for record in records if record["algorithm"] == "nothing shared"]
-    usual = [{**one, "figure": ""} for one in usual if one["data"] == "ldbc" and one["queries"] == 60 and one["length"] == 5]
-    usual = [one for one in usual if one["selectivity"] == 0.25 and one["overlap"] == 0.35]
-    assert len(usual) == 5 and all(one == usual[0] for one in usual), "a set in five figures is measured once"
-    _, shared, apart = by_figure["paths"]
-    assert shared["rows"] == apart["rows"] and shared["satisfied"] == apart["satisfied"]
-
-
-@pytest.mark.long
-def test_sets_of_patterns_are_measured_where_a_run_ended(run, monkeypatch):
-    options = ["--scale", 0.01, "--seconds", 0.3, "--only"]
-    monkeypatch.setattr(query_sets, "commit_of_checkout", lambda: "0123abc")  # with a +, all is measured again
-    register, run_engine = query_sets.Runs.register, query_sets._run_engine
-
-    def fail(*_, **__):
-        raise InterruptedError
-
-    monkeypatch.setattr(query_sets.Runs, "register", fail)
-    with pytest.raises(InterruptedError):
-        run("queries", *options, "20,12c,13*")
-    monkeypatch.setattr(query_sets.Runs, "register", register)
-    monkeypatch.setattr(query_sets, "_run_engine", fail)
-    result = run("queries", *options, "20,12c,13*", "--resume")
-    shown = {"12a", "12b", "12c", "12d", "12e", "13b", "curve", "concerned"}  # the set of 12c is in the others too
-    assert {record["figure"] for record in result["records"]} == shown
-    assert result["complete"] is True and result["facts"]["left out: Neo4j"] == "java needs a JDK 17 and Maven"
-    monkeypatch.setattr(query_sets, "_run_engine", run_engine)
-    again = run("queries", *options, "20,12e", "--resume")
-    assert len([record for record in again["records"] if record["figure"] == "12e"]) == 5 * 6
-    kept = [record for record in again["records"] if record in result["records"]]
-    assert kept == result["records"], "what --only leaves out stays"
-
-
-def test_graphs_of_one_size_and_of_ten_times_that_have_a_figure_each(run):
-    result = run("growth", "--queries", "30", "--scale", 0.001, "--seconds", 1.2)
-    assert all(result["checks"].values()) and len(result["checks"]) == 2
-    sizes = [stream["tuples"] for stream in result["streams"]]  # without the deletes that were generated
-    assert 950 < sizes[0] <= 1_000 and 9_500 < sizes[1] <= 10_000 and sizes[2:] == [1_000, 1_000]
-    shared = [record for record in result["records"] if record["algorithm"] == "shared"]
-    figures = ("12f", "13a", "14a", "14c")
-    ends = {figure: [record["updates"] for record in shared if record["figure"] == figure] for figure in figures}
-    assert [len(one) for one in ends.values()] == [10, 40, 10, 10] and [one[-1] for one in ends.values()] == sizes
-    others = {record["algorithm"] for record in result["records"] if record["figure"] == "12f"}
-    assert others == {"shared", "nothing shared", "INV", "INV+", "INC", "INC+"}
-    assert shared[9]["rows"] > 0 and shared[-1]["rows"] > 0
-    assert result["facts"]["left out: Neo4j"] == "java needs a JDK 17 and Maven"
-
-
-@pytest.mark.long
-def test_latency_is_that_of_every_call(run):
-    records = run("latency", "--scale", 0.004, edges=400_000)["records"]
-    calls = {record["call"]: record for record in records}
-    ways = ["stdin → stdout", *(["HTTP → SSE"] if http_server.is_there() else [])]
-    by_pipes = {f"{way}, {load}" for way in ways for load in ("10,000/s", "full load")}
-    assert {*latency.CALLS, "delete", "insert, names that come and go", "push, 1,000 rows", *by_pipes} == {*calls}
-    for record in records:
-        assert 0 < record["p50_us"] <= record["p99_us"] <= record["p999_us"] <= record["maximum_us"]
-    assert calls["insert"]["calls"] > 20 and calls["insert"]["rows"] > 0
-    assert calls["insert, names that come and go"]["calls"] == 4_000
-
-
-def test_every_experiment_has_a_test_and_helps():
-    ran = CliRunner().invoke(bench, ["--help"])
-    assert all(name in ran.output for name in EXPERIMENTS) and "report" in ran.output
-    tested = {"latency", "throughput", "index", "windows", "automata", "states", "deletes", "reevaluation", "simple"}
-    tested |= {"versions", "patterns", "queries", "growth", "sparql", "spark", "spark-commands", "cliffs", "general-engines"}
-    tested |= {"rsp-benchmarks", "graph-events", "stream-operators", "pattern-state"}
-    tested |= {"large-windows", *SPEED}
-    assert tested == {*EXPERIMENTS}
-    assert CliRunner().invoke(bench, ["nothing"]).exit_code == 2
 
 
 def test_queries_that_an_experiment_lacks_are_refused(tmp_path):
@@ -325,21 +188,6 @@ def test_all_experiments_continue_after_one_that_fails_and_after_an_interruption
     assert ran.exit_code == 2 and "no such experiment" in ran.output
 
 
-def test_all_experiments_have_the_options_of_the_command(tmp_path, monkeypatch):
-    commands = []
-    monkeypatch.setattr("rpq.workloads.bench.machine.commit_of_checkout", lambda: "another")
-    ran = SimpleNamespace(returncode=0)
-    monkeypatch.setattr(command, "subprocess", SimpleNamespace(run=lambda words, check: commands.append(words[3:]) or ran))
-    place = ["--output", str(tmp_path)]
-    sketch, kafka = ["--cold", "--sketch", str(tmp_path)], ["--kafka", "host:9092"]
-    for options in ([], [*kafka, "--data", str(tmp_path), "--seconds", "2", *sketch]):
-        assert CliRunner().invoke(bench, ["all", "--only", "latency", *place, *options]).exit_code == 0
-    assert commands == [
-        ["bench", "latency", *place, "--resume"],
-        ["bench", "latency", *place, "--resume", "--data", str(tmp_path), "--seconds", "2.0", *sketch, *kafka],
-    ]
-
-
 def test_without_the_extra_there_is_no_plot_and_no_store(run, tmp_path, monkeypatch):
     import sys
 
@@ -348,19 +196,3 @@ def test_without_the_extra_there_is_no_plot_and_no_store(run, tmp_path, monkeypa
     args = ["automata", "--output", str(tmp_path)]
     ran = CliRunner().invoke(bench, args, catch_exceptions=False)
     assert ran.exit_code == 0 and "pip install 'matplotlib>=3.8'" in ran.output
-
-
-def test_plots_of_nothing_are_drawn(tmp_path):
-    figure = pytest.importorskip("matplotlib.figure").Figure()
-    plots.points(figure.subplots(), [{"x": 1, "y": None}], "x", "y", log_x=True)
-    plots.decades(figure.axes[0])
-    figure.savefig(tmp_path / "empty.png")
-
-
-def test_a_graph_written_label_by_label_is_shuffled(tmp_path):
-    lines = [f"{edge} {edge // 100} {edge + 1}\n" for edge in range(1_000)]
-    (tmp_path / "social-graph.txt").write_text("".join(lines))
-    stream = load_files(DATA_SETS["gmark"], tmp_path, scale=0.2)
-    assert stream.table["timestamp"].to_pylist() == [*range(200)]
-    assert len({*stream.table["label"].to_pylist()}) == 10 and "shuffled" in stream.origin
-    assert (stream.window.size, stream.window.slide) == (50, 5)

@@ -19,31 +19,6 @@ def run(output: Path, *options: object):
     return CliRunner().invoke(bench, [*map(str, arguments)], catch_exceptions=False)
 
 
-@pytest.mark.long
-def test_patterns_are_measured_on_generated_streams(tmp_path):
-    pytest.importorskip("matplotlib")
-    ran = run(tmp_path, "--edges", 3_000, "--queries", "p1,P2,L1,M1,M3,M4")
-    assert ran.exit_code == 0, ran.output
-    result = json.loads((tmp_path / "patterns.json").read_text())
-    assert (tmp_path / "patterns.png").stat().st_size > 5_000
-    records = {record["query"]: record for record in result["records"]}
-    mixed = {"M1", "M3", "M4"} if pattern_speed.takes_paths() else set()
-    assert {*records} == {"P1", "P2", "L1"} | mixed
-    for name in ("P1", "P2", "L1"):
-        record = records[name]
-        assert 0 < record["kernel_seconds"] < record["arrow_seconds"]
-        assert record["kernel_seconds"] < record["arrow_bound_seconds"]
-        assert record["before_text_us"] > 0 and record["before_integers_us"] > 0
-        assert 0 < record["latency_p50_us"] <= record["latency_p99_us"] <= record["latency_maximum_us"]
-        assert record["memory_mb"] > record["names_mb"] > 0
-        assert "GraphFlow_seconds" not in record and "rows_as_expected" not in record
-    assert records["P2"]["rows"] == records["P2"]["rows_added"] + records["P2"]["rows_removed"] > 0
-    for name in mixed:
-        assert records[name]["path_seconds"] > 0 and records[name]["rows"] > 0
-    if mixed:  # five moderators have the answers of five sources
-        assert records["M4"]["rows"] == records["M4"]["path_rows"]
-
-
 @pytest.mark.ci
 def test_other_rows_than_expected_are_an_error(tmp_path):
     files = tmp_path / "stackoverflow"

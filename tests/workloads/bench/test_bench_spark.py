@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
-from click.testing import CliRunner
 
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 pytest.importorskip("pandas")
@@ -15,9 +11,6 @@ import pyarrow.parquet as pq
 
 import rpq
 from rpq.spark.benchmark import measure, processor_seconds
-from rpq.spark.errors import PipelineError
-from rpq.spark.jvm.session import check_java
-from rpq.workloads.bench.command import bench
 from rpq.workloads.bench.comparisons import spark_commands, spark_speed
 from rpq.workloads.bench.streams import DATA_SETS, generate
 
@@ -81,84 +74,3 @@ def test_the_model_is_fitted_to_half_of_the_commands_and_compared_with_all():
     other = spark_commands._outcome(commands, stream)
     assert not all(other.checks.values()) and "missed" in [*other.facts.values()][-1]
     assert not spark_commands._outcome(commands[:-5], stream).facts, "fewer lines than twice the terms"
-
-
-@pytest.mark.ci
-@pytest.mark.long
-def test_cold_commands_are_measured_once_and_resumed(tmp_path, monkeypatch):
-    try:
-        check_java()
-    except PipelineError as missing:
-        pytest.skip(str(missing))
-    lines = (spark_commands.Line(job="2", threads=1), spark_commands.Line(job="2", shares=2))
-    monkeypatch.setattr(spark_commands, "LINES", lines)
-    monkeypatch.setattr(spark_commands, "commit_of_checkout", lambda: "0123abc")  # with a +, all is measured again
-    words = ["spark-commands", "--edges", "20000", "--output", str(tmp_path), "--resume"]
-    for _ in range(2):
-        ran = CliRunner().invoke(bench, words, catch_exceptions=False)
-        assert ran.exit_code == 0, ran.output
-    assert "1 of 2" not in ran.output, "it is measured again"
-    result = json.loads((tmp_path / "spark-commands.json").read_text())
-    alone, replayed = result["records"]
-    assert alone["rows"] == replayed["rows"] > 0 and all(result["checks"].values())
-    assert replayed["cpu_seconds"] > alone["cpu_seconds"] > 0
-
-
-def measured(folder: Path, *options: object) -> dict[str, list[dict]]:
-    """Run the experiment; return its records by what they are of."""
-    try:
-        check_java()
-    except PipelineError as missing:
-        pytest.skip(str(missing))
-    ran = CliRunner().invoke(
-        bench, ["spark", "--repeat", "1", "--output", str(folder), *map(str, options)], catch_exceptions=False
-    )
-    assert ran.exit_code == 0, ran.output
-    result = json.loads((folder / "spark.json").read_text())
-    assert all(result["checks"].values()) and len(result["facts"]) == 5
-    by_kind: dict[str, list] = {}
-    for record in result["records"]:
-        by_kind.setdefault(record["what"], []).append(record)
-    assert all(record["rows"] > 0 and record["times_run"] > 0 for record in by_kind["replay"])
-    assert {record["tuples"] for record in by_kind["micro-batch"]} == {1_000}
-    assert all(2_500 <= record["window_edges"] <= 3_300 for record in by_kind["micro-batch"]), by_kind["micro-batch"]
-    speeds = [record["replay_edges_per_second"] for record in by_kind["model"][:7]]
-    assert speeds == sorted(speeds)
-    assert (folder / "spark.png").stat().st_size > 5_000
-    return by_kind
-
-
-@pytest.mark.long
-def test_each_part_once(session, rpq_on_spark, tmp_path, monkeypatch):
-    """One query, one measured replay, one micro-batch after those that fill the window, in the session of the tests."""
-    sizes = {"WARMUP_REPLAYS": 0, "UNMEASURED": 3, "MEASURED": 1, "SHARES": (1, 2, 1000)}
-    for name, value in sizes.items():
-        monkeypatch.setattr(spark_speed, name, value)
-
-    def measured_here(part, what, **task):
-        place = {"data": part._data, "raw": part._raw, "folder": str(part._folder), "queries": part._queries}
-        return [*measure({"what": what, **place, **task})]
-
-    def timed_here(command):
-        if "-m" in command:
-            status, _, said = rpq_on_spark(*command[command.index("rpq.cli") + 1 :])
-            assert status == 0, said
-        return 1.0, 1.0
-
-    # Outside of tests, and in the longer test, each of these is a process with a JVM of its own.
-    monkeypatch.setattr(spark_speed._Bench, "_session", measured_here)
-    monkeypatch.setattr(spark_speed, "_time_command", timed_here)
-    monkeypatch.setattr("rpq.spark.jvm.session.open_session", lambda **_: session)
-    monkeypatch.setattr(type(session), "stop", lambda _: None)
-    by_kind = measured(tmp_path, "--edges", 8_000, "--scale", 0.01, "--queries", "a2q/c2a*")
-    assert {name: len(some) for name, some in by_kind.items()} == {
-        "replay": 2, "cold command": 1, "micro-batch": 1, "small micro-batch": 1, "share": 3, "model": 7
-    }  # fmt: skip
-
-
-@pytest.mark.long
-def test_all_of_it_on_a_small_stream(tmp_path):
-    by_kind = measured(tmp_path, "--edges", 300_000, "--scale", 0.01)
-    assert {name: len(some) for name, some in by_kind.items()} == {
-        "replay": 4, "cold command": 1, "micro-batch": 5, "small micro-batch": 5, "share": 10, "model": 14
-    }  # fmt: skip

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from click.testing import CliRunner
 
 import rpq
 from rpq.workloads.bench import measure
 from rpq.workloads.bench.command import bench
-from rpq.workloads.bench.comparisons import path_speed
-from rpq.workloads.bench.experiment import figures_of_others
 from rpq.workloads.bench.streams import DATA_SETS, StreamError, load_files
 from rpq.workloads.generate.interactions import Interactions, generate_interactions
 
@@ -39,50 +35,11 @@ def run(*args: object) -> tuple[int, str]:
     return ran.exit_code, ran.output
 
 
-@pytest.mark.long
-def test_the_table_of_speed_has_every_figure(data, tmp_path):
-    status, out = run(
-        "mathoverflow", "--data", data, "--scale", 0.9, "--repeat", 1, "--queries", "Q1,Q2", "--output", tmp_path
-    )
-    assert status == 0, out
-    result = json.loads((tmp_path / "mathoverflow.json").read_text())
-    assert [record["query"] for record in result["records"]] == ["Q1", "Q2"]
-    assert all(result["checks"].values())
-    assert result["machine"]["calibration_ns_per_step"] > 0 and result["machine"]["cores"] > 0
-    (stream,) = result["streams"]
-    assert stream["tuples"] == 2_700 and stream["window"] == 30 * 86_400
-    for record in result["records"]:
-        assert record["rows_added"] > 0 and record["engine_seconds"] > 0
-        assert record["two_threads_rows"] == record["rows_added"]
-        assert record["deletes_rows_removed"] > 0 and record["first_delete_ms"] > 0
-        assert record["peak_cells"] > 0 and record["bytes_per_cell"] > 0
-        assert record["resident_mb"] > 0 and record["latency_p99_us"] >= record["latency_p50_us"] > 0
-        assert "rows_as_expected" not in record  # the figures of others are for the whole of another stream
-    assert "a2q/c2a*" in out and (tmp_path / "mathoverflow.json").exists()
-
-
-@pytest.mark.long
-def test_ldbc_runs_on_insertions_only(data, tmp_path):
-    status, out = run("ldbc", "--data", data, "--scale", 0.5, "--repeat", 1, "--queries", "Q2", "--output", tmp_path)
-    assert status == 0, out
-    (record,) = json.loads((tmp_path / "ldbc.json").read_text())["records"]
-    assert record["expression"] == "likes/replyOf*" and record["rows_removed"] == 0
-    assert record["tuples"] == 294  # half of 600, an op in 50 of which is a delete
-
-
 def test_missing_files_are_named(tmp_path):
     with pytest.raises(StreamError, match="sx-"):
         load_files(DATA_SETS["stackoverflow"], tmp_path)
     status, out = run("mathoverflow", "--data", tmp_path, "--output", tmp_path)
     assert status == 1 and "no files" in out
-
-
-def test_figures_of_others_name_their_source():
-    for name in ("mathoverflow", "ldbc"):
-        assert "Measured" in figures_of_others(name)["source"]
-    queries = figures_of_others("mathoverflow")["queries"]
-    assert len(queries) == 8 and queries[0]["rows"] == 5_211_348
-    assert path_speed.figure_text(queries[-1]["seconds"]["S-PATH"]) == "> 150"
 
 
 def test_the_peak_is_the_fullest_of_the_looks(data):

@@ -16,7 +16,7 @@ from rpq.workloads.bench.comparisons import general_engines
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.rivals import driver
 from rpq.workloads.rivals.driver import AnswersDifferError, Reading, RivalError
-from rpq.workloads.rivals.questions import LABELS, QUESTIONS
+from rpq.workloads.rivals.questions import LABELS
 from rpq.workloads.rivals.stores import slides
 
 FAKE = """
@@ -168,17 +168,3 @@ def test_answers_that_differ_fail_the_command_and_have_no_ratio(tmp_path, monkey
     assert ran.exit_code == 1 and "answers are equal at the end of each slide" in ran.output
     result = json.loads((tmp_path / "general-engines.json").read_text())
     assert all(one["agree"] is False and "ratio" not in one for one in result["records"])
-
-
-@pytest.mark.long
-def test_all_rivals_are_built_and_agree_on_a_small_stream(tmp_path):
-    """Needs a JDK 17, Maven and cargo; builds take minutes."""
-    stream = small_stream()
-    changes = tmp_path / "changes"
-    write_small_changes(changes)
-    for question in QUESTIONS:
-        ours = {one.slide: one for one in general_engines.engine_readings(question, stream)}
-        for rival in (driver.rivals()[name] for name in general_engines.ENGINES):
-            run = driver.run(rival.command(question), changes, seconds=60)
-            assert run.problem is None and len(run.readings) == 3, (question.name, rival.name)
-            assert driver.compare(rival.name, run.readings, ours) is not None
