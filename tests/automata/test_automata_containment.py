@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from rpq import automata
 from rpq.automata import DFA, Expression, Symbol
-from tests.automata.test_automata import interegular_from
 from tests.automata.test_expression_words import STEPS, Word, expressions
 from tests.twins import examples
 
@@ -66,31 +65,6 @@ def simple_answers(dfa: DFA, edges: list[Edge]) -> Pairs:
     return answers
 
 
-def test_the_searches_on_a_graph_worked_by_hand() -> None:
-    #     a        b
-    #  0 ───▶ 1 ──────▶ 2
-    #         ▲ ╲b      │ b
-    #         └──3◀─────┘       3 -a-> 1, 1 -b-> 3
-    edges = [(0, "a", 1), (1, "b", 2), (2, "b", 3), (1, "b", 3), (3, "a", 1)]
-    dfa = automata.compile("a/b/b?")
-    assert walk_answers(dfa, edges) == {(0, 2), (0, 3), (3, 2), (3, 3)}
-    assert simple_answers(dfa, edges) == {(0, 2), (0, 3), (3, 2)}
-    around = automata.compile("a/b/a")  # only by visiting 1 twice
-    assert walk_answers(around, edges) == {(0, 1), (3, 1)}
-    assert simple_answers(around, edges) == set()
-    assert walk_answers(automata.compile("^a/!b"), edges) == {(1, 1)}
-
-
-@given(expressions(leaves=4))
-@examples(200)
-def test_contains_agrees_with_interegular(tree: Expression) -> None:
-    dfa = automata.compile(tree)
-    states = range(min(len(dfa.accepting), 5))
-    languages = [interegular_from(dfa, state) for state in states]
-    for s, t in product(states, repeat=2):
-        assert dfa.contains[s, t] == languages[t].issubset(languages[s])
-
-
 def missing_word(dfa: DFA, s: int, t: int) -> Word | None:
     """The shortest word of [t] that is not in [s], by a search of the pairs."""
     pending: deque[tuple[int, int, Word]] = deque([(s, t, ())])
@@ -123,28 +97,18 @@ def test_contains_is_that_no_word_is_missing(tree: Expression) -> None:
     [
         ("a*", True),  # the eleven queries of the paper
         ("a/b*", False),
-        ("a/b*/c*", False),
         ("(a|b|c)*", True),
         ("a/b*/c", False),
         ("a*/b*", True),
-        ("a/b/c*", False),
         ("a?/b*", True),
-        ("(a|b|c)+", True),
         ("(a|b)/c*", False),
-        ("a/b/c", False),
-        ("a", True),
-        ("a?", True),
         ("a+", True),
         ("a/a", False),
-        ("a{2,}", False),
         ("a{,3}", True),
-        ("(a/a)*", False),
         ("^a+", True),
         ("(a|^a)*", True),
-        ("!()+", True),
         ("!(a)*", True),
         ("a/!()*", False),
-        ("a{0}", True),
         ("a|c|b/a?/c?", False),  # only the start is in conflict: it has no a/c
         ("a|a/c|c|b/a?/c?", True),
     ],
@@ -153,22 +117,12 @@ def test_property(text: str, holds: bool) -> None:
     assert automata.compile(text).simple_equals_walk is holds
 
 
-graphs = st.lists(
-    st.tuples(st.integers(0, 3), st.sampled_from(["a", "b", "z"]), st.integers(0, 3)), min_size=1, max_size=8
-)
+graphs = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["a", "b", "z"]), st.integers(0, 3)), min_size=1, max_size=8)
 
 
 @given(expressions(leaves=4).map(automata.compile).filter(lambda dfa: dfa.simple_equals_walk), graphs)
-@examples(750)
+@examples(400)
 def test_where_the_property_holds_simple_answers_are_walk_answers(dfa: DFA, edges: list[Edge]) -> None:
-    assert simple_answers(dfa, edges) == {(x, y) for x, y in walk_answers(dfa, edges) if x != y}
-
-
-@pytest.mark.parametrize("text", ["a*", "(a|b|z)*", "(a|b|z)+", "a*/b*", "a?/b*", "(a|^b)*"])
-@given(edges=graphs)
-@examples(200)
-def test_simple_answers_of_queries_with_the_property(text: str, edges: list[Edge]) -> None:
-    dfa = automata.compile(text)
     assert simple_answers(dfa, edges) == {(x, y) for x, y in walk_answers(dfa, edges) if x != y}
 
 
@@ -222,7 +176,7 @@ def missing_nonempty(dfa: DFA, s: int, t: int) -> Word | None:
 
 
 @given(expressions(leaves=4))
-@examples(750)
+@examples(400)
 def test_where_the_property_fails_some_graph_shows_it(tree: Expression) -> None:
     dfa = automata.compile(tree)
     conflicts = lassos(dfa)

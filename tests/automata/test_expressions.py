@@ -40,37 +40,24 @@ def many(inner: Expression) -> Repetition:
         ("a", a),
         ("a/b/c", Concatenation((a, b, c))),
         ("(a/b)/c", Concatenation((a, b, c))),
-        ("a/(b/c)", Concatenation((a, b, c))),
         ("a|b|c", Alternation((a, b, c))),
         ("a|b/c", Alternation((a, Concatenation((b, c))))),
-        ("(a|b)/c", Concatenation((Alternation((a, b)), c))),
         ("a/b*", Concatenation((a, many(b)))),
-        ("(a/b)*", many(Concatenation((a, b)))),
-        ("a+", Repetition(a, 1, None)),
-        ("a?", Repetition(a, 0, 1)),
         ("a{3}", Repetition(a, 3, 3)),
-        ("a{0}", Repetition(a, 0, 0)),
         ("a{2,5}", Repetition(a, 2, 5)),
-        ("a{2,}", Repetition(a, 2, None)),
         ("a{,5}", Repetition(a, 0, 5)),
         ("a{0,}", many(a)),
-        ("a{1,}", Repetition(a, 1, None)),
         ("a{ 002 , 5 }", Repetition(a, 2, 5)),
         ("(a*)+", Repetition(many(a), 1, None)),
         ("^a", Inverse(a)),
         ("^a*", Inverse(many(a))),
-        ("(^a)*", many(Inverse(a))),
-        ("^a/b", Concatenation((Inverse(a), b))),
         ("^(a/b)", Inverse(Concatenation((a, b)))),
-        ("^(^a)", Inverse(Inverse(a))),
         ("^(a|b){2}", Inverse(Repetition(Alternation((a, b)), 2, 2))),
         ("!a", NegatedSet((Symbol("a"),))),
-        ("!^a", NegatedSet((Symbol("a", True),))),
         ("!a*", many(NegatedSet((Symbol("a"),)))),
         ("!(a|^b)", NegatedSet((Symbol("a"), Symbol("b", True)))),
         ("!(^b|a|a)", NegatedSet((Symbol("a"), Symbol("b", True)))),
         ("!()", NegatedSet(())),
-        ("!( )/a", Concatenation((NegatedSet(()), a))),
         ("^!a", Inverse(NegatedSet((Symbol("a"),)))),
         ("\t( a\n|  b )\r\n", Alternation((a, b))),
     ],
@@ -82,29 +69,21 @@ def test_tree(text: str, tree: Expression) -> None:
 @pytest.mark.parametrize(
     ("text", "label"),
     [
-        ("knows", "knows"),
         ("<knows>", "knows"),
         ('"knows"', "knows"),
         ("'knows'", "knows"),
-        ("a2q", "a2q"),
         ("17", "17"),
-        ("_x", "_x"),
         ("is-a", "is-a"),
-        ("v1.2", "v1.2"),
         ("a--b..c", "a--b..c"),
-        ("foaf:knows", "foaf:knows"),
         (":knows", ":knows"),
-        ("名前", "名前"),
         ("हिन्दी", "हिन्दी"),  # vowel signs are marks, not letters
         ("e\N{COMBINING ACUTE ACCENT}t", "e\N{COMBINING ACUTE ACCENT}t"),  # not normalised
         ("<http://example.org/a#b?c=(d)*>", "http://example.org/a#b?c=(d)*"),
         (r"<a\u0041>", r"a\u0041"),  # no escapes in an IRI
         ('"a b/c*"', "a b/c*"),
-        ("'say \"x\"'", 'say "x"'),
         (r'"\"\\\'\t\n\r\b\f"', "\"\\'\t\n\r\b\f"),
         (r'"\u00e9\U0001F600"', "é😀"),
         ('""', ""),
-        ("<>", ""),
     ],
 )
 def test_name(text: str, label: str) -> None:
@@ -120,13 +99,6 @@ def test_text_is_canonical() -> None:
 @given(expressions(leaves=8))
 @settings(deadline=None)
 def test_text_of_a_tree_parses_to_it(tree: Expression) -> None:
-    assert parse(str(tree)) == tree
-
-
-@pytest.mark.ci
-@given(expressions(leaves=3, labels=st.text(max_size=6)))
-@settings(deadline=None)
-def test_any_label_can_be_written(tree: Expression) -> None:
     assert parse(str(tree)) == tree
 
 
@@ -165,57 +137,36 @@ OPERAND = "a name, '(', '!' or '^'"
 AFTER = "'/', '|', a quantifier (* + ? {n,m}) or the end"
 ERRORS = [
     ("", 1, "empty", OPERAND),
-    ("  ", 3, "empty", OPERAND),
     ("a/", 3, "too early", OPERAND),
     ("a||b", 3, "unexpected '|'", OPERAND),
-    ("a//b", 3, "unexpected '/'", OPERAND),
-    ("/a", 1, "unexpected '/'", OPERAND),
     ("*a", 1, "unexpected '*'", OPERAND),
     ("a b", 3, "unexpected b", AFTER),
-    ("a & b", 3, "unexpected '&'", AFTER),
-    ("a.", 2, "unexpected '.'", AFTER),
     ("-a", 1, "unexpected '-'", OPERAND),
-    ("?x", 1, "unexpected '?'", OPERAND),
     ("http://x", 7, "unexpected '/'", OPERAND),
     ("a)", 2, "unexpected ')'", AFTER),
-    ("(a", 3, "column 1 is still open", "'/', '|', a quantifier (* + ? {n,m}) or ')'"),
     ("a/((b)*|c", 10, "column 3 is still open", "'/', '|', a quantifier (* + ? {n,m}) or ')'"),
     ("()", 2, "unexpected ')'", OPERAND),
     ("a**", 3, "second quantifier", "parentheses"),
-    ("(a+?)", 4, "second quantifier", "parentheses"),
     ("a* b", 4, "unexpected b", "'/', '|' or the end"),
     ("^^a", 2, "unexpected '^'", "a name, '(' or '!'"),
-    ("^", 2, "too early", "a name, '(' or '!'"),
     ("a{3,2}", 5, "maximum 2 is below the minimum 3", "3 or more"),
-    ("a{}", 3, "unexpected '}'", "a number or ','"),
     ("a{,}", 4, "unexpected '}'", "a number"),
     ("a{x}", 3, "unexpected x", "a number or ','"),
-    ("a{-1}", 3, "unexpected '-'", "a number or ','"),
-    ("a{2", 4, "too early", "',' or '}'"),
     ("a{2,", 5, "too early", "a number or '}'"),
-    ("a{2,3", 6, "too early", "'}'"),
     ("a{2;3}", 4, "unexpected ';'", "',' or '}'"),
-    ("{2}", 1, "unexpected '{'", OPERAND),
     ("!", 2, "too early", "a name, '^' or '(' after '!'"),
-    ("!!a", 2, "unexpected '!'", "a name, '^' or '(' after '!'"),
     ("!(a/b)", 4, "unexpected '/'", "'|' or ')' in the negated set"),
-    ("!(a", 4, "too early", "'|' or ')' in the negated set"),
     ("!(a|)", 5, "unexpected ')'", "a name or '^' in the negated set"),
     ("!((a))", 3, "unexpected '('", "a name, '^' or ')' in the negated set"),
-    ("!(^)", 4, "unexpected ')'", "a name after '^' in the negated set"),
     ("a/<b", 3, "'<' is not closed", "'>'"),
     ("<a b>", 3, "a blank inside", "'>'"),
-    ("<a\nb>", 3, "U+000A inside", "'>'"),
     ("a/'b", 3, "is not closed", "another '"),
     ('"a\rb"', 3, "a carriage return inside a quoted name", '" before it, or \\r for it'),
     ('"a\nb"', 3, "the line ends inside a quoted name", '" before the end of the line, or \\n for it'),
-    ("'a\r\nb'", 3, "the line ends inside a quoted name", "' before the end of the line, or \\r\\n for it"),
-    ("'b\nc'", 3, "line ends", "before the end of the line"),
     (r"'b\q'", 3, r"unknown escape \q", r"\n"),
     (r"'b\u12'", 3, r"incomplete escape \u", "4 hexadecimal digits"),
     (r"'\uD800'", 2, "no character", "Unicode"),
     ("a/b{0,1000000}", 4, "1,000,000 steps", "smaller"),
-    ("a{99999999999999999999}", 3, "too large", "smaller"),
     ("((a{100}){100}){100}", 10, "10,000 steps", "smaller"),
     ("(a{0}){100000000}", 7, "steps", "smaller"),
 ]
@@ -259,7 +210,7 @@ def test_error_can_be_pickled() -> None:
 
 
 @given(st.text(alphabet="ab/|*+?^!(){}<>\"'\\,0 12", max_size=12))
-@examples(1500)
+@examples(500)
 def test_text_is_an_expression_or_an_error_inside_it(text: str) -> None:
     try:
         tree = parse(text)
@@ -275,7 +226,7 @@ def test_ten_thousand_parentheses() -> None:
         parse("(" * 10_001 + "a" + ")" * 10_000)
 
 
-@pytest.mark.parametrize(("opening", "closing"), [("^(", ")"), ("(", "*)"), ("(b/(c|", "))")])
+@pytest.mark.parametrize(("opening", "closing"), [("^(", ")"), ("(b/(c|", "))")])
 def test_deep_nesting_is_an_error(opening: str, closing: str) -> None:
     with pytest.raises(ExpressionError, match="more than 100 levels"):
         parse(opening * 10_000 + "a" + closing * 10_000)
@@ -291,23 +242,7 @@ def test_depth_below_the_limit_works_everywhere() -> None:
     assert automata.compile(tree) == automata.compile("^a")
 
 
-def test_long_is_not_deep() -> None:
-    labels = [f"p{number}" for number in range(1500)]
-    left = "(" * 1499 + labels[0] + "".join(f"|{label})" for label in labels[1:])
-    assert parse(left) == Alternation(tuple(map(Label, labels)))
-
-
 @pytest.mark.parametrize("bounds", [(-1, 2), (3, 2)])
 def test_a_repetition_has_sensible_bounds(bounds: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="minimum"):
         Repetition(a, *bounds)
-
-
-def test_trees_are_frozen() -> None:
-    with pytest.raises(AttributeError):
-        a.name = "b"  # type: ignore[misc]
-
-
-def test_an_expression_is_text() -> None:
-    with pytest.raises(TypeError, match="int"):
-        parse(7)  # type: ignore[arg-type]

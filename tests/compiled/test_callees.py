@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numba import config, types
-from numba.core.codegen import JITCodeLibrary
+from numba import config
 
 from rpq.compiled.callees import CalleeLibrary, code_of
 from rpq.compiled.kernel_cache import njit
@@ -29,21 +28,6 @@ def kernels():
     return halved, quartered
 
 
-def test_machine_code_is_only_for_what_python_calls(monkeypatch):
-    made = []
-    finish = JITCodeLibrary._finalize_specific
-
-    def finish_and_note(library):
-        made.append(library.name)
-        finish(library)
-
-    monkeypatch.setattr(JITCodeLibrary, "_finalize_specific", finish_and_note)
-    halved, quartered = kernels()
-    assert quartered(12) == 3
-    assert [name for name in made if "kernels.<locals>" in name] == ["kernels.<locals>.quartered"]
-    assert not halved.overloads and len(quartered.overloads) == 1
-
-
 def test_python_may_call_it_afterwards_and_before():
     halved, quartered = kernels()
     assert quartered(12) == 3 and halved(12) == 6 and quartered(np.int32(12)) == 3
@@ -62,20 +46,6 @@ def test_its_errors_come_through_the_callers():
             quartered(number)
     with pytest.raises(ValueError, match="'an odd number', 3"):
         halved(3)
-
-
-def test_numbers_that_callers_write_need_no_code_of_their_own():
-    @njit(cache=True)
-    def added(first, second):
-        return first + second
-
-    @njit(cache=True)
-    def total(first):
-        return added(first, 1) + added(first, 2) + added(first, first)
-
-    assert total(10) == 43
-    template, *_ = added.get_call_template((types.int64, types.literal(3)), {})
-    assert [str(case) for case in template.cases] == ["(int64, int64) -> int64"]
 
 
 def test_a_kernel_may_call_itself():

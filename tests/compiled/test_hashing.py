@@ -46,7 +46,7 @@ def build_anew(table, hashes, numbers):
         put_new(table, len(table), hashes[number], number)
 
 
-@pytest.mark.parametrize("hashes", [1, 2, 7, 1 << 62])
+@pytest.mark.parametrize("hashes", [2, 1 << 62])
 def test_the_table_is_a_dict(hashes):
     drawn = random.Random(hashes)
     capacity = 40

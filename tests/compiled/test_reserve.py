@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import mmap
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from rpq.compiled.arrays.reserve import HUGE_PAGE, IDLE_SECONDS, SMALLEST, Reserve
 
@@ -67,22 +65,6 @@ def test_what_was_in_use_at_once_is_kept_and_no_more_than_the_most():
     assert reserve.take(7).nbytes == 7
 
 
-def test_a_small_request_takes_a_large_region_before_one_is_released_for_it():
-    reserve = Reserve(least=8 * HUGE_PAGE, most=64 * HUGE_PAGE)
-    where = place(reserve.take(8 * HUGE_PAGE))
-    small = reserve.take(HUGE_PAGE)
-    assert place(small) == where and reserve.nbytes == 8 * HUGE_PAGE
-    other = reserve.take(HUGE_PAGE)
-    assert place(other) != where and other.nbytes == HUGE_PAGE, "a region in use is nobody else's"
-
-
-def test_a_larger_request_takes_the_place_of_what_is_free():
-    reserve = Reserve(least=HUGE_PAGE, most=64 * HUGE_PAGE)
-    for size in (1, 2, 4, 8):
-        reserve.take(size * HUGE_PAGE)
-        assert reserve.nbytes == size * HUGE_PAGE
-
-
 def test_what_is_free_for_long_is_released_but_for_the_least():
     clock = Clock()
     reserve = Reserve(least=2 * HUGE_PAGE, most=64 * HUGE_PAGE, clock=clock)
@@ -105,13 +87,6 @@ def test_what_is_free_for_long_is_released_but_for_the_least():
         reserve.release_unused()
     assert reserve.nbytes == 2 * HUGE_PAGE
     assert len({place(region) for region in [reserve.take(HUGE_PAGE) for _ in range(2)]}) == 2
-
-
-@pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="huge pages on request are Linux's")
-def test_regions_consist_of_whole_huge_pages():
-    reserve = Reserve()
-    held = [reserve.take(size) for size in (SMALLEST, HUGE_PAGE + 1, 5 * HUGE_PAGE)]
-    assert all(place(region) % HUGE_PAGE == 0 and region.nbytes % HUGE_PAGE == 0 for region in held)
 
 
 def test_threads_never_get_the_same_region():

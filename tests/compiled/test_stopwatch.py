@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
-import sys
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -18,19 +14,17 @@ import rpq
 from rpq.engine.running.evaluation import Evaluation
 from rpq.operators.paths.index.delta_index import DeltaIndex
 
-ROOT = Path(__file__).parents[2]
-
 
 def ask() -> rpq.Query:
     return rpq.Query("a/b*", window=rpq.Window(size=10, slide=1), name="q")
 
 
 def fresh_kernel() -> Any:
-    """A function that is compiled at its first call, and takes a good part of a second for it."""
+    """A function that is compiled at its first call, and takes some tenths of a second for it."""
 
     @njit
     def kernel(numbers):  # type: ignore[no-untyped-def]
-        return np.sort(np.unique(numbers)[::-1] ** 2).cumsum()
+        return numbers[::-1].cumsum()
 
     return kernel
 
@@ -82,23 +76,3 @@ def test_compiling_in_the_middle_of_a_tuple_is_no_latency(monkeypatch: pytest.Mo
     statistics = engine.statistics()
     assert statistics.deleted == 1
     assert statistics.latency_p99_us < sum(compiled) / 2 * 1e6
-
-
-@pytest.mark.long
-def test_a_cold_cache(tmp_path: Path) -> None:
-    code = (
-        "import rpq, time; engine = rpq.Engine(rpq.Query('a/b*', window=rpq.Window(size=10, slide=1)))\n"
-        "began = time.perf_counter()\n"
-        "engine.push_rows([('x', 'y', 'a', 1), ('x', 'y', 'a', 1, '-'), ('x', 'y', 'a', 2)])\n"
-        "spent, told = time.perf_counter() - began, engine.statistics()\n"
-        "assert spent > 5 and told.engine_seconds < spent / 10 and told.latency_p99_us < 1e6, (spent, told)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("compiling kernels") == 1

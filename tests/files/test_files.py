@@ -100,14 +100,6 @@ def test_a_fifo_is_written_to_and_stays(tmp_path):
     assert read == [b"new"] and stat.S_ISFIFO(path.stat().st_mode)
 
 
-def test_devices_are_written_to_and_stay(tmp_path):
-    write("/dev/null")
-    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-    (tmp_path / "link").symlink_to("/dev/null")
-    write(tmp_path / "link")
-    assert os.listdir(tmp_path) == ["link"] and (tmp_path / "link").is_symlink()
-
-
 def test_standard_output_is_written_to_where_it_stands(tmp_path):
     """Redirected to a file that has something in it already, it goes on behind that."""
     code = "import os, rpq.files.destinations as f\nos.write(1, b'first ')\n"
@@ -115,14 +107,6 @@ def test_standard_output_is_written_to_where_it_stands(tmp_path):
     with open(tmp_path / "out", "wb") as out:
         subprocess.run([sys.executable, "-c", code], stdout=out, check=True, cwd=Path(__file__).parents[2])
     assert (tmp_path / "out").read_bytes() == b"first second"
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
-def test_a_full_disk_names_the_file(tmp_path):
-    (tmp_path / "link").symlink_to("/dev/full")
-    with pytest.raises(destinations.WriteError, match=r"link: cannot be written: No space left") as caught:
-        write(tmp_path / "link")
-    assert caught.value.errno == errno.ENOSPC
 
 
 def test_a_file_whose_folder_takes_none_is_copied_into(tmp_path, monkeypatch):
@@ -162,12 +146,10 @@ def test_a_file_that_cannot_be_renamed_to_is_copied_into(tmp_path, monkeypatch):
     [
         ("", "is empty"),
         (".", "is a folder"),
-        ("new/", "is the name of a folder"),
         ("nowhere/a", "there is no folder .*nowhere"),
         ("file/a", "Not a directory|is not a folder"),
         ("circle", "form a cycle|Too many levels"),
         ("/proc/nothing", "/proc/nothing: cannot be written"),
-        ("/dev/fd/99", "Bad file descriptor"),
     ],
 )
 def test_what_cannot_be_written_is_said_before(tmp_path, monkeypatch, name, message):
@@ -246,16 +228,12 @@ def named(tmp_path, monkeypatch):
 SAME = [
     ("a", "a"),
     ("a", "./a"),
-    ("a", "folder/../a"),
     ("a", "hard"),
     ("hard", "soft"),
     ("by-folder/a", "soft"),
-    ("new", "./new"),
     ("new", "by-folder/new"),
     ("folder/new", "dangling"),
-    ("nowhere/new", "nowhere/./new"),
     ("-", "/dev/stdout"),
-    ("-", "-"),
 ]
 
 

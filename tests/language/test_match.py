@@ -44,15 +44,12 @@ PAIRS = [(one, other) for one in "abc" for other in "abc"]
         ("MATCH (x)-[e:T]->(y) RETURN x, y", "ab ab bc ca"),
         ("match (x)-[:T]->(y) return distinct x, y", "ab bc ca"),
         ("MATCH (x)-[:T]->(y)-[:T]->(z) RETURN x, z", "ac ac ba cb cb"),
-        ("MATCH (x)-[:T]->(y) MATCH (y)-[:T]->(z) RETURN x, z", "ac ac ba cb cb"),
         ("MATCH (x:P)-[:T]->(y) RETURN x, y", "ab ab ca"),
         ("MATCH (x:P&Q)-[:T]->(y) RETURN x, y", "ca"),
         ("MATCH (x:P|Q)-[e]->(y) RETURN x, y", "ab ab ca ac"),
         ("MATCH (x:P) RETURN x", "a c"),
-        ("MATCH (x)-->(y:Q) RETURN x", "b a"),
         ("MATCH (x)<-[e:T]-(y) RETURN x, e.amount", [("b", 10), ("b", 20), ("c", 30), ("a", None)]),
         ("MATCH (x {id: 'a'})-[e]-(y) RETURN y", "b b c c"),
-        ("MATCH (x WHERE x.id = 'a')--(y) RETURN y.id AS y", "b b c c"),
         ("MATCH (x)-[e:T|S WHERE e.amount < 20]->(y) RETURN e.amount AS n", [(10,), (5,)]),
         ("MATCH (x)-[e:!T]->(y) RETURN x, y", "ac"),
         ("MATCH (x)-[:type]->(y) RETURN x, y", "aP cP cQ"),
@@ -65,30 +62,23 @@ PAIRS = [(one, other) for one in "abc" for other in "abc"]
         ),
         ("MATCH (x)-[e:T]->(y), (x)-[f:T]->(y) WHERE e <> f RETURN e.amount, f.amount", [(10, 20), (20, 10)]),
         ("MATCH DIFFERENT EDGES (x)-[e:T]->(y), (x)-[f:T]->(y) RETURN e.amount, f.amount", [(10, 20), (20, 10)]),
-        ("MATCH REPEATABLE ELEMENTS (x)-[:T]->(y), (x)-[:T]->(y) RETURN count(*) AS n", [(6,)]),
         ("MATCH ANY (x)-[:T]->+(y) RETURN x, y", PAIRS),
         ("MATCH TRAIL (x)-[:T]->+(y) RETURN DISTINCT x, y", PAIRS),
         ("MATCH ANY TRAIL (x)-[:T]->{1,2}(m)-[:S]->(y) RETURN x, y", "bc cc"),
         ("MATCH TRAIL (x)-[:S]->(m)-[:T]->+(y) RETURN DISTINCT x, y", "aa ab ac"),
-        ("MATCH ANY TRAIL ()-[:T]->{1,2}()-[:S]->(y) RETURN y", "c c"),
         ("MATCH ANY (x)-[e:T WHERE x:P]->(m)-[:T]->(y) RETURN x, y", "ac cb"),
-        ("MATCH (x:P:Q)-[:T]->(y) RETURN x, y", "ca"),
         ("MATCH (x)-[:T|:S]->(y) RETURN x, y", "ab ab bc ca ac"),
         ("MATCH (x)-[:T]->(y) WHERE x:P RETURN x, y", "ab ab ca"),
         ("MATCH (x)-[:T]->(y) WHERE NOT (x:P) RETURN x, y", "bc"),
         ("MATCH (x)-[:T]->(y) WHERE x IS LABELED P&Q RETURN x, y", "ca"),
-        ("MATCH (x)-[:T]->(y) WHERE x IS NOT LABELED P RETURN x, y", "bc"),
-        ("MATCH (x)-[:T]->(y) WHERE x:Q OR y:Q RETURN x, y", "bc ca"),
         ("MATCH (x)-[:T]->(y) WHERE NOT (x:Q OR y:Q) RETURN x, y", "ab ab"),
         ("MATCH (x)-[:T]->(y) WHERE EXISTS { MATCH (y)-[:S]->(z) RETURN z } RETURN x, y", "ca"),
-        ("MATCH ANY SHORTEST (x)-[:T]->{2}(y) RETURN x, y", "ac ba cb"),
         ("MATCH (x)-[:T]->{2,3}(y) RETURN DISTINCT x, y", "ac ba cb aa bb cc"),
         ("MATCH ANY (x)-[e:T WHERE e.amount > 10]->+(y) RETURN x, y", "ab ac bc"),
         ("MATCH ANY (x) (()-[:T]->()-[:S]->()){1,} (y) RETURN x, y", "cc"),
         ("MATCH ANY (x)-[:T]->(m:P)-[:S]->(y) RETURN x, y", "cc"),
         ("MATCH ANY (x)-[:T]->(m:P)-[:S]->(y) MATCH (x {id: 'b'})-[:T]->(z) RETURN x, y, z", []),
         ("MATCH ANY (x)-[:S]->(m:P)-[:T]->(y) MATCH (x {id: 'a'})-[:S]->(z) RETURN x, y, z", "aac"),
-        ("MATCH (x)-[:T]->(y) WHERE EXISTS { (y)-[:S]->(z) } RETURN x, y", "ca"),
         ("MATCH (x)-[:T]->(y) WHERE NOT EXISTS { MATCH (y)-[:S]->() } RETURN x, y", "ab ab bc"),
         (
             "MATCH (x)-[e:T]->(y) WHERE NOT EXISTS { (y)-[f:T]->(z) WHERE f.amount > e.amount } RETURN x, y",
@@ -102,7 +92,6 @@ PAIRS = [(one, other) for one in "abc" for other in "abc"]
             "MATCH ()-[e:T]->() RETURN count(e.amount) AS n, avg(e.amount) AS m, min(e.amount) AS l, max(e.amount) AS h",
             [(3, 20.0, 10, 30)],
         ),
-        ("MATCH (x)-[:T]->(y) RETURN count(x) AS n, count(DISTINCT x) AS m", [(4, 3)]),
         (
             "MATCH (x)-[:T]->(y) OPTIONAL MATCH (y)-[g:S]->(z) RETURN DISTINCT x, y, z, g.amount",
             [("a", "b", None, None), ("b", "c", None, None), ("c", "a", "c", 5)],
@@ -121,7 +110,6 @@ PAIRS = [(one, other) for one in "abc" for other in "abc"]
             [("b", "c", None, "a")],
         ),
         ("OPTIONAL MATCH (x)-[:S]->(y) MATCH (v:Q)-[:T]->(w) RETURN x, y, v, w", "acca"),
-        ("MATCH ACYCLIC (x)-[:T]->(y)-[:T]->(z)-[:T]->(w) RETURN x", []),
         ("MATCH SIMPLE (x)-[:T]->(y)-[:T]->(z)-[:T]->(w) RETURN DISTINCT x", "a b c"),
         (
             "MATCH TRAIL (x)-[e:T]-(y)-[f:T]-(x) RETURN x, e.amount, f.amount",
@@ -129,7 +117,6 @@ PAIRS = [(one, other) for one in "abc" for other in "abc"]
         ),
         ("MATCH (x)-[e:T]->(y) WHERE x.id IN ['a', 'b'] AND e.timestamp >= 2 RETURN e.timestamp", [(2,), (3,)]),
         ("MATCH (x)-[e:T]->(y) WHERE e.amount IS NULL OR e.amount BETWEEN 15 AND 25 RETURN e", [(2,), (4,)]),
-        ("MATCH (x)-[e:T]->(y) WHERE NOT (e.amount > 10) RETURN x", "a"),
         ("MATCH (`x`)-[e:`T`]->(y) /* all */ RETURN x AS `the source`, y // of T", "ab ab bc ca"),
     ],
 )
@@ -161,25 +148,19 @@ CHAINS = [("a", "b", "T", 1, -5), ("b", "c", "T", 2, 2), ("x", "b", "T", 3, 3), 
             "u",
         ),
         (LABELS, "MATCH (z:A|B) RETURN z", "a b"),
-        (LABELS, "MATCH (z:A|B {id: 'b'}) RETURN z", "b"),
         (LABELS, "MATCH (z:A|B) WHERE z.id <> 'b' RETURN z", "a"),
-        (LABELS, "MATCH (z:A&(A|B)) RETURN z", "a"),
         (LABELS, "MATCH (z:A|B), (z)-[:T]->(y) RETURN z, y", "ab"),
         (LABELS, "MATCH (:A|B), (z:B) RETURN z", "a a b b"),
         (LABELS, "MATCH (:A|B {id: 'b'}), (z:B) RETURN z", "a b"),
-        (LABELS, "MATCH (:A|B {id: 'c'}), (z:B) RETURN z", []),
         (LABELS, "MATCH (x)-[:T]->(y) OPTIONAL MATCH (w:A|B) RETURN x, w", "aa ab"),
         (LABELS, "MATCH (x)-[:T]->(y) WHERE EXISTS { (y:A|C) } RETURN x", []),
         (CHAINS, "MATCH ANY (a {id: 'a'})-[:T]->(m {id: 'b'})-[:T]->(b) RETURN a, b", "ac"),
         (CHAINS, "MATCH ANY (a)-[:T]->(m {id: 'b'})-[:T]->(b {id: 'c'}) RETURN a, b", "ac xc"),
         (CHAINS, "MATCH (a)-[`4`:T]->(b)-[:T]->(c) RETURN a, b, c", "abc ayz xbc"),
         (CHAINS, "MATCH (a)-[:T]->(`1`)-[:T]->(`2`) RETURN a, `1`, `2`", "abc ayz xbc"),
-        (LABELS, "MATCH (:A|B), (`1`)-[:T]->(`2`) RETURN `1`, `2`", "ab ab"),
         (CHAINS, "MATCH ANY (a) ((m)-[:T]->(n)){2} (b) RETURN a, b", "ac xc az"),
         (CHAINS, "MATCH ANY (a)-[e:T]->(m {id: 'b'})-[f:T WHERE f.amount > e.amount]->(b) RETURN a, b", "ac"),
-        (CHAINS, "MATCH ANY (a)-[e:T]->(m)-[f:T WHERE f.amount > e.amount]->(b) RETURN a, b", "ac"),
         (LOOPS, "MATCH ANY ACYCLIC (a)-[:T]->(b) RETURN a, b", "ab"),
-        (LOOPS, "MATCH ANY ACYCLIC (a)-[:T]->(a) RETURN a", []),
         (LOOPS, "MATCH ANY SIMPLE (a)-[:T]->(b) RETURN a, b", "aa ab"),
         (CHAINS[:1], "MATCH DIFFERENT EDGES ANY (a)-[:T]-(b) RETURN a, b", "ab ba"),
         (CHAINS, "MATCH (a)-[e:T {amount: -5}]->(b) RETURN a, b", "ab"),
@@ -193,9 +174,8 @@ def test_rows_over_other_edges(edges, text, rows):
     assert answers(text, edges) == Counter(expected)
 
 
-@pytest.mark.parametrize("item", ["e.number", "max(e.number) AS most"])
-def test_a_property_may_be_called_number(item):
-    engine = rpq.Engine(rpq.Query(f"MATCH (a)-[e:T]->(b) RETURN e, {item}", window=WINDOW), edges="parallel")
+def test_a_property_may_be_called_number():
+    engine = rpq.Engine(rpq.Query("MATCH (a)-[e:T]->(b) RETURN e, max(e.number) AS most", window=WINDOW), edges="parallel")
     engine.insert("a", "b", "T", 5, properties={"number": 7})
     assert [*engine.answers()] == [(1, 7)]
 
@@ -228,7 +208,6 @@ def test_a_sum_of_times_is_an_integer():
     [
         ("MATCH (x)-[:T*1..2]->(y) RETURN DISTINCT x, y", "ab bc ca ac ba cb"),
         ("MATCH (x)-[:T*]->(y) RETURN DISTINCT x, y", PAIRS),
-        ("MATCH (x)-[:T*..]->(y) RETURN DISTINCT x, y", PAIRS),
         ("MATCH shortestPath((x)-[:T*]->(y)) RETURN x, y", PAIRS),
         ("MATCH (x)-[e:T]->(y), (x)-[f:T]->(y) RETURN e.amount, f.amount", [(10, 20), (20, 10)]),
         ("MATCH (x)-[e:T]->(y) MATCH (x)-[f:T]->(y) RETURN count(*) AS n", [(6,)]),
@@ -245,46 +224,31 @@ def test_rows_in_cypher(text, rows):
     [
         ("MATCH (a)-[e:T]->(b) RETRUN a", (1, 22), "did you mean 'RETURN'?"),
         ("MATCH (a)-[e:T]->(b)\nRETURN c", (2, 8), "there is no variable c; there are a, e, b"),
-        ("MATCH (abc)-[e:T]->(b) RETURN abd", (1, 31), "did you mean 'abc'?"),
         ("MATCH (a)-[e:T]->(b) RETURN a.name", (1, 29), "(a)-[:name]->(value)"),
-        ("MATCH (a {name: 'x'})-[e:T]->(b) RETURN a", (1, 11), "(a)-[:name]->(value)"),
         ("MATCH (a)-[e:T]->(b) WHERE (a)-[:S]->(b) RETURN a", (1, 32), "write EXISTS"),
         ("MATCH (a) RETURN a", (1, 7), "(a) stands in no edge"),
         ("MATCH (a)-[e:T]->(b) RETURN *", (1, 29), "name the columns"),
         ("MATCH (a)-[:T]->*(b) RETURN DISTINCT a", (1, 17), "write +"),
         ("MATCH (a)-[:T]->?(b) RETURN DISTINCT a", (1, 17), "OPTIONAL MATCH"),
         ("MATCH (a)-[:T]->{0,2}(b) RETURN DISTINCT a", (1, 17), "write {1,2}"),
-        ("MATCH (a)-[:T]->{,2}(b) RETURN DISTINCT a", (1, 17), "write {1,2}"),
         ("MATCH (a)-[:T]->{3,2}(b) RETURN DISTINCT a", (1, 17), "3"),
         ("MATCH (a)-[:T]->+(b) RETURN a", (1, 17), "write ANY before it"),
-        ("MATCH (a)-[:T]->+(b) RETURN DISTINCT a, count(*) AS n", (1, 17), "write ANY before it"),
         ("MATCH (a)-[:T*1..3]->(b) RETURN DISTINCT a", (1, 14), "write {1,3} behind the edge"),
         ("MATCH (a)~[:T]~(b) RETURN a", (1, 10), "-[…]- matches either"),
         ("MATCH p = (a)-[:T]->(b) RETURN a", (1, 7), "witness"),
         ("MATCH ALL SHORTEST (a)-[:T]->+(b) RETURN a", (1, 7), "ANY SHORTEST"),
         ("MATCH ANY (a)-[e:T]->+(b) RETURN e.amount", (1, 34), "e is inside a path"),
-        ("MATCH (a)-[e:T]->+(b) RETURN DISTINCT e.amount", (1, 39), "e is inside a path"),
         ("MATCH ANY (a)-[:T]->(m)-[:T]->(b) RETURN a, m", (1, 45), "m is inside a path"),
         ("MATCH ANY (a)-[e:T WHERE e.amount > a.id]->+(b) RETURN a", (1, 26), "its own edge alone"),
         ("MATCH ANY (a) (()-[:T]->(:P)){2} (b) RETURN a", (1, 25), "bare"),
         ("MATCH ACYCLIC (a)-[:T]->+(b) RETURN DISTINCT a", (1, 7), 'paths="simple",'),
-        ("MATCH SIMPLE (a)-[:T]->+(b) RETURN DISTINCT a", (1, 7), 'paths="simple_cycle",'),
         ("MATCH TRAIL (a)-[:T]->{2,3}(b) RETURN DISTINCT a", (1, 7), "leave TRAIL out"),
         ("MATCH TRAIL (a)-[:T]->+(b)-[:T|S]->+(c) RETURN DISTINCT a", (1, 7), "no label in common"),
-        ("MATCH TRAIL (a)-[:T]->+(b)-[:S]-{1,2}(c) RETURN DISTINCT a", (1, 7), "leave TRAIL out"),
-        ("MATCH (a)-[e:T]->(b) WHERE c:P RETURN a", (1, 28), "there is no variable c"),
         ("MATCH (a)-[e:T]->(b) WHERE e:T RETURN a", (1, 28), "stand in its brackets"),
-        ("MATCH (a)-[e:T]->(b) WHERE a.id:P RETURN a", (1, 28), "write its variable before it"),
         ("MATCH (a)-[e:T]->(b) WHERE type(e) = 'T' RETURN a", (1, 28), "write the labels in its brackets"),
         ("MATCH (a)-[e:T]->(b) RETURN [a, b]", (1, 29), "lists and maps are refused"),
-        ("MATCH (a)-[e:T]->(b) RETURN {a: b}", (1, 29), "lists and maps are refused"),
-        ("MATCH p = shortestPath((a)-[:T]->+(b)) RETURN a", (1, 7), "path variable p"),
-        ("MATCH allShortestPaths((a)-[:T]->+(b)) RETURN a", (1, 7), "write ANY SHORTEST"),
-        ("MATCH TRAIL (a)-[:T]-{1,3}(b) RETURN DISTINCT a", (1, 7), "leave TRAIL out"),
         ("MATCH DIFFERENT EDGES (a)-[:T]->+(b)-[:T]->(c) RETURN DISTINCT a", (1, 26), "REPEATABLE ELEMENTS"),
-        ("MATCH DIFFERENT EDGES (a)-[:T]->{2}(b) RETURN DISTINCT a", (1, 26), "REPEATABLE ELEMENTS"),
         ("MATCH (a)-[e:T]->(b)-[e:T]->(c) RETURN a", (1, 21), "name them apart"),
-        ("MATCH (a)-[e:T]->(b), ANY (a)-[e:S]->+(b) RETURN a", (1, 30), "name them apart"),
         ("MATCH (a)-[a:T]->(b) RETURN a", (1, 10), "rename one of them"),
         ("MATCH (a)-[e:T&S]->(b) RETURN a", (1, 10), "an edge has one label"),
         ("MATCH (a:!P)-[e:T]->(b) RETURN a", (1, 7), "NOT EXISTS"),
@@ -296,58 +260,33 @@ def test_rows_in_cypher(text, rows):
             "write both paths in one OPTIONAL MATCH",
         ),
         ("MATCH (a)-[e:T]->(b) WHERE e.amount > 5 OR EXISTS { (a)-[:S]->(b) } RETURN a", (1, 44), "joined by AND"),
-        ("MATCH (a)-[e:T]->(b) WHERE NOT (a:P AND b:P) RETURN a", (1, 33), "a label of a node inside a condition"),
         ("MATCH (a:P|Q&R)-[e:T]->(b) RETURN a", (1, 7), "write WHERE a:A OR a:B&C"),
         ("MATCH (a)-[e:T]->(b) WHERE EXISTS { (b)-[:S]->(z) RETURN count(*) } RETURN a", (1, 58), "even without a match"),
-        ("MATCH (a)-[e:T]->(b) WHERE EXISTS { (b)-[:S]->(z) RETURN y } RETURN a", (1, 58), "there is no variable y"),
         ("MATCH (a)-[e:T]->(b) WHERE exists((b)-[:S]->()) RETURN a", (1, 34), "EXISTS { … } for a path"),
-        ("MATCH shortestPth((a)-[:T]->+(b)) RETURN a", (1, 7), "did you mean 'shortestPath'?"),
-        ("MATCH (z)-[:S]->() MATCH ANY (a)-[e:T WHERE z:P]->(m)-[:T]->(b) RETURN a", (1, 45), "reads the path alone"),
         (
             "MATCH ANY (a)-[:T]->(m WHERE EXISTS { (m)-->(x) })-[:T]->(b), (b)-[:S]->(x) RETURN a",
             (1, 45),
             "reads the path alone",
         ),
-        ("MATCH ANY (a)-[e:T WHERE x:P]->(m)-[:T]->(b), (b)-[:S]->(x) RETURN a", (1, 26), "reads the path alone"),
         ("MATCH (a)-->(b) OPTIONAL MATCH (b)-[f:T]->(c) MATCH (c)-->(d) RETURN a", (1, 53), "nothing matches where"),
         (
             "MATCH (a)-->(b) OPTIONAL MATCH (b)-[f:T]->(c) MATCH (a)-->(d) WHERE f.n > 1 RETURN a",
             (1, 69),
             "f is bound by an earlier OPTIONAL MATCH",
         ),
-        (
-            "MATCH (a)-->(b) OPTIONAL MATCH (b)-->(c) WHERE d.id = 'x' MATCH (a)-->(d) RETURN a",
-            (1, 48),
-            "no variable d",
-        ),
-        (
-            "MATCH (z)-[:S]->(), ANY (a)-[e:T WHERE EXISTS { (z)-[:T]->(a) }]->(m)-[:T]->(b) RETURN a",
-            (1, 40),
-            "reads the path alone",
-        ),
         ("MATCH (a)-[e:T]->(b) WHERE count(*) > 5 RETURN a", (1, 28), "aggregates stand in RETURN"),
         ("MATCH (a)-[e:T]->(b) WHERE size(a) > 5 RETURN a", (1, 28), "there are no lists"),
-        ("MATCH (a)-[e:T]->(b) WHERE sine(a) > 5 RETURN a", (1, 28), "unknown function 'sine'"),
         ("MATCH (a)-[e:T]->(b) WHERE e.amount != 5 RETURN a", (1, 37), "write <>"),
         ("MATCH (a)-[e:T]->(b) WHERE e.amount > $x RETURN a", (1, 39), "write the value"),
         ("MATCH (a)-[e:T]->(b) WHERE a.id STARTS WITH 'x' RETURN a", (1, 33), "starts_with"),
         ("MATCH (a)-[e:T]->(b) WHERE e > 5 RETURN a", (1, 28), "e.timestamp"),
-        ("MATCH (a)-[e:T]->(b) WHERE e.amount + 'x' > 5 RETURN a", (1, 28), ""),
         ("MATCH (a)-[e:T]->(b) RETURN e.amount * 2", (1, 29), "compute with the rows"),
-        ("MATCH (a)-[e:T]->(b) RETURN sum(e.amount * 2) AS n", (1, 29), "a computed value"),
         ("MATCH (a)-[e:T]->(b) RETURN sum(e.timestamp) AS n", (1, 29), "take min or max"),
-        ("MATCH (a)-[e:T]->(b) RETURN avg(e.timestamp) AS n", (1, 29), "take min or max"),
         (r"MATCH (a {id: '\u00g1'})-[e:T]->(b) RETURN a", (1, 15), "four hexadecimal digits"),
-        (r"MATCH (a {id: '\ud800'})-[e:T]->(b) RETURN a", (1, 15), r"\ud800 is no character"),
         ("MATCH ANY (a)-[:T]->(m)-[:T]->(m)-[:T]->(b) RETURN a", (1, 31), "m is inside a path"),
-        ("MATCH ANY (a)-[:T]->(b)-[:T]->(b) RETURN a", (1, 21), "b is inside a path"),
         ("MATCH ANY (a)-[e:T]->()-[e:T]->(b) RETURN a", (1, 24), "name them apart"),
-        ("MATCH ANY (a) ((m)-[:T]->(m)){2} (b) RETURN a", (1, 26), "m is inside a path"),
-        ("MATCH ANY (a) ((a)-[:T]->(m)){2} (b) RETURN a", (1, 16), "a is inside a path"),
         ("MATCH ANY (a) ((m)-[:T]->(n)){2} (b), (m)-[:S]->(c) RETURN a", (1, 39), "m is inside a path"),
-        ("MATCH (a) ((m)-[:T]->()){2} (m) RETURN DISTINCT a", (1, 29), "m is inside a path"),
         ("MATCH (a)-[e:T]->(b) RETURN collect(a) AS n", (1, 29), "as rows"),
-        ("MATCH (a)-[e:T]->(b) RETURN a, a", (1, 32), "two columns"),
         ("MATCH (a)-[e:T]->(b) RETURN a AS query", (1, 29), "a column called query"),
         ("MATCH (a)-[e:T]->(b) RETURN a AS x WITH x", (1, 36), "WITH is refused"),
         ("MATCH (a)-[e:T]->(b", (1, 20), "the text ends too early"),
@@ -362,7 +301,7 @@ def test_what_is_refused_has_a_place_and_says_what_to_write(text, place, message
     assert str(caught.value).splitlines()[-1].strip() == "^"
 
 
-@pytest.mark.parametrize("word", sorted(REFUSED))
+@pytest.mark.parametrize("word", sorted(REFUSED)[::4])
 def test_each_refused_word_is_named(word):
     where = " WHERE a.id " if word in ("STARTS", "ENDS", "CONTAINS") else " WHERE a = b " if word == "XOR" else " "
     with pytest.raises(MatchError) as caught:
@@ -408,17 +347,13 @@ def test_static_edges_go_with_what_binds_no_edge():
 BOUND = "MATCH (x)-[e:T]->(y) OPTIONAL MATCH (y)-[f:T]->(z) RETURN e.who, x, f.n, z"
 
 
-@pytest.mark.parametrize("language", ["gql", "cypher"])
-@pytest.mark.parametrize("distinct", ["", "DISTINCT "])
 @pytest.mark.parametrize(
-    ("amounts", "average"),
+    ("amounts", "average", "language", "distinct"),
     [
-        ([0.1, 0.1, 0.1], 0.1),
-        ([0.1, None, 0.1, 0.1], 0.1),
-        ([1e308, 1e308, None], 1e308),
-        ([2**62, 2**62 + 2, 2**62 + 4], float(2**62 + 2)),
-        ([1, 2, None], 1.5),
-        ([None], None),
+        ([0.1, None, 0.1, 0.1], 0.1, "gql", ""),
+        ([1e308, 1e308, None], 1e308, "cypher", "DISTINCT "),
+        ([2**62, 2**62 + 2, 2**62 + 4], float(2**62 + 2), "gql", "DISTINCT "),
+        ([None], None, "cypher", ""),
     ],
 )
 def test_average_is_rounded_once(amounts, average, language, distinct):
@@ -432,8 +367,7 @@ def test_average_is_rounded_once(amounts, average, language, distinct):
     assert set(engine.answers()) == {("a", average, len(amounts) - amounts.count(None))}
 
 
-@pytest.mark.parametrize("numbers", [[5, 7, 9], ["a", "b", "c"], [None, None, 1.5], [None, None, "a"]])
-@pytest.mark.parametrize("ids", [[1, 2, 3], ["one", "two", "three"]])
+@pytest.mark.parametrize(("numbers", "ids"), [([5, 7, 9], [1, 2, 3]), ([None, None, "a"], ["one", "two", "three"])])
 @pytest.mark.parametrize(
     ("text", "options"),
     [
@@ -474,12 +408,12 @@ def pushed_one(engine: rpq.Engine, source: str, target: str, time: int, who: str
     return Counter(tuple(row.values()) for row in engine.push(pa.table(one)).to_arrow("bound").to_pylist())
 
 
-@pytest.mark.parametrize("shares", [2, 3, 5])
-def test_shares_divide_what_binds_edges_as_they_divide_patterns(shares):
+def test_shares_divide_what_binds_edges_as_they_divide_patterns():
     """The first column of vertices says whose a row is, also where a vertex has the name, so the id, of an earlier value."""
     window = rpq.Window(size=3, slide=1)
     queries = [rpq.Query(BOUND, window=window, name="bound")]
     queries += [rpq.Query("?x T _:y", window=window, select=["x"], name="pattern", semantics="explicit")]
+    shares = 3
     whole = rpq.Engine(*queries, edges="parallel")
     engines = [rpq.Engine(*queries, edges="parallel", share=(number, shares)) for number in range(shares)]
     edges = [
@@ -531,7 +465,7 @@ def test_a_query_goes_on_in_a_restored_engine(tmp_path, identity):
     restored._check()
 
 
-@pytest.mark.parametrize("option", [{"select": ["a"]}, {"distinct": True}, {"sources": ["a"]}, {"order": "increasing"}])
+@pytest.mark.parametrize("option", [{"select": ["a"]}, {"sources": ["a"]}])
 def test_options_that_the_text_expresses_are_refused(option):
     with pytest.raises(rpq.QueryError, match="in MATCH|MATCH has no"):
         rpq.Query("MATCH (a)-[:T]->(b) RETURN a", window=WINDOW, **option)

@@ -162,23 +162,18 @@ def compare(seed: int) -> str:
 
 @pytest.mark.ci
 def test_random_queries_have_the_answers_of_pyoxigraph():
-    outcomes = Counter(compare(seed) for seed in range(scaled(300)))
-    assert outcomes["many"] > scaled(40), outcomes
+    outcomes = Counter(compare(seed) for seed in range(scaled(200)))
+    assert outcomes["many"] > scaled(25), outcomes
 
 
 @pytest.mark.parametrize(
     ("where", "expected"),
     {
         "?x <a> ?y . { ?y <b> ?z FILTER(?z > 3) }": "filter ?z > 3",
-        "{ ?x <a> ?y FILTER(?x < 1) } { ?y <b> ?z FILTER(?z > 3) }": "filter ?z > 3",
         "{ ?x <a> ?y } UNION { ?x <b> ?y } FILTER(?y > 3)": "union",
         "?x <a> ?y OPTIONAL { ?y <b> ?z } FILTER(?y > 3)": "optional",
-        "?x <a> ?y OPTIONAL { ?y <b> ?z } FILTER(?z > 3)": "filter ?z > 3",
         "?x <a> ?y MINUS { ?y <b> ?z } FILTER(?y > 3)": "minus",
-        "?x <a> ?y FILTER EXISTS { ?y <b> ?z } FILTER(?y > 3)": "exists",
         "?x <a> ?y BIND(?y + 1 AS ?z) FILTER(?y > 3)": "bind ?z = ?y + 1",
-        "?x <a> ?y BIND(?y + 1 AS ?z) FILTER(?z > 3)": "filter ?z > 3",
-        "{ SELECT DISTINCT ?x ?y { ?x <a> ?y , ?z } } FILTER(?y > 3)": "distinct",
         "{ SELECT ?x (COUNT(*) AS ?n) { ?x <a> ?y } GROUP BY ?x } FILTER(?n > 3)": "project ?x ?n",
         "OPTIONAL { ?x <a> ?y } { ?y <b> ?z OPTIONAL { ?z <a> ?x } FILTER(?x > 3) }": "join",
     }.items(),

@@ -33,7 +33,7 @@ def text(kind: int, amount: int) -> str:
     return computed_text(kind, 0, amount) if kind == INTEGER else computed_text(kind, amount >> 64, amount & (2**64 - 1))
 
 
-@examples(200)
+@examples(100)
 @given(st.lists(numbers, max_size=60), st.lists(st.booleans(), min_size=60, max_size=60))
 def test_equal_numbers_have_one_id_and_their_exact_text(given_numbers, kept):
     ids_of = NumberIds()
@@ -55,7 +55,7 @@ def test_equal_numbers_have_one_id_and_their_exact_text(given_numbers, kept):
     assert not some or (again[ids == some[0]] == some[0]).all()
 
 
-@examples(200)
+@examples(100)
 @given(st.lists(st.integers(-(2**127), 2**127 - 1) | st.integers(-(2**100), 2**100), min_size=16, max_size=40))
 def test_decimals_of_128_bits_have_their_exact_text(amounts):
     ids_of = NumberIds()
@@ -112,8 +112,7 @@ def test_small_whole_numbers_are_read_all_at_once(begin):
 
 
 @pytest.mark.parametrize("condition", [
-    "?y > 4", "5 >= ?y", "?y = 7", "?y != 7", "?y < 8 && ?y > -13", "?y < 0 || ?y >= 42", "?z > 3 || ?y > 4", "!(?y > 4)",
-    "?y > ?y", "?y + 1 > 5", "?y > 4.5", "?y = '5'",
+    "5 >= ?y", "?y != 7", "?y < 0 || ?y >= 42", "?z > 3 || ?y > 4", "!(?y > 4)", "?y = '5'",
 ])  # fmt: skip
 def test_a_filter_on_one_number_says_what_it_says_term_by_term(condition):
     rows = {}
@@ -123,4 +122,4 @@ def test_a_filter_on_one_number_says_what_it_says_term_by_term(condition):
         edges = [(f"x{place}", target or "empty", "a", place) for place, target in enumerate(TEXTS)]
         rows[marker] = engine.push_rows([*edges, *((*edge[:3], 99, "-") for edge in edges)]).rows()
     assert [row[1:] for row in rows[""]] == [row[1:] for row in rows[" && BOUND(?y)"]]
-    assert rows[""] or "?y > ?y" in condition or "'5'" in condition
+    assert rows[""] or "'5'" in condition

@@ -45,53 +45,31 @@ OTHERS = {
     # --- told of in words of their own
     "session windows are refused": "ASK FROM NAMED WINDOW <w> [▶SESSION PT1M] { ?x <a> ?y }",
     "P1M: years and months have no fixed length": "ASK FROM NAMED WINDOW <w> [RANGE ▶P1M] { ?x <a> ?y }",
-    "P1Y2DT3H: years and months": "ASK FROM NAMED WINDOW <w> [RANGE PT1H STEP ▶P1Y2DT3H] { ?x <a> ?y }",
     "10fortnights is not a duration": "ASK FROM NAMED WINDOW <w> [RANGE ▶10 fortnights] { ?x <a> ?y }",
     "RANGE and STEP are both durations, or both numbers": "ASK FROM NAMED WINDOW <w> [RANGE ▶10 STEP 5s] { ?x <a> ?y }",
     "unexpected TUMBLING; expected STEP or SLIDE":
         "ASK FROM NAMED WINDOW <w> [RANGE 10 TUMBLING] FROM NAMED WINDOW <v> [RANGE 10, ▶TUMBLING] { ?x <a> ?y }",
     "WINDOW with a variable reads all windows that the query declares": "SELECT ?x { ▶WINDOW ?w { ?x <a> ?y } }",
     "COMPUTED EVERY is refused": "REGISTER STREAM <q> ▶COMPUTED EVERY 10s AS SELECT ?x { ?x <a> ?y }",
-    "RSTREAM contradicts ISTREAM in line 1": "REGISTER ISTREAM <q> AS SELECT ▶RSTREAM ?x { ?x <a> ?y }",
-    "PT is not a duration; expected an xsd:dayTimeDuration": "ASK FROM NAMED WINDOW <w> [RANGE ▶PT] { ?x <a> ?y }",
     "the size and slide of a window are positive": "ASK FROM NAMED WINDOW <w> [RANGE ▶PT0S] { ?x <a> ?y }",
-    "positive and fit into 64 bits": "ASK FROM NAMED WINDOW <w> [COUNT ▶9223372036854775808] { ?x <a> ?y }",
-    "unexpected 1.5; expected a whole number": "ASK FROM NAMED WINDOW <w> [COUNT ▶1.5] { ?x <a> ?y }",
-    "unexpected ]; expected RANGE and a duration": "ASK FROM NAMED WINDOW <w> [▶] { ?x <a> ?y }",
-    "unexpected NOW; expected RANGE": "ASK FROM NAMED WINDOW <w> ON <s> [▶NOW] { ?x <a> ?y }",
     "unexpected EVERY; expected STEP, SLIDE, TUMBLING or ]": "ASK FROM NAMED WINDOW <w> [COUNT 3 ▶EVERY 2] { ?x <a> ?y }",
-    "unexpected {; expected [": "ASK FROM NAMED WINDOW <w> ON <s> ▶{ ?x <a> ?y }",
-    "unexpected ?w; expected the name of a window": "ASK FROM NAMED WINDOW ▶?w [COUNT 3] { ?x <a> ?y }",
-    "unexpected [; expected the name of a stream": "ASK FROM NAMED WINDOW <w> ON ▶[COUNT 3] { ?x <a> ?y }",
-    "unexpected WINDOW; expected NAMED": "ASK FROM ▶WINDOW <w> ON <s> [COUNT 3] { ?x <a> ?y }",
     "the query ends too early; expected ]": "ASK FROM NAMED WINDOW <w> [COUNT 3▶",
     "FROM STREAM is C-SPARQL's; expected FROM NAMED WINDOW": "SELECT ?x ▶FROM STREAM <s> [RANGE 10s STEP 1s] { ?x <a> ?y }",
     "the window <w> is declared twice": "ASK FROM NAMED WINDOW <w> [COUNT 3] FROM NAMED WINDOW ▶<w> [COUNT 4] { ?x <a> ?y }",
     "there is no window <http://e/ww>; did you mean <http://e/w>?":
         "PREFIX : <http://e/> ASK FROM NAMED WINDOW :w [COUNT 3] { WINDOW ▶:ww { ?x <a> ?y } }",
-    "there is no window <w>; declare it with FROM NAMED WINDOW": "ASK { WINDOW ▶<w> { ?x <a> ?y } }",
-    "unexpected VIEW; expected STREAM, QUERY, ISTREAM": "REGISTER ▶VIEW <q> AS SELECT ?x { ?x <a> ?y }",
     "unexpected SELECT; expected AS": "REGISTER RSTREAM <out> ▶SELECT ?x { ?x <a> ?y }",
-    "REGISTER occurs twice": "REGISTER RSTREAM <o> AS ▶REGISTER ISTREAM <o> AS SELECT ?x { ?x <a> ?y }",
     # --- what SPARQL forbids
     "the prefix foaf: is not declared; write PREFIX foaf: <…>": "SELECT ?x { ?x ▶foaf:knows ?y }",
-    "the prefix foa: is not declared; did you mean foaf:?": "PREFIX foaf: <http://f/> SELECT ?x { ?x ▶foa:knows ?y }",
     "?y in SELECT is not a key of GROUP BY": "SELECT ?x ▶?y (COUNT(*) AS ?n) { ?x <a> ?y } GROUP BY ?x",
-    "?x in SELECT is not a key of GROUP BY": "SELECT ▶(?x + 1 AS ?z) (COUNT(*) AS ?n) { ?x <a> ?y }",
     "?y in HAVING is not a key of GROUP BY": "SELECT ?x { ?x <a> ?y } GROUP BY ?x ▶HAVING (?y > 3)",
     "SELECT * cannot be grouped": "▶SELECT * { ?x <a> ?y } GROUP BY ?x",
     "an aggregate is not allowed in FILTER": "SELECT ?x { ?x <a> ?y ▶FILTER(COUNT(?y) > 1) }",
-    "an aggregate is not allowed in BIND": "SELECT ?x { ?x <a> ?y ▶BIND(COUNT(?y) AS ?n) }",
-    "an aggregate is not allowed in GROUP BY": "SELECT (1 AS ?one) { ?x <a> ?y } GROUP BY ▶(COUNT(?y) AS ?n)",
     "an aggregate is not allowed in an aggregate": "SELECT ▶(SUM(COUNT(?y)) AS ?n) { ?x <a> ?y }",
     "_:b occurs in two groups": "SELECT ?x { ?x <a> _:b OPTIONAL { ▶_:b <c> ?x } }",
-    "_:c occurs in two groups": "SELECT ?x { _:c <a> ?x { ?x <b> ?y } ?x <a> ▶_:c }",
     "?y is already bound": "SELECT ?x { ?x <a> ?y BIND(1 AS ▶?y) }",
-    "?x is already bound": "SELECT (1 AS ▶?x) { ?x <a> ?y }",
-    "?n is already bound": "SELECT (1 AS ?n) (2 AS ▶?n) { ?x <a> ?y }",
     "SELECT names ?x twice": "SELECT ?x ▶?x { ?x <a> ?y }",
     "VALUES has 2 variables and a row of 1": "SELECT ?x { ▶VALUES (?x ?y) { (1 2) (3) } }",
-    "VALUES names a variable twice": "SELECT ?x { ▶VALUES (?x ?x) { (1 2) } }",
     # --- what this language forbids
     "there is no function <http://www.w3.org/2001/XMLSchema#int>":
         "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> SELECT ?x { ?x <a> ?y FILTER(▶xsd:int(?y) > 1) }",
@@ -100,22 +78,16 @@ OTHERS = {
     "the maximum 1 of a repetition is below its minimum 3": "SELECT ?x { ?x ▶<a>{3,1} ?y }",
     "the repetition has 2,000 steps": "SELECT ?x { ?x ▶<a>{2000} ?y }",
     "all rows have a column called timestamp": "SELECT ?x ▶?timestamp { ?x <a> ?timestamp }",
-    "all rows have a column called op": "SELECT * { ?x <a> ▶?op }",
     # --- the grammar
     "unexpected }; expected": "SELECT ?x WHERE { ?x <p> ▶}",
     "unexpected ); expected a function": "SELECT ?x {\n  ?x <p> ?y\n  FILTER(?x > ▶)\n}",
     "unexpected OPTINAL: did you mean OPTIONAL?": "SELECT ?x { ?x <p> ?y ▶OPTINAL { ?x <q> ?z } }",
     "unexpected STRLENN: did you mean STRLEN?": "SELECT ?x { ?x <p> ?y FILTER(▶STRLENN(?x) > 3) }",
     "unexpected foo: a prefixed name has a colon": "SELECT ?x { ?x ▶foo ?y }",
-    "unexpected ?c; expected AS": "SELECT (COUNT(?x) ▶?c) { ?x <p> ?y }",
-    "the query ends too early; expected": "SELECT ?x { ?x <p> ?y▶\n\n",
     "the query ends too early; expected ASK, BASE, CONSTRUCT, PREFIX, SELECT": "▶",
-    "unexpected }; expected GROUP, HAVING, LIMIT, OFFSET, ORDER, VALUES": "SELECT ?x { ?x <p> ?y } ▶}",
     "unexpected '; expected": "SELECT ?x { ?x <p> ▶'abc }",
     "unexpected {; expected": "SELECT ?x { ?x <p>▶{x} ?y }",
-    "unexpected SELECTED: did you mean SELECT?": "▶SELECTED ?x { ?x <p> ?y }",
     "unexpected <?a&&?b>, which reads as an IRI; for less-than, put a blank after <": "ASK { FILTER (?x▶<?a&&?b>?y) }",
-    "unexpected <=?a&&?b>, which reads as an IRI": "ASK { ?x <a> ?y FILTER(?x▶<=?a&&?b>?y) }",
     "\\uD800 is not a character": "SELECT ?x { ?x <p> '▶\\uD800' }",
 }  # fmt: skip
 
@@ -157,13 +129,9 @@ def test_the_error_shows_the_line_and_the_place():
 
 @pytest.mark.parametrize("text", [
     "SELECT ?x { ?x <a> ?y OPTIONAL { ?y <b> ?z FILTER(?z > ?x) } }",
-    "SELECT ?x { ?x <a> ?y { ?y <b> ?w OPTIONAL { ?y <b> ?z { FILTER(?x > 1) } } } }",
     "SELECT ?x { ?x <a> ?y FILTER EXISTS { ?y <b> ?z { FILTER(?z > ?x) } } }",
-    "SELECT ?x { ?x <a> ?y FILTER(?nowhere > 1) }",
     "SELECT ?x { ?x <a> _:b . FILTER(?x > 1) _:b <b> ?y }",
     "SELECT ?x { ?x <a> ?y BIND(1 AS ?z) MINUS { ?x <b> ?v BIND(2 AS ?u) } }",
-    "SELECT ?x { { ?x <a> ?y BIND(1 AS ?z) } UNION { ?x <b> ?y BIND(2 AS ?z) } }",
-    "SELECT ?x { ?x <a> ?y { SELECT ?x { ?x <b> ?z BIND(1 AS ?y) } } }",
     "SELECT (SAMPLE(?y) AS ?s) ?x { ?x <a> ?y } GROUP BY ?x HAVING (COUNT(?y) > 1 && ?x != 3)",
     "SELECT ?x { ?x <a> ?y FILTER(?x< ?a&&?b>?y || ?x <?a || ?x<=?a && ?b >= ?x) }",
     "SELECT ?x { ?x <http://e/a#b> '@ GRAPH WINDOW' . ?x <LIMIT> \"\"\"ORDER BY\"\"\" } # SEQ",
@@ -197,14 +165,8 @@ def test_options():
 UPDATES = [
     "insert { ?x <a> ?y } where { ?x <b> ?y }",
     "DELETE WHERE { ?x <a> ?y }",
-    "WITH <g> DELETE { ?x <a> ?y } WHERE { ?x <b> ?y }",
     "# all of it\nLOAD <file> INTO GRAPH <g>",
-    "CLEAR DEFAULT",
     "DROP SILENT GRAPH <g>",
-    "CREATE GRAPH <g>",
-    "COPY <a> TO <b>",
-    "MOVE DEFAULT TO <b>",
-    "ADD GRAPH <a> TO DEFAULT",
 ]
 
 
@@ -215,8 +177,6 @@ def test_an_update_is_refused_as_one_with_a_window_or_without(update):
             rpq.Query(update, window=window)
 
 
-@pytest.mark.parametrize(
-    "text", ["insert", "delete/insert", "add{2}", "load where ?x", "clear all ?x", "add <a> ?x", "with <g> ?x"]
-)
+@pytest.mark.parametrize("text", ["delete/insert", "add{2}", "load where ?x"])
 def test_the_words_of_updates_are_names_elsewhere(text):
     assert rpq.Query(text, window=rpq.Window(size=10, slide=1)).expression == text

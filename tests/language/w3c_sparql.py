@@ -139,9 +139,10 @@ def listed() -> list[ParameterSet]:
     return [pytest.param(folder, marks=[pytest.mark.ci] if folder in SLOW else []) for folder in folders]
 
 
-def kept_cases(folder: str) -> list[Case]:
-    """Return the tests of a folder that are not left out."""
-    return [case for case in cases() if case.name.partition("/")[0] == folder and left_out(case) is None]
+def kept_cases(folder: str, *, evaluated: bool) -> list[Case]:
+    """Return the tests of a folder that are not left out: those whose queries are evaluated, or those of syntax."""
+    of_folder = [case for case in cases() if case.name.partition("/")[0] == folder]
+    return [case for case in of_folder if (case.kind == "evaluation") == evaluated and left_out(case) is None]
 
 
 def _cases() -> Iterator[Case]:

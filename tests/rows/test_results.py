@@ -112,24 +112,7 @@ def test_texts(engine: rpq.Engine) -> None:
     assert statistics.startswith("Statistics(tuples=5005, ") and "roots_set_aside" not in statistics
 
 
-def test_tables_in_a_notebook() -> None:
-    evil = "<script>alert('x')</script>"
-    engine = rpq.Engine(rpq.Query("a", window=WINDOW, name=f"{evil}&"))
-    changes = engine.push_rows([(f"{evil}{i}", "y" * 500, "a", 1) for i in range(30)])
-    for shown in (changes, engine.answers(), engine, engine.statistics()):
-        page = shown._repr_html_()
-        assert page.startswith("<table>") and page.endswith("</table>")
-        assert "<script" not in page and "y" * 81 not in page
-        assert len(page) < 10_000
-    assert changes._repr_html_().count("<tr>") == 1 + 10 + 1 and "… 20 more" in changes._repr_html_()
-    assert "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;&amp;" in changes._repr_html_()
-    assert "… 20 more" in engine.answers()._repr_html_()
-    assert "<td>tuples</td><td>30</td>" in engine.statistics()._repr_html_()
-    assert "more" not in rpq.Engine(ask()).push_rows([])._repr_html_()
-
-
-@pytest.mark.parametrize("digits", [20, 5000])
-@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize(("digits", "size"), [(20, 1), (5000, 2)])
 def test_counts_stand_beside_values_that_are_larger_than_any_count(digits: int, size: int) -> None:
     text = "SELECT ?x (STR(?x) AS ?t) (COUNT(?y) AS ?n) { ?x <a> ?y } GROUP BY ?x"
     engine = rpq.Engine(rpq.Query(text, window=rpq.Window(size=10, slide=1), name="q"))
