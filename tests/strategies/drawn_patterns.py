@@ -66,17 +66,7 @@ def push(engine: PatternReference, *tuples: str) -> list[str]:
     return shown(rows)
 
 
-def counted(engine: PatternReference, name: str | None = None) -> dict[str, int]:
-    return {key: count for key, count in engine.counts(name).items() if count}
-
-
 def edges(engine: PatternReference, name: str | None = None, graph: str | None = None) -> list[str]:
     """The edges of a graph of a query (of the only one, of the default graph), as "xy.a@1", static ones as "xy.a"."""
     times = engine.graphs(name)[graph]
     return sorted(f"{s}{t}.{label}" + ("" if time is None else f"@{time}") for (s, label, t), time in times.items())
-
-
-def solved(text: str, *edges: str, **options) -> dict[str, int]:
-    """Solutions of a pattern over edges written "x a y", as "x y" -> how often they come."""
-    graph = [tuple(edge.split()) for edge in edges]
-    return {" ".join(values): count for values, count in pattern(text, **options).solutions({None: graph}).items()}
