@@ -102,7 +102,7 @@ def check(
         assert all(count >= 0 for one in rows_of_engines for count in one.values()), query.text
 
 
-@examples(700, suppress_health_check=[*HealthCheck], phases=PHASES)
+@examples(400, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(
     st.tuples(st.sampled_from(["parallel", "triple"]), st.sampled_from(["gql", "cypher"])).flatmap(
         lambda both: st.tuples(match_queries(language=both[1], is_numbered=both == ("parallel", "gql")), st.just(both[0]))
@@ -115,7 +115,7 @@ def test_answers_are_those_of_brute_force(query_and_identity, stream, chunk):
     check(query, stream, identity, chunk)
 
 
-@examples(120, suppress_health_check=[*HealthCheck], phases=PHASES)
+@examples(80, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(
     st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
     edge_streams(),
@@ -206,7 +206,7 @@ def check_witnesses(query: DrawnQuery, stream: list[tuple[Any, ...]], identity: 
     assert Counter(map(repr, in_batches)) == Counter(map(repr, rows)), query.text
 
 
-@examples(120, suppress_health_check=[*HealthCheck], phases=PHASES)
+@examples(80, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(
     st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
     edge_streams(size=14),

@@ -41,7 +41,7 @@ BODIES = (
 )
 COUNTED = (
     "tuples", "inserted", "refreshed", "deleted", "absent_deletes", "late", "irrelevant", "rows_added", "rows_removed",
-    "answers_live", "edges_live", "index_cells", "rows_waiting",
+    "answers_live", "edges_live", "rows_waiting",
 )  # fmt: skip
 
 tuples = st.tuples(
