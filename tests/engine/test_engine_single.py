@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 import rpq
-from tests.twins import scaled
 
 WINDOW = rpq.Window(size=20, slide=4)
 QUERIES = {
@@ -80,7 +79,7 @@ def one_by_one(engine: rpq.Engine, tuples: list[tuple[str, str, str, int, str]])
 
 @pytest.mark.parametrize(("kind", "threads"), [*((kind, 1) for kind in QUERIES), ("walks", 2), ("patterns", 2)])
 def test_single_tuples_give_the_rows_of_a_batch(kind: str, threads: int) -> None:
-    tuples = stream(seed=2, count=scaled(300))
+    tuples = stream(seed=2, count=300)
     single, batch = (rpq.Engine(*QUERIES[kind], threads=threads, _capacity=1) for _ in range(2))
     rows = one_by_one(single, tuples)
     expected = batch.push_rows(tuples).rows()
