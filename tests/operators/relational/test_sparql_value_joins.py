@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import operator
 import math
+import operator
 from collections import Counter
 from fractions import Fraction
 
