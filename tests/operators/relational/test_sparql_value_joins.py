@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
 from fractions import Fraction
 
@@ -190,6 +191,16 @@ def test_queries_with_joins_by_value_equal_the_oracle(name, sign, tuples, cut, r
             twins.restore()
     twins.advance(tuples[-1][3] + 20)
     twins.compare_counts()
+
+
+def test_each_sign_compares_the_sides_as_they_are_written():
+    compare = dict(zip(SIGNS, [operator.eq, operator.lt, operator.le, operator.gt, operator.ge], strict=True))
+    texts = {TEMPLATES["two parts"].replace("SIGN", sign): sign for sign in SIGNS}
+    engine = rpq.Engine(*(rpq.Query(text, window=rpq.Window(size=10, slide=1)) for text in texts))
+    engine.push_rows([(f"{letter}{value}", str(value), label, 1) for letter, label in ("xa", "yb") for value in range(3)])
+    for text, sign in texts.items():
+        expected = {(f"x{f}", f"y{g}") for f in range(3) for g in range(3) if compare[sign](g, f)}
+        assert {*engine.answers(text)} == expected, sign
 
 
 @pytest.mark.parametrize(
