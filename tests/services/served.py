@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from rpq.readers.rdf.rdf_format import RdfDocuments
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 600.0
-READ_SECONDS = 900.0
+SECONDS = 200.0
+READ_SECONDS = 300.0
 """So long a response may take: the first query of a kind waits for its kernels."""
 CHECKS = QueryChecks()
 """Of all servers in this process: starting one takes most of a second."""
