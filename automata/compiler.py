@@ -185,7 +185,7 @@ MAXIMUM_STATES = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class AutomatonTable:
     """A deterministic automaton as plain lists; state 0 is the start."""
 
     next_state: list[list[int]]
@@ -193,7 +193,7 @@ class Table:
     accepting: list[bool]
 
 
-def determinize(nfa: NFA) -> Table:
+def determinize(nfa: NFA) -> AutomatonTable:
     """Compute the reachable sets; the result is complete, with the empty set as a state that accepts nothing.
 
     Raises `SizeError` for more than `MAXIMUM_STATES` sets, of which there can be 2^NFA states.
@@ -226,7 +226,7 @@ def determinize(nfa: NFA) -> Table:
                 subsets.append(following)
             row.append(number[following])
         rows.append(row)
-    return Table(next_state=rows, accepting=[nfa.final in subset for subset in subsets])
+    return AutomatonTable(next_state=rows, accepting=[nfa.final in subset for subset in subsets])
 
 
 def _closure(nfa: NFA, state: int) -> frozenset[int]:
@@ -241,7 +241,7 @@ def _closure(nfa: NFA, state: int) -> frozenset[int]:
     return frozenset(inner for inner in reached if nfa.moves[inner] or inner == nfa.final)
 
 
-def minimize(table: Table) -> Table:
+def minimize(table: AutomatonTable) -> AutomatonTable:
     """Return the smallest automaton of the language of a complete automaton, without steps after which nothing is accepted.
 
     States are numbered in the order of a breadth-first search from the start, with symbols in order: equal languages over
@@ -269,10 +269,10 @@ def minimize(table: Table) -> Table:
                 order.append(following)
             row.append(number[following])
         rows.append(row)
-    return Table(next_state=rows, accepting=[table.accepting[representative[block]] for block in order])
+    return AutomatonTable(next_state=rows, accepting=[table.accepting[representative[block]] for block in order])
 
 
-def equivalent_blocks(table: Table) -> list[int]:
+def equivalent_blocks(table: AutomatonTable) -> list[int]:
     """Return the block of every state of a complete automaton: two states have the same block if they accept the same words.
 
     O(k n log n).
@@ -314,7 +314,7 @@ def equivalent_blocks(table: Table) -> list[int]:
     return block_of
 
 
-def _live_states(table: Table) -> set[int]:
+def _live_states(table: AutomatonTable) -> set[int]:
     """Return the states from which some word is accepted. O(k n)."""
     predecessors: list[set[int]] = [set() for _ in table.next_state]
     for state, row in enumerate(table.next_state):

@@ -317,7 +317,7 @@ _query_options = shared.combine_options(
 @_session_options
 def prepare_command(**options: Any) -> None:
     """Write a prepared data set: Parquet files in time order, statistics, and bad lines in a separate folder."""
-    from rpq.spark.console import Progress, show_tasks, summary_text
+    from rpq.spark.console import ProgressLine, show_tasks, summary_text
 
     started = time.perf_counter()
     _refuse_existing(options["output"])
@@ -328,7 +328,7 @@ def prepare_command(**options: Any) -> None:
         from rpq.spark.batch.prepare import prepare
 
         _prepare_workers(session, [], False, options)
-        with show_tasks(session, Progress(shown=not options["quiet"]), "preparing the data"):
+        with show_tasks(session, ProgressLine(shown=not options["quiet"]), "preparing the data"):
             figures = prepare(
                 session,
                 options["inputs"],
@@ -375,7 +375,7 @@ def prepare_command(**options: Any) -> None:
 @_session_options
 def replay_command(**options: Any) -> None:
     """Run the queries EXPRESSION over a prepared data set, divided over tasks."""
-    from rpq.spark.console import Progress, show_tasks, summary_text
+    from rpq.spark.console import ProgressLine, show_tasks, summary_text
 
     started = time.perf_counter()
     from rpq.spark.batch.replay import refuse_queries
@@ -410,7 +410,7 @@ def replay_command(**options: Any) -> None:
         replaying = time.perf_counter()
         chosen = {name: options[name] for name in ("edges", "sizes")}
         settings = {"partitions": partitions, "time_unit": unit, **chosen, **named}
-        with show_tasks(session, Progress(shown=not options["quiet"]), "computing answers"):
+        with show_tasks(session, ProgressLine(shown=not options["quiet"]), "computing answers"):
             if options["names"]:
                 changes = replay(session, options["data"], *queries, names=True, **settings)
                 changes.write.parquet(options["output"])
@@ -494,7 +494,7 @@ def stream_command(**options: Any) -> None:
         from rpq.spark.record_edges import record_columns
         from rpq.spark.stream import stream_identity
         from rpq.spark.stream.file_edges import file_edges, store_types
-        from rpq.spark.stream.run import Stream, label_sizes
+        from rpq.spark.stream.run import EdgeStream, label_sizes
 
         # An existing stream continues with the same number of shares, even if the cluster has another size now.
         begun = stream_identity.read(session, options["checkpoint"]) or {}
@@ -545,7 +545,7 @@ def stream_command(**options: Any) -> None:
             sizes = label_sizes(first, names, labels)
             if sizes and not options["quiet"]:
                 click.echo(f"sizes of labels in the first tuples: {_sizes_text(sizes)} (--sizes for others)", err=True)
-        stream = Stream(
+        stream = EdgeStream(
             edges,
             queries,
             partitions=partitions,
@@ -564,7 +564,7 @@ def stream_command(**options: Any) -> None:
             store_types(session, options["checkpoint"], options["files"], found.types)
         _prepare_workers(session, queries, integers, options)
         figures = stream.run(once=options["once"], shown=not options["quiet"])
-    _report(options, figures, Stream.summary(figures))
+    _report(options, figures, EdgeStream.summary(figures))
     if figures["ended"] == "interrupted":
         sys.exit(figures["status"])
 
@@ -628,7 +628,7 @@ def rescale_command(**options: Any) -> None:
         check_query_options(options)
     _check_files(options, read=[])
     with _session(options, options["partitions"]) as session:
-        from rpq.spark.console import Progress, show_tasks, summary_text
+        from rpq.spark.console import ProgressLine, show_tasks, summary_text
         from rpq.spark.stream import stream_identity
         from rpq.spark.stream.rescale import rescale
 
@@ -637,7 +637,7 @@ def rescale_command(**options: Any) -> None:
         if options["queries_file"] is not None:
             unit = identity.get("time_unit") or options["time_unit"]
             queries = read_queries(options, unit=unit, integers=identity.get("vertices") == "bigint")
-        with show_tasks(session, Progress(shown=not options["quiet"]), "moving the state"):
+        with show_tasks(session, ProgressLine(shown=not options["quiet"]), "moving the state"):
             figures = rescale(
                 session, options["checkpoint"], *queries, partitions=options["partitions"], sizes=options["sizes"]
             )
@@ -712,14 +712,14 @@ def _run_everything_once(session: SparkSession, folder: str) -> None:
 def _prepare_workers(session: SparkSession, queries: list[rpq.Query], integers: bool, options: dict[str, Any]) -> None:
     """Check that workers have this package, compile its kernels once per machine, and warn of undivided queries."""
     from rpq.cli.reporting import compiling_notice, notice_after
-    from rpq.spark.console import Progress, show_tasks
+    from rpq.spark.console import ProgressLine, show_tasks
     from rpq.spark.division import division_warning
     from rpq.spark.workers.check import check_workers
 
     doing = "checking the workers, and loading kernels"
     with (
         notice_after(_NOTICE_SECONDS, compiling_notice, shown=not options["quiet"]),
-        show_tasks(session, Progress(shown=not options["quiet"]), doing),
+        show_tasks(session, ProgressLine(shown=not options["quiet"]), doing),
     ):
         workers = check_workers(session, *queries, integers=integers)
     if workers.compiled and not options["quiet"]:

@@ -167,7 +167,7 @@ def _messages_to(log: str) -> Iterator[None]:
             os.close(copy)
 
 
-class Progress:
+class ProgressLine:
     """A line of progress on the terminal; there is no output if stderr is not a terminal."""
 
     def __init__(self, *, shown: bool) -> None:
@@ -193,7 +193,7 @@ class Progress:
 
 
 @contextmanager
-def show_tasks(session: SparkSession, progress: Progress, doing: str) -> Iterator[None]:
+def show_tasks(session: SparkSession, progress: ProgressLine, doing: str) -> Iterator[None]:
     """Show what the jobs of a block do, in words, and how many of their tasks are finished, on the progress line.
 
     `doing` describes jobs for which nothing more specific does (`describe_jobs`).

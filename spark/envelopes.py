@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.engine.state.sealed import Kind, damage_error, seal, unseal
+from rpq.engine.state.sealed import SealedKind, damage_error, seal, unseal
 from rpq.errors import InputError
 from rpq.spark.jvm.hadoop_files import file_key
 from rpq.spark.shipping import ShippedObject
@@ -33,7 +33,7 @@ from rpq.stream.arrays.values import EMPTY
 from rpq.stream.stream_time import EARLIEST
 from rpq.stream.window import INT64_MAX
 
-TUPLES = Kind(magic=b"RPQTUPLE", noun="part of a stream", version=1)
+TUPLES = SealedKind(magic=b"RPQTUPLE", noun="part of a stream", version=1)
 _VERTICES = (pa.int64(), pa.string(), pa.large_string())
 _LABELS = (pa.string(), pa.large_string())
 _TYPES = {
@@ -134,7 +134,7 @@ class LabelReader(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tuples:
+class PackedTuples:
     """Tuples in the order in which they are applied, and the number and the latest time of the tuples that were left out.
 
     The table has the columns of an envelope.  `tick` is None if no tuple was left out.
@@ -264,7 +264,7 @@ def _placed_row(envelope: bytes, file: str, row: int) -> pa.RecordBatch:
     return pa.record_batch({**place, "edges": pa.array([envelope], pa.binary())})
 
 
-def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> Tuples:
+def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> PackedTuples:
     """Return the tuples of a micro-batch in the order in which they are applied.
 
     The order is by timestamp, then by sequence if there is one, then deletes before inserts; with properties, tuples of one
@@ -283,7 +283,7 @@ def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> Tuples:
         order = _order(table)
         if order is not None:
             table = table.take(pa.array(order))
-    return Tuples(table=table, dropped_count=dropped, tick=max(ticks, default=None))
+    return PackedTuples(table=table, dropped_count=dropped, tick=max(ticks, default=None))
 
 
 def engine_columns(table: pa.Table) -> pa.Table:

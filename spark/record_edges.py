@@ -64,7 +64,7 @@ def rules_of(path: str | None, columns: str | None = None, label: str | None = N
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordEdges(ShippedObject):
+class RecordReader(ShippedObject):
     """A reader that turns records with the columns of `schema`, nested ones included, into tuples.
 
     `properties` are the types of the properties of edges that queries read.  Times become numbers in `unit`; `times` is the
@@ -153,7 +153,7 @@ class RecordTuples(ShippedObject):
     With `stops` a bad record raises `InputError`; otherwise it is a row of nulls.
     """
 
-    def __init__(self, edges: RecordEdges, *, stops: bool) -> None:
+    def __init__(self, edges: RecordReader, *, stops: bool) -> None:
         self._edges = edges
         self._stops = stops
 
@@ -212,7 +212,7 @@ def record_columns(
     return EdgeColumns(tuples, "string", edges.is_time, types)
 
 
-def record_rows(frame: DataFrame, edges: RecordEdges, *, sequence: str | None, with_place: bool) -> DataFrame:
+def record_rows(frame: DataFrame, edges: RecordReader, *, sequence: str | None, with_place: bool) -> DataFrame:
     """Return the rows of a data frame with the columns that `edges` reads in one struct, `RECORD`."""
     from pyspark.sql import functions as sql
 
@@ -233,7 +233,7 @@ def record_edges(
     time_unit: str,
     properties: Sequence[str] = (),
     has_ids: bool = False,
-) -> tuple[RecordEdges, dict[str, str]]:
+) -> tuple[RecordReader, dict[str, str]]:
     """Return the reader that turns rows into tuples, and the types of properties and ids, as Spark writes them.
 
     Raises `PipelineError` for rules that do not fit the columns.
@@ -251,7 +251,7 @@ def record_edges(
             of_sources = [(source, schema.field(source).type) for source in sources if source in schema.names]
             found = {type_in_rows(from_arrow_type(type_).simpleString(), str(source)) for source, type_ in of_sources}
             types[name] = found.pop() if len(found) == 1 else "string"
-        edges = RecordEdges(
+        edges = RecordReader(
             rules=rules,
             schema=schema,
             unit=time_unit if time_unit in UNITS else "us",
@@ -273,7 +273,7 @@ SAMPLE_RECORDS = 1_000
 """The number of records that are searched for a timestamp in text, which decides whether timestamps are times."""
 
 
-def _with_times(frame: DataFrame, edges: RecordEdges) -> RecordEdges:
+def _with_times(frame: DataFrame, edges: RecordReader) -> RecordReader:
     """Return `edges` with the kind of the first timestamp in text.  Raises `PipelineError` for a stream."""
     if frame.isStreaming:
         name = edges.rules.rules[0].names["timestamp"]

@@ -93,9 +93,9 @@ def _evaluate(node: where.Node, values: Mapping[str, Value], text: str) -> Value
         return _evaluate(inner, values, text)
 
     match node:
-        case where.Literal(str() | bool() as found):
+        case where.WhereConstant(str() | bool() as found):
             return found
-        case where.Literal():  # the digits themselves, whatever the parser made of them
+        case where.WhereConstant():  # the digits themselves, whatever the parser made of them
             found = _CONSTANT.match(text, node.column - 1)
             return Constant(0) if found is None else Constant((-1) ** found[1].count("-") * Fraction(found[2]))
         case where.Name():

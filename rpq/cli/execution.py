@@ -55,7 +55,7 @@ from rpq.kafka.client import KafkaError, KafkaUsageError
 from rpq.kafka.topic_names import is_topic, one_topic
 from rpq.language.readings import properties_of
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, PositionFormat
-from rpq.run.loop import OutputError, Run, Sink
+from rpq.run.loop import OutputError, Run, RunOutput
 from rpq.stream.sources import without_login
 from rpq.stream.window import WindowTextError, size_and_slide, window_of
 
@@ -354,7 +354,7 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     letters = one_topic(settings.on_error) if is_topic(settings.on_error) else None
     source = TopicSource(topics, clients, check=interrupts.check, watch=labels.check)
     identity = identity_of(request, queries)
-    sink: Sink | None
+    sink: RunOutput | None
     if messages is not None:
         sink = TopicOutputs(
             messages, settings=clients, witness=settings.witness, dead_letters=letters, check=interrupts.check

@@ -175,7 +175,7 @@ def _read_in_thread(items: Iterable[Item], interrupts: Interrupts) -> Iterator[I
         yield value  # type: ignore[misc]
 
 
-MOST_LABEL_WARNINGS = 20
+MAX_LABEL_WARNINGS = 20
 """The number of labels that have a warning of their own: thousands of queries may have thousands of labels."""
 
 HINTS = 1000
@@ -222,7 +222,7 @@ class LabelMonitor:
             return []
         other_labels = list(self._other_labels)
         labels = list(self._missing_labels)
-        shown, hidden_count = labels[:MOST_LABEL_WARNINGS], len(labels) - MOST_LABEL_WARNINGS
+        shown, hidden_count = labels[:MAX_LABEL_WARNINGS], len(labels) - MAX_LABEL_WARNINGS
         messages = [f"no tuple has the label {label!r}{did_you_mean(label, other_labels)}" for label in shown]
         return [*messages, f"no tuple has {hidden_count:,} more of the labels"] if hidden_count > 0 else messages
 

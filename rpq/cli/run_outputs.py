@@ -27,8 +27,8 @@ from rpq.language.query import shows_removals
 from rpq.language.query_file import QueryEntry
 from rpq.rows.table_formats import MESSAGE, MessageTemplate
 from rpq.rows.typed_columns import WITNESS_COLUMNS, without_terms
-from rpq.run.loop import Sink as RunSink
-from rpq.run.table_names import MOST_BYTES, is_table
+from rpq.run.loop import RunOutput as RunSink
+from rpq.run.table_names import MAX_BYTES, is_table
 
 if TYPE_CHECKING:
     from rpq.kafka.row_outputs import RowMessages
@@ -319,8 +319,8 @@ def _check_tables(request: RunRequest) -> None:
                 raise click.UsageError(
                     f"{label}: the table has a column {column} of its own; rename the variable ?{column}, or select others"
                 )
-            if len(column.encode()) > MOST_BYTES:
-                raise click.UsageError(f"{label}: the column {column} has a name of more than {MOST_BYTES} bytes; rename it")
+            if len(column.encode()) > MAX_BYTES:
+                raise click.UsageError(f"{label}: the column {column} has a name of more than {MAX_BYTES} bytes; rename it")
         if len({*columns}) < len(columns):
             raise click.UsageError(f"{label}: two columns have the same name: {', '.join(columns)}; rename one")
 
@@ -413,14 +413,14 @@ def row_messages(request: RunRequest, queries: Sequence[Query]) -> RowMessages |
         raise click.UsageError(f"--{UPSERT_NEEDS_EXPLICIT}")
     if not any(map(is_topic, output_names(request))):
         return None
-    from rpq.kafka.row_outputs import Destination, RowMessages
+    from rpq.kafka.row_outputs import RowMessages, TopicDestination
 
     outputs = (
         {entry.name: entry.output for entry in request.entries} if request.entries else {queries[0].name: settings.output}
     )
     with_query = bool(request.entries)
     destinations = {
-        query.name: Destination(
+        query.name: TopicDestination(
             topic=one_topic(output), columns=columns_of(
                 query.columns, witness=settings.witness, with_query=with_query, message=settings.message is not None
             ),

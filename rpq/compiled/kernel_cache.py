@@ -95,14 +95,14 @@ def _type_of_argument(kernel: Any) -> Callable[[Any], Any]:
     return lambda argument: argument.type if type(argument) is View else type_of(argument)
 
 
-class Place(NamedTuple):
+class CachePlace(NamedTuple):
     """A directory for the kernels of one folder of the package, and its parent directory for messages."""
 
     directory: Path
     known_as: Path
 
 
-class Key(NamedTuple):
+class KernelKey(NamedTuple):
     """The sources and the target of a compiled kernel; all fields must match."""
 
     numba: str
@@ -113,7 +113,7 @@ class Key(NamedTuple):
     features: str
 
 
-class Content(NamedTuple):
+class KernelContent(NamedTuple):
     """A compiled kernel as numba serialises it, and its symbols, None if they are unknown."""
 
     kernel: Any
@@ -223,21 +223,21 @@ class KernelCache(_Cache):
         version = f"py{sys.version_info[0]}{sys.version_info[1]}{getattr(sys, 'abiflags', '')}"
         return f"{Path(self._file).stem}.{self._function.__qualname__}.{version}".replace("<", "").replace(">", "")
 
-    def _key(self, sig: Any, codegen: Any) -> Key | None:
+    def _key(self, sig: Any, codegen: Any) -> KernelKey | None:
         """Return the key of a variant; None if the sources have changed since this process started."""
         arguments, _ = sigutils.normalize_signature(sig)
         triple, processor, features = codegen.magic_tuple()
         sources = digest(self._function.__module__)
         if sources is None:
             return None
-        return Key(numba.__version__, sources, ", ".join(map(str, arguments)), triple, processor, features)
+        return KernelKey(numba.__version__, sources, ", ".join(map(str, arguments)), triple, processor, features)
 
-    def _name(self, key: Key) -> str:
+    def _name(self, key: KernelKey) -> str:
         # The name contains neither versions nor sources, so that outdated files are overwritten.
         variant = sha256(json.dumps(key[2:]).encode()).hexdigest()[:20]
         return f"{self._stem}.{variant}.nbc"
 
-    def _load(self, content: Content, target_context: Any) -> Any:
+    def _load(self, content: KernelContent, target_context: Any) -> Any:
         return load(content.kernel, content.symbols, target_context, self._format.rebuild)
 
     def _prepare(self, data: Any) -> None:
@@ -247,7 +247,7 @@ class KernelCache(_Cache):
         symbols = symbols_of(data)
         return bytes(dumps(self._format.reduce(data))) + (b"" if symbols is None else json.dumps(symbols).encode())
 
-    def _find(self, key: Key) -> Content | None:
+    def _find(self, key: KernelKey) -> KernelContent | None:
         """Return the cached content for a key from any place, or None."""
         for fitting in _fitting(key):
             for place in places(self._file):
@@ -256,24 +256,24 @@ class KernelCache(_Cache):
                     return content
         return None
 
-    def _read(self, place: Place, key: Key) -> Content | None:
+    def _read(self, place: CachePlace, key: KernelKey) -> KernelContent | None:
         """Return the content for a key in one place; None if there is no file or the file is damaged."""
         try:
             with open(place.directory / self._name(key), "rb") as file:
                 if _parse_line(file.readline()) != key:
                     return None
                 kernel, symbols = _KernelReader(file).load(), file.read()
-                return Content(kernel, Symbols(*json.loads(symbols)) if symbols else None)
+                return KernelContent(kernel, Symbols(*json.loads(symbols)) if symbols else None)
         except Exception:  # a damaged pickle can raise any exception
             return None
 
-    def _kernel_files(self, place: Place) -> list[Path]:
+    def _kernel_files(self, place: CachePlace) -> list[Path]:
         try:
             return sorted(place.directory.glob(f"{self._stem}.*.nbc"))
         except OSError:
             return []
 
-    def _reason(self, current: Key) -> str:
+    def _reason(self, current: KernelKey) -> str:
         """Return why no cached variant matches, for the most similar file of this kernel."""
         found: list[tuple[int, str]] = []
         for place in places(self._file):
@@ -323,7 +323,7 @@ class CalleeCache(KernelCache):
     def _stem(self) -> str:
         return self._of_python._stem.replace(".py", ".callee.py", 1)
 
-    def _load(self, content: Content, target_context: Any) -> Any:
+    def _load(self, content: KernelContent, target_context: Any) -> Any:
         return callees.rebuild(target_context, content.kernel)
 
     def _prepare(self, data: Any) -> None:
@@ -332,7 +332,7 @@ class CalleeCache(KernelCache):
     def _content_of(self, data: Any) -> bytes:
         return bytes(dumps(callees.reduce(data)))
 
-    def _find(self, key: Key) -> Content | None:
+    def _find(self, key: KernelKey) -> KernelContent | None:
         """Return the cached content for a key: code for other kernels, or that which Python calls."""
         return super()._find(key) or self._of_python._find(key)
 
@@ -345,14 +345,14 @@ class _Format(CompileResultCacheImpl):
         self._locator = SimpleNamespace(_py_file=function.__code__.co_filename)  # for the text of numba's warning
 
 
-def _parse_line(line: bytes) -> Key | None:
+def _parse_line(line: bytes) -> KernelKey | None:
     try:
-        return Key(*json.loads(line))
+        return KernelKey(*json.loads(line))
     except (ValueError, TypeError):
         return None
 
 
-def _key_of(path: Path) -> Key | None:
+def _key_of(path: Path) -> KernelKey | None:
     """Return the key in the first line of a file; None if there is no such file, or no valid key."""
     try:
         with open(path, "rb") as file:
@@ -361,7 +361,7 @@ def _key_of(path: Path) -> Key | None:
         return None
 
 
-def _fitting(key: Key) -> Iterator[Key]:
+def _fitting(key: KernelKey) -> Iterator[KernelKey]:
     """Yield a key, then the keys of code for generic processors that runs on this processor."""
     yield key
     if config.CPU_NAME is None and config.CPU_FEATURES is None:
@@ -448,7 +448,7 @@ _refused: set[Path] = set()
 
 
 @cache
-def places(file: str) -> tuple[Place, ...]:
+def places(file: str) -> tuple[CachePlace, ...]:
     """Return the places of compiled kernels of a source file, up to the first writable one (or all, if there is none)."""
     found = []
     for place in _all_places(file):
@@ -458,12 +458,12 @@ def places(file: str) -> tuple[Place, ...]:
     return tuple(found)
 
 
-def writable_place(file: str) -> Place | None:
+def writable_place(file: str) -> CachePlace | None:
     """Return the place for new compiled kernels of a source file; None if no place is writable."""
     return next((place for place in places(file) if _is_writable(place)), None)
 
 
-def _all_places(file: str) -> Iterator[Place]:
+def _all_places(file: str) -> Iterator[CachePlace]:
     folder = _folder_in_package(file)
     if folder is None:  # defined interactively
         return
@@ -477,10 +477,10 @@ def _all_places(file: str) -> Iterator[Place]:
     if user.is_absolute():  # "~/.cache" if the home directory is unknown
         roots.append(user / installation)
     for root in roots:
-        yield Place(root / folder, root)
+        yield CachePlace(root / folder, root)
     private = _private_temporary()
     if private is not None:
-        yield Place(private / installation / folder, private / installation)
+        yield CachePlace(private / installation / folder, private / installation)
 
 
 def _folder_in_package(file: str) -> Path | None:
@@ -513,7 +513,7 @@ def _private_temporary() -> Path | None:
     return path if is_private and path.is_dir() and not path.is_symlink() else None
 
 
-def _is_writable(place: Place) -> bool:
+def _is_writable(place: CachePlace) -> bool:
     if place.directory in _refused:
         return False
     existing = next(path for path in (place.directory, *place.directory.parents) if os.path.exists(path))

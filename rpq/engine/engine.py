@@ -24,12 +24,12 @@ from rpq.errors import InputError, LimitError, QueryError, RowLimitError, RpqErr
 from rpq.language import kinds
 from rpq.language.conditions import TUPLE_COLUMNS
 from rpq.language.hypercube import Share
-from rpq.language.protocol import MOST_ROWS
+from rpq.language.protocol import MAX_ROWS
 from rpq.language.query import Query, Vertex
 from rpq.language.readings import Identity, describe_identity, for_identity, over_dataset
 from rpq.operators.paths import path_query
 from rpq.rows.answers import Answers, cursor_of, html_table, position_of
-from rpq.rows.blocks import Block, columns_of_names
+from rpq.rows.blocks import RowBlock, columns_of_names
 from rpq.rows.changes import Changes
 from rpq.rows.typed_columns import kinds_of
 from rpq.stream.arrays.event_grouping import whole_events
@@ -112,7 +112,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         *queries: Query,
         threads: int = 1,
         memory_limit: int | None = None,
-        max_rows: int | None = MOST_ROWS,
+        max_rows: int | None = MAX_ROWS,
         push_limit: float | None = None,
         witness: bool = False,
         time_unit: Literal["s", "ms", "us", "ns"] | None = None,
@@ -578,7 +578,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             boundary = running.latest if now is None else reports.boundary(now)
             if boundary < running.latest:  # otherwise no stream time exceeds it
                 due.setdefault(boundary, []).append(number)
-        rows: list[list[Block]] = []
+        rows: list[list[RowBlock]] = []
         try:
             copy = self._copy() if due else self
             for boundary in sorted(due):
@@ -1042,7 +1042,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         *,
         threads: int = 1,
         memory_limit: int | None = None,
-        max_rows: int | None = MOST_ROWS,
+        max_rows: int | None = MAX_ROWS,
         push_limit: float | None = None,
         witness: bool = False,
         max_ahead: int | str | timedelta | np.timedelta64 | None = None,
@@ -1168,7 +1168,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             times=self._times,
         )
         if evaluation.output.overruns:
-            times, overruns = self._times, evaluation.output.take_overruns()
+            times, overruns = self._times, evaluation.output.pop_overruns()
             changes.set_aside = [report._replace(timestamp=times.to_timestamp(report.timestamp)) for report in overruns]
         if self._handlers:
             self._handlers.take(changes)

@@ -24,8 +24,8 @@ from rpq.operators.paths.closure.closure_index import ClosureIndex
 from rpq.operators.paths.index.delta_index import cell_type
 from rpq.operators.paths.path_query import PathQuery
 from rpq.rows.blocks import place_rows
-from rpq.rows.column_kernels import Names, Region, joined_lines, lexical_forms, spread
-from rpq.stream.arrays.flat_objects import Key, read_flat_objects
+from rpq.rows.column_kernels import NameColumns, Region, joined_lines, lexical_forms, spread
+from rpq.stream.arrays.flat_objects import ObjectKey, read_flat_objects
 from rpq.stream.arrays.numpy_arrays import integer_array, text_array
 from rpq.stream.arrays.text_buffers import view_of_texts
 from rpq.stream.chunk import SingleTuple
@@ -388,7 +388,7 @@ def _fill_columns() -> None:
     rows, ends = np.zeros((2, 1), np.int32), np.array([2])
     place_rows(rows, ends, np.zeros(1, np.int64), rows.copy())
     for names in (text_array(["x"]), text_array(["x" * 16]), integer_array([1])):
-        Names(names).column(rows, 0, 0, 2, Region(1024))
+        NameColumns(names).column(rows, 0, 0, 2, Region(1024))
     lexical_forms(text_array(['"x"']))
     for kind in (np.uint8, np.int32, np.int64):
         spread(np.zeros(1, kind), ends, 0, 2, np.zeros(2, kind))
@@ -416,7 +416,7 @@ def _push_few(vertices: str) -> None:
 
 def _read_and_write() -> None:
     """Read and write JSON lines."""
-    read_flat_objects(b'{"x": "a"}', [Key("x", "text")])
+    read_flat_objects(b'{"x": "a"}', [ObjectKey("x", "text")])
     joined_lines([text_array(["a"]), "\n"])
 
 

@@ -37,7 +37,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 _GZIP_LEVEL = 6
 
 
-class Frame(Protocol):
+class CompressionFrame(Protocol):
     """A gzip member or Zstandard frame that is being written."""
 
     def compress(self, data: bytes | pa.Buffer) -> bytes:

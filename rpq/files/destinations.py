@@ -47,7 +47,7 @@ PRIVATE = 0o600
 
 _DESCRIPTORS = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 _RENAME_REFUSED = (errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES)
 _UNNAMED = getattr(os, "O_TMPFILE", 0)
 
@@ -400,7 +400,7 @@ def _unused_name(folder: str) -> str:
 
 def descriptor_of(path: str) -> int | None:
     """Return the descriptor for a name such as `/dev/stdout` or `/dev/fd/3`, or None for other names."""
-    for _ in range(_MOST_LINKS):
+    for _ in range(_MAX_LINKS):
         path = os.path.abspath(path)
         if path in _STANDARD:
             return _STANDARD[path]

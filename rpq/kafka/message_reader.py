@@ -28,14 +28,14 @@ from rpq.readers.batch import LABEL_TYPE, left_after_condition
 from rpq.readers.column_names import TUPLE_COLUMNS, ColumnNames, refuse_unread_deletes
 from rpq.readers.inputs import order_rows
 from rpq.readers.key_paths import names_in, value_at
-from rpq.readers.source import Block, count_lines
+from rpq.readers.source import LineBlock, count_lines
 from rpq.readers.text.changes import ChangeParser, tombstone
 from rpq.readers.text.detection import SEPARATORS
 from rpq.readers.text.edge_rules import EdgeReader, EdgeRules, Metadata, RecordParser, json_records
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import (
     FURTHER,
-    Layout,
+    LineLayout,
     check_delete,
     check_integer,
     check_op,
@@ -59,7 +59,7 @@ MILLISECONDS = {"s": (1, 1000), "ms": (1, 1), "us": (1000, 1), "ns": (1_000_000,
 
 
 @dataclass(frozen=True, kw_only=True)
-class ValueColumns(ColumnNames):
+class MessageValues(ColumnNames):
     """The columns in the values of messages: those of a tuple except the ones taken from the `metadata`."""
 
     metadata: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class ValueColumns(ColumnNames):
 class MessageColumns:
     """The origin of each column of a tuple: a name in the `values` of messages or in their `metadata`."""
 
-    values: ValueColumns
+    values: MessageValues
     metadata: tuple[tuple[str, str], ...] = ()
     time_unit: str | None = None
 
@@ -104,7 +104,7 @@ class MessageColumns:
             if name == "@time" and column != "timestamp":
                 raise InputError(f"{column}=@time: a time is a timestamp; expected timestamp=@time")
         elsewhere = tuple(column for column, _ in metadata)
-        values = ValueColumns(
+        values = MessageValues(
             renamed=tuple(pair for pair in names.renamed if pair not in metadata),
             constant_label=names.constant_label,
             timed=names.timed,
@@ -240,7 +240,7 @@ class BadMessage:
 
 
 @dataclass(frozen=True)
-class Tuples:
+class MessageEdges:
     """The tuples of some messages: `columns`, the number of the message of each row, and bad messages by their numbers.
 
     `filtered` counts tuples that a condition removed, `undecided` those among them for which the condition was null.
@@ -310,7 +310,7 @@ class MessageReader:
         """True if vertices are known to be integers."""
         return isinstance(self._parser, JsonLines) and self._parser.layout.integers
 
-    def read(self, messages: Sequence[Any]) -> Tuples:
+    def read(self, messages: Sequence[Any]) -> MessageEdges:
         """Read messages.  O(bytes), vectorised for values without special cases."""
         values = list(map(type(messages[0]).value, messages))
         bad: dict[int, BadMessage] = {}
@@ -319,7 +319,7 @@ class MessageReader:
             bad = {number: BadMessage(messages[number], error.message) for number, error in errors.items()}
         metadata = self._read_metadata(messages, bad)
         if self._parser is None and not self._settle_layout(messages, values, bad):
-            return Tuples(None, np.empty(0, np.int64), bad)
+            return MessageEdges(None, np.empty(0, np.int64), bad)
         data = b"" if bad else _as_lines(values)
         if count_lines(data) == len(values):
             numbers = np.arange(len(values))
@@ -344,8 +344,8 @@ class MessageReader:
     def _parse(self, data: bytes, metadata: Metadata) -> list[Rows]:
         assert self._parser is not None
         if isinstance(self._parser, RecordParser):
-            return list(self._parser.parse(Block(data, 1), stop=False, metadata=metadata))
-        pieces = list(self._parser.parse(Block(data, 1), stop=False))
+            return list(self._parser.parse(LineBlock(data, 1), stop=False, metadata=metadata))
+        pieces = list(self._parser.parse(LineBlock(data, 1), stop=False))
         if isinstance(self._parser, LineParser) and not self._columns.values.trim and not self._padded.warning:
             for piece in pieces:
                 self._padded.count(piece.columns)
@@ -430,7 +430,7 @@ class MessageReader:
                 return True
         return False
 
-    def _use_layout(self, layout: JsonLayout | Layout) -> None:
+    def _use_layout(self, layout: JsonLayout | LineLayout) -> None:
         self._parser = JsonLines(layout) if isinstance(layout, JsonLayout) else LineParser(layout)
         if self._where is not None:
             is_json = isinstance(layout, JsonLayout)
@@ -455,7 +455,7 @@ class MessageReader:
             untyped = {name: ColumnKind(key=FURTHER + name, kind="untyped") for name in (*self._metadata, *further)}
             self._predicate = Predicate(self._where, {**kinds, **untyped})
 
-    def _detect_layout(self, value: bytes) -> JsonLayout | Layout:
+    def _detect_layout(self, value: bytes) -> JsonLayout | LineLayout:
         names, unit = self._columns.values, self._columns.unit or "us"
         if not self._only_json and not value.lstrip(b" \t\r\n").startswith(b"{"):
             return _csv_layout(value, self._columns)
@@ -509,7 +509,7 @@ class MessageReader:
         pieces: Sequence[Rows],
         metadata: dict[str, list[Any]],
         bad: dict[int, BadMessage],
-    ) -> Tuples:
+    ) -> MessageEdges:
         wrong = {error.line - 1: error.error for piece in pieces for error in piece.errors}
         for line, error in wrong.items():
             number = int(message_of_line[line])
@@ -529,10 +529,10 @@ class MessageReader:
                 batches.append(batch)
                 of_rows.append(part)
         if not batches:
-            return Tuples(None, np.empty(0, np.int64), bad, filtered, undecided)
+            return MessageEdges(None, np.empty(0, np.int64), bad, filtered, undecided)
         numbers = np.concatenate(of_rows)
         columns = batches[0] if len(batches) == 1 else order_rows(batches, np.arange(len(numbers)))
-        return Tuples(columns, numbers, bad, filtered, undecided)
+        return MessageEdges(columns, numbers, bad, filtered, undecided)
 
     def _filtered_batch(
         self, piece: Rows, numbers: np.ndarray, metadata: dict[str, list[Any]]
@@ -631,7 +631,7 @@ def _reason(error: FieldError, value: bytes | None) -> str:
     return f"column '{error.column}': {error.message}" if error.column else error.message
 
 
-def _csv_layout(value: bytes, columns: MessageColumns) -> Layout:
+def _csv_layout(value: bytes, columns: MessageColumns) -> LineLayout:
     """Return the layout of fields, from the first value.  Raises `FieldError` if it cannot be determined."""
     names = columns.values
     places = places_of(columns)
@@ -647,7 +647,7 @@ def _csv_layout(value: bytes, columns: MessageColumns) -> Layout:
             continue
         edge = FURTHER + EDGE if names.has_ids else ""
         unit = columns.unit or "us"
-        layout = Layout(separator=separator, fields=fields, optional=optional, quotes=True, edge=edge, time_unit=unit)
+        layout = LineLayout(separator=separator, fields=fields, optional=optional, quotes=True, edge=edge, time_unit=unit)
         if "timestamp" in fields:
             kind = names.time_format or time_kind(texts[fields.index("timestamp")].strip(" \t"))
             layout = replace(layout, times=kind or "integers")
@@ -691,7 +691,7 @@ def places_of(columns: MessageColumns) -> dict[int, str]:
     return {place: column for column, place in place_of_column.items()}
 
 
-def _layout_of(described: dict[str, Any], columns: MessageColumns, further: tuple[str, ...]) -> JsonLayout | Layout:
+def _layout_of(described: dict[str, Any], columns: MessageColumns, further: tuple[str, ...]) -> JsonLayout | LineLayout:
     """Return the layout that `MessageReader.layout` described."""
     if described["json"]:
         return JsonLayout(
@@ -702,4 +702,4 @@ def _layout_of(described: dict[str, Any], columns: MessageColumns, further: tupl
             time_unit=columns.unit or "us",
         )
     values = {name: value for name, value in described.items() if name != "json"}
-    return Layout(**{**values, "fields": tuple(values["fields"])})
+    return LineLayout(**{**values, "fields": tuple(values["fields"])})

@@ -29,7 +29,7 @@ from rpq.readers.inputs import order_rows
 LEAST = np.iinfo(np.int64).min
 
 
-class Place(NamedTuple):
+class TopicPartition(NamedTuple):
     """A partition of a topic."""
 
     topic: str
@@ -62,7 +62,7 @@ class _Partition:
     tuples of the message at the offset `progress[0]` were released already.
     """
 
-    place: Place
+    place: TopicPartition
     position: int
     front: int = LEAST
     released_front: int = LEAST
@@ -141,15 +141,15 @@ class MergedTuples:
     columns: pa.RecordBatch | None
     offsets: np.ndarray
     lines: np.ndarray
-    places: tuple[Place, ...]
+    places: tuple[TopicPartition, ...]
     bad: tuple[BadMessage, ...]
-    ends: dict[Place, int]
-    fronts: dict[Place, int]
-    inside: Mapping[Place, int] = field(default_factory=dict)
+    ends: dict[TopicPartition, int]
+    fronts: dict[TopicPartition, int]
+    inside: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def inside_before(
-        self, row: int, ends: Mapping[Place, int], before: Mapping[Place, tuple[int, int]]
-    ) -> dict[Place, int]:
+        self, row: int, ends: Mapping[TopicPartition, int], before: Mapping[TopicPartition, tuple[int, int]]
+    ) -> dict[TopicPartition, int]:
         """Return the number of tuples of the messages at `ends` that come before a row, for each partition with such tuples.
 
         `before` has for each partition its offset before these tuples, and the number of tuples of the message at that
@@ -163,18 +163,18 @@ class MergedTuples:
                 found[place] = count
         return found
 
-    def ends_before(self, row: int) -> dict[Place, int]:
+    def ends_before(self, row: int) -> dict[TopicPartition, int]:
         """Return the `ends` of partitions as they are before this row."""
         ends = dict(self.ends)
         for number in np.unique(self.lines[row:]).tolist():
             ends[self.places[number]] = int(self.offsets[row:][self.lines[row:] == number].min())
         return ends
 
-    def ends_before_bad(self, ends: Mapping[Place, int]) -> dict[Place, int]:
+    def ends_before_bad(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return these ends, moved before the bad messages, at which reading stops."""
         found = dict(ends)
         for bad in self.bad:
-            place, offset = Place(bad.message.topic(), bad.message.partition()), bad.message.offset()
+            place, offset = TopicPartition(bad.message.topic(), bad.message.partition()), bad.message.offset()
             found[place] = min(found.get(place, offset), offset)
         return found
 
@@ -216,12 +216,12 @@ class PartitionMerge:
 
     def __init__(
         self,
-        places: Mapping[Place, tuple[int, int]],
+        places: Mapping[TopicPartition, tuple[int, int]],
         *,
         max_delay: float,
-        inside: Mapping[Place, int] | None = None,
-        report: Callable[[str, Place], None] = lambda what, place: None,
-        is_at_end: Callable[[Place, int], bool] = lambda place, position: True,
+        inside: Mapping[TopicPartition, int] | None = None,
+        report: Callable[[str, TopicPartition], None] = lambda what, place: None,
+        is_at_end: Callable[[TopicPartition, int], bool] = lambda place, position: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._partitions = {
@@ -237,14 +237,14 @@ class PartitionMerge:
         self._waiting_since: float | None = None
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[TopicPartition, ...]:
         return tuple(self._partitions)
 
-    def position(self, place: Place) -> int:
+    def position(self, place: TopicPartition) -> int:
         """Return the offset of the next message to be read."""
         return self._partitions[place].position
 
-    def waiting_count(self, place: Place) -> int:
+    def waiting_count(self, place: TopicPartition) -> int:
         """Return the number of waiting tuples of a partition."""
         return self._partitions[place].rows
 
@@ -258,12 +258,17 @@ class PartitionMerge:
         for line in self._partitions.values():
             line.is_idle = True
 
-    def join(self, place: Place) -> None:
+    def join(self, place: TopicPartition) -> None:
         """Add a new partition."""
         self._partitions = dict(sorted({**self._partitions, place: _Partition(place, 0)}.items()))
 
     def add(
-        self, place: Place, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, BadMessage], position: int
+        self,
+        place: TopicPartition,
+        columns: pa.RecordBatch | None,
+        offsets: np.ndarray,
+        bad: Mapping[int, BadMessage],
+        position: int,
     ) -> None:
         """Add tuples with their offsets, and bad messages by offset, which were read from a partition up to `position`."""
         line = self._partitions[place]
@@ -276,7 +281,7 @@ class PartitionMerge:
         if self._waiting_since is None and (line.pieces or line.bad):
             self._waiting_since = self._clock()
 
-    def reached_end(self, place: Place, position: int) -> None:
+    def reached_end(self, place: TopicPartition, position: int) -> None:
         """Record that a partition has no more messages, for now."""
         line = self._partitions[place]
         line.position = max(line.position, position)
@@ -341,7 +346,7 @@ class PartitionMerge:
         return released
 
     def release_before(
-        self, ends: Mapping[Place, int], inside: Mapping[Place, int] | None = None
+        self, ends: Mapping[TopicPartition, int], inside: Mapping[TopicPartition, int] | None = None
     ) -> MergedTuples | None:
         """Release all tuples before these offsets, in order; return None as long as not all of them were read.
 
@@ -366,7 +371,7 @@ class PartitionMerge:
         tuple_limit: int | None,
         limit: tuple[int, int] | None,
         stop: tuple[int, int, int] | None,
-        ends: Mapping[Place, int] | None = None,
+        ends: Mapping[TopicPartition, int] | None = None,
     ) -> MergedTuples:
         lines = list(self._partitions.values())
         before = [line.end() for line in lines]

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
-from rpq.kafka.message_reader import BadMessage, MessageColumns, Tuples, metadata_text, place_of
+from rpq.kafka.message_reader import BadMessage, MessageColumns, MessageEdges, metadata_text, place_of
 from rpq.language.predicate import Predicate, tuple_kinds
 from rpq.language.where import Where
 from rpq.readers.batch import LABEL_TYPE
@@ -67,7 +67,7 @@ class RdfMessages:
         """Always False, because vertices are terms."""
         return False
 
-    def read(self, messages: Sequence[Any]) -> Tuples:
+    def read(self, messages: Sequence[Any]) -> MessageEdges:
         """Read messages, each of which may be many tuples. O(bytes)."""
         bad: dict[int, BadMessage] = {}
         batches: list[pa.RecordBatch] = []
@@ -94,9 +94,9 @@ class RdfMessages:
                 batches.append(found)
                 numbers.append(np.full(len(found), number))
         if not batches:
-            return Tuples(None, np.empty(0, np.int64), bad, filtered, undecided)
+            return MessageEdges(None, np.empty(0, np.int64), bad, filtered, undecided)
         of_rows = np.concatenate(numbers)
-        return Tuples(order_rows(batches, np.zeros(len(of_rows), np.int8)), of_rows, bad, filtered, undecided)
+        return MessageEdges(order_rows(batches, np.zeros(len(of_rows), np.int8)), of_rows, bad, filtered, undecided)
 
     def _tuples_of(self, message: Any) -> pa.RecordBatch | None:
         value = message.value()

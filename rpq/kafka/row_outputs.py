@@ -25,11 +25,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.kafka.client import ClientSettings, KafkaError, client, is_broker_away, log_event, log_warning
-from rpq.kafka.partition_merge import Place
+from rpq.kafka.partition_merge import TopicPartition
 from rpq.rows.column_kernels import joined_lines
 from rpq.rows.table_formats import MESSAGE, MessageTemplate, array_pieces, json_cells, object_pieces
 from rpq.rows.typed_columns import WITNESS_COLUMNS
-from rpq.run.loop import Sink
+from rpq.run.loop import RunOutput
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,7 +64,7 @@ NOT_IN_KEYS = frozenset({"timestamp", "op", *WITNESS_COLUMNS})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Destination:
+class TopicDestination:
     """The topic of a query's rows, and the columns in its values."""
 
     topic: str
@@ -78,7 +78,7 @@ class RowMessages:
     With `witness`, the column `path` of rows is JSON.  With `message`, rows get a column of messages.
     """
 
-    destinations: Mapping[str, Destination]
+    destinations: Mapping[str, TopicDestination]
     upsert: bool = False
     witness: bool = False
     message: MessageTemplate | None = None
@@ -131,7 +131,7 @@ CALL_SECONDS = 5.0
 """The timeout of a call to the broker, after which `check` is called."""
 
 CHUNK = 10_000
-MOST_QUEUED = 200_000
+MAX_QUEUED = 200_000
 
 RESEND_SECONDS = 0.1
 """The pause before the messages of a transaction are sent again a second time."""
@@ -215,7 +215,7 @@ class Transactions:
         """Seconds since the transaction was begun; 0 if none is open."""
         return time.monotonic() - self._began if self._is_open else 0.0
 
-    def commit(self, ends: Mapping[Place, int], number: int) -> None:
+    def commit(self, ends: Mapping[TopicPartition, int], number: int) -> None:
         """Commit all messages, together with the offsets `ends` of partitions after round `number`."""
         kafka = client()
         offsets = [
@@ -264,7 +264,7 @@ class Transactions:
         start, patient_until = 0, time.monotonic() + CALL_SECONDS
         while start < len(messages):
             end = min(start + CHUNK, len(messages))
-            taken = 0 if len(producer) > MOST_QUEUED else self._enqueue(topic, messages.part(start, end))
+            taken = 0 if len(producer) > MAX_QUEUED else self._enqueue(topic, messages.part(start, end))
             start += taken
             if taken:
                 patient_until = time.monotonic() + CALL_SECONDS
@@ -358,7 +358,7 @@ QUIET_COMMIT_SECONDS = 1.0
 """The longest time for which offsets without rows wait to be committed."""
 
 
-class TopicOutputs(Sink):
+class TopicOutputs(RunOutput):
     """The sink of a run whose rows are messages, committed in transactions together with the offsets of the source."""
 
     is_transactional = True
@@ -379,7 +379,7 @@ class TopicOutputs(Sink):
         self._dead_letters = dead_letters
         self._check = check
         self._source: TopicSource | None = None
-        self._committed: dict[Place, tuple[int, int]] = {}  # offsets, and tuples of the messages there
+        self._committed: dict[TopicPartition, tuple[int, int]] = {}  # offsets, and tuples of the messages there
         self._committed_at = 0.0
 
     def begin(self, position: None, source: TopicSource) -> None:

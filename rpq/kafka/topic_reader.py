@@ -14,7 +14,7 @@ import pyarrow as pa
 from rpq.errors import InputError, did_you_mean
 from rpq.kafka.client import ClientSettings, ConnectionLog, KafkaError, client, is_broker_away, log_event, log_warning
 from rpq.kafka.message_reader import MessageColumns, MessageReader
-from rpq.kafka.partition_merge import PartitionMerge, Place
+from rpq.kafka.partition_merge import PartitionMerge, TopicPartition
 from rpq.kafka.schema_registry import RegistryAwayError, SchemaRegistry
 from rpq.language.where import Where
 from rpq.readers.column_names import ColumnNames
@@ -99,7 +99,7 @@ CALL_SECONDS = 5.0
 START_SECONDS = 30.0
 """The time in seconds within which a cluster must be reached for the first time."""
 
-MOST_WAITING = 300_000
+MAX_WAITING = 300_000
 """The number of waiting tuples of a partition at which reading it is paused."""
 
 
@@ -128,8 +128,8 @@ class TopicReader:
         self._is_away = False
         self._refused: str | None = None
         self._was_reached = self._has_hint = False
-        self._paused: set[Place] = set()
-        self._ended: set[Place] = set()
+        self._paused: set[TopicPartition] = set()
+        self._ended: set[TopicPartition] = set()
         self._polled: list[Any] = []
         self.messages = self.filtered = self.undecided = 0
         kafka = client()
@@ -217,13 +217,13 @@ class TopicReader:
                 raise KafkaError(f"the topic {topic}: {self._settings.redact(topics[topic].error.str())}")
         return topics
 
-    def places(self, offsets: Mapping[Place, int]) -> dict[Place, int]:
+    def places(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return all partitions, each with the first offset to read: that in `offsets`, or its beginning or end."""
         kafka = client()
-        found: dict[Place, int] = {}
+        found: dict[TopicPartition, int] = {}
         for topic in self._readers:
             for number in sorted(self._topics[topic].partitions):
-                place = Place(topic, number)
+                place = TopicPartition(topic, number)
                 partition = kafka.TopicPartition(topic, number)
                 low, high = self._call_broker(partial(self._consumer.get_watermark_offsets, partition, timeout=CALL_SECONDS))
                 if place not in offsets:
@@ -238,37 +238,42 @@ class TopicReader:
                     found[place] = offsets[place]
         return found
 
-    def committed_offsets(self, places: Sequence[Place], run: str) -> dict[Place, tuple[int, int]]:
+    def committed_offsets(self, places: Sequence[TopicPartition], run: str) -> dict[TopicPartition, tuple[int, int]]:
         """Return the offsets that transactions of this run have committed, each with its round."""
         kafka = client()
         partitions = [kafka.TopicPartition(*place) for place in places]
         answer = self._call_broker(lambda: self._consumer.committed(partitions, timeout=CALL_SECONDS))
-        found: dict[Place, tuple[int, int]] = {}
+        found: dict[TopicPartition, tuple[int, int]] = {}
         for one in answer:
             if one.error is not None:
                 raise KafkaError(f"the committed offset of {one.topic}/{one.partition}: {one.error.str()}")
             words = (one.metadata or "").split(" ")
             if one.offset >= 0 and words[:2] == ["rpq", run]:
-                found[Place(one.topic, one.partition)] = one.offset, int(words[2])
+                found[TopicPartition(one.topic, one.partition)] = one.offset, int(words[2])
         return found
 
-    def begin(self, places: Mapping[Place, int]) -> None:
+    def begin(self, places: Mapping[TopicPartition, int]) -> None:
         """Start to read partitions at the given offsets."""
         kafka = client()
         self._polled = []
         self._consumer.assign([kafka.TopicPartition(*place, offset) for place, offset in places.items()])
 
-    def new_partitions(self, partitions: Sequence[Place]) -> list[Place]:
+    def new_partitions(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Return the partitions of the topics that are not in `partitions`; none if the broker does not answer now."""
         kafka = client()
         try:
             topics = self._consumer.list_topics(timeout=1.0).topics
         except kafka.KafkaException:
             return []
-        current = [Place(topic, number) for topic in self._readers if topic in topics for number in topics[topic].partitions]
+        current = [
+            TopicPartition(topic, number)
+            for topic in self._readers
+            if topic in topics
+            for number in topics[topic].partitions
+        ]
         return sorted({*current} - {*partitions})
 
-    def join(self, place: Place) -> None:
+    def join(self, place: TopicPartition) -> None:
         """Start to read a new partition from its beginning."""
         self._consumer.incremental_assign([client().TopicPartition(*place, 0)])
 
@@ -276,11 +281,11 @@ class TopicReader:
         """Return the metadata of the consumer group whose offsets a transaction commits."""
         return self._consumer.consumer_group_metadata()
 
-    def is_at_end(self, place: Place, position: int) -> bool:
+    def is_at_end(self, place: TopicPartition, position: int) -> bool:
         """Return whether the broker confirms that a partition has no more messages now."""
         return self.high(place, cached=False) == position
 
-    def high(self, place: Place, *, cached: bool = True) -> int | None:
+    def high(self, place: TopicPartition, *, cached: bool = True) -> int | None:
         """Return the offset after the last message of a partition; None if the broker does not answer now."""
         kafka = client()
         try:
@@ -299,7 +304,7 @@ class TopicReader:
         return any(reader.integers for reader in self._readers.values())
 
     @property
-    def finished_partitions(self) -> set[Place]:
+    def finished_partitions(self) -> set[TopicPartition]:
         """The partitions whose end was reached at least once."""
         return self._ended
 
@@ -332,17 +337,17 @@ class TopicReader:
         kafka = client()
         for place in merge.places:
             waiting = merge.waiting_count(place)
-            if waiting > MOST_WAITING and place not in self._paused:
+            if waiting > MAX_WAITING and place not in self._paused:
                 self._paused.add(place)
                 self._consumer.pause([kafka.TopicPartition(*place)])
-            elif waiting < MOST_WAITING // 2 and place in self._paused:
+            elif waiting < MAX_WAITING // 2 and place in self._paused:
                 self._paused.discard(place)
                 self._consumer.resume([kafka.TopicPartition(*place)])
 
     def _dispatch(self, messages: Sequence[Any], merge: PartitionMerge) -> None:
         # `map` over a method of the class takes a third of the time of a loop over the messages.
         kind, received = client().Message, messages
-        ends: list[tuple[Place, int]] = []
+        ends: list[tuple[TopicPartition, int]] = []
         if any(map(kind.error, messages)):
             pairs = list(zip(messages, map(kind.error, messages), strict=True))
             ends = [end for message, error in pairs if error is not None for end in self._event(message)]
@@ -378,12 +383,12 @@ class TopicReader:
         if not may_wait and since is not None and time.monotonic() > since + START_SECONDS:
             raise error
 
-    def _event(self, message: Any) -> list[tuple[Place, int]]:
+    def _event(self, message: Any) -> list[tuple[TopicPartition, int]]:
         """Return the end of a partition that an error message reports.  Raises `KafkaError` for other lasting errors."""
         kafka = client()
         error = message.error()
         if error.code() == kafka.KafkaError._PARTITION_EOF:
-            return [(Place(message.topic(), message.partition()), message.offset())]
+            return [(TopicPartition(message.topic(), message.partition()), message.offset())]
         if error.code() in (kafka.KafkaError._AUTO_OFFSET_RESET, kafka.KafkaError.OFFSET_OUT_OF_RANGE):
             raise KafkaError(
                 f"{message.topic()}/{message.partition()}: {self._settings.redact(error.str())}; messages were deleted "
@@ -420,7 +425,7 @@ class TopicReader:
             if columns is not None and len(rows) < columns.num_rows:
                 columns = columns.take(pa.array(rows)) if len(rows) else None
             bad = {int(offsets[place]): one for place, one in tuples.bad.items() if partitions[place] == number}
-            merge.add(Place(topic, number), columns, offsets[tuples.numbers[rows]], bad, last + 1)
+            merge.add(TopicPartition(topic, number), columns, offsets[tuples.numbers[rows]], bad, last + 1)
 
     def close(self) -> None:
         self._consumer.close()

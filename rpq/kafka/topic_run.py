@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from rpq.errors import InputError
 from rpq.kafka.client import ClientSettings, KafkaError, KafkaUsageError, client, log_event, log_warning, read_settings
 from rpq.kafka.message_reader import BadMessage, MessageColumns
-from rpq.kafka.partition_merge import Place
-from rpq.kafka.row_outputs import Destination, RowMessages, TopicOutputs
+from rpq.kafka.partition_merge import TopicPartition
+from rpq.kafka.row_outputs import RowMessages, TopicDestination, TopicOutputs
 from rpq.kafka.schema_registry import RDF_HAS_NO_REGISTRY, SchemaRegistry
 from rpq.kafka.topic_names import checked_topic, is_topic, one_cluster, one_topic, topics_in
 from rpq.kafka.topic_reader import TopicFigures, TopicInput
 from rpq.kafka.topic_source import TopicPosition, TopicSource
-from rpq.language.protocol import MOST_ROWS
+from rpq.language.protocol import MAX_ROWS
 from rpq.language.readings import properties_of
 from rpq.language.where import parse_where
 from rpq.readers.column_names import ColumnNames
@@ -31,7 +31,7 @@ from rpq.readers.text.edge_rules import EdgeRules
 from rpq.rows.table_formats import MESSAGE, MessageTemplate
 from rpq.rows.typed_columns import WITNESS_COLUMNS
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, Position, PositionFormat
-from rpq.run.loop import OutputError, Rejection, Run, Sink
+from rpq.run.loop import OutputError, Rejection, Run, RunOutput
 from rpq.run.table_names import is_table, one_database, table_in
 from rpq.run.table_output import PostgresTables, TableOutputs, answer_tables
 from rpq.stream.arrays.fields import DEFAULT_UNIT, EDGE, check_time_format
@@ -61,14 +61,14 @@ def _encode_position(position: Position) -> dict[str, Any]:
 
 def _decode_position(content: JsonValue) -> Position:
     parts = [[value.value for value in part] for part in content["partitions"]]
-    places = [Place(str(topic), int(number)) for topic, number, _, _ in parts]
+    places = [TopicPartition(str(topic), int(number)) for topic, number, _, _ in parts]
     topics = TopicPosition(
         run=str(content["run"].value),
         round=content["round"].integer(0),
         ends=dict(zip(places, (int(end) for _, _, end, _ in parts), strict=True)),
         fronts=dict(zip(places, (int(front) for *_, front in parts), strict=True)),
         layouts=content["layouts"].value,
-        inside={Place(str(topic), int(number)): int(count) for topic, number, count in content["inside"].value},
+        inside={TopicPartition(str(topic), int(number)): int(count) for topic, number, count in content["inside"].value},
     )
     return Position(
         source=topics,
@@ -206,7 +206,7 @@ def run_topics(
     limit: int | None = None,
     threads: int = 1,
     memory_limit: int | None = None,
-    max_rows: int | None = MOST_ROWS,
+    max_rows: int | None = MAX_ROWS,
     max_ahead: int | str | timedelta | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     check: Callable[[], None] = lambda: None,
@@ -317,7 +317,7 @@ def run_topics(
         **({"trim": True} if trim else {}),
         **({} if message is None else {"message": message}),
     }
-    sink: Sink
+    sink: RunOutput
     if rows is None:
         tables = answer_tables(
             ((query.name, query.columns, outputs[query.name]) for query in queries), names_queries=len(queries) > 1
@@ -359,7 +359,7 @@ def _row_messages(
         raise InputError(UPSERT_NEEDS_EXPLICIT)
     of_witness = WITNESS_COLUMNS if witness else ()
     destinations = {
-        query.name: Destination(
+        query.name: TopicDestination(
             topic=one_topic(outputs[query.name]),
             columns=(
                 *(("query",) * (len(queries) > 1)),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from rpq.kafka.client import ClientSettings, KafkaError, log_event
-from rpq.kafka.partition_merge import LEAST, MergedTuples, PartitionMerge, Place
+from rpq.kafka.partition_merge import LEAST, MergedTuples, PartitionMerge, TopicPartition
 from rpq.kafka.topic_reader import TopicInput, TopicReader, reader_of
 from rpq.run.loop import SliceSource
 from rpq.run.record_log import LogError, LogKind, RecordLog, read_log
@@ -44,13 +44,13 @@ class TopicPosition:
 
     run: str
     round: int = 0
-    ends: Mapping[Place, int] = field(default_factory=dict)
-    fronts: Mapping[Place, int] = field(default_factory=dict)
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    fronts: Mapping[TopicPartition, int] = field(default_factory=dict)
     layouts: Mapping[str, Any] = field(default_factory=dict)
-    inside: Mapping[Place, int] = field(default_factory=dict)
+    inside: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @property
-    def progress(self) -> dict[Place, tuple[int, int]]:
+    def progress(self) -> dict[TopicPartition, tuple[int, int]]:
         """The offset of each partition, and the number of tuples of the message there that were passed on already."""
         return {place: (end, self.inside.get(place, 0)) for place, end in self.ends.items()}
 
@@ -75,9 +75,9 @@ class TopicSource(SliceSource):
         self.topics = topics
         self.run = uuid.uuid4().hex[:16]
         self.round = 0
-        self.ends: dict[Place, int] = {}
-        self.fronts: dict[Place, int] = {}
-        self.inside: dict[Place, int] = {}
+        self.ends: dict[TopicPartition, int] = {}
+        self.fronts: dict[TopicPartition, int] = {}
+        self.inside: dict[TopicPartition, int] = {}
         self.stops = topics.on_error == "stop"
         self.journal: Journal | None = None
         self._journal_path = ""
@@ -253,7 +253,7 @@ class TopicSource(SliceSource):
         committed = self.reader.committed_offsets(list(self.merge.places), self.run)
         return max((number for _, number in committed.values()), default=0)
 
-    def lag(self) -> dict[Place, int]:
+    def lag(self) -> dict[TopicPartition, int]:
         """Return the number of messages of each partition that the engine has not received, as reported by the broker."""
         found = {}
         for place in self.merge.places:
@@ -263,7 +263,7 @@ class TopicSource(SliceSource):
                 found[place] = max(0, high - done)
         return found
 
-    def _log_partition_state(self, what: str, place: Place) -> None:
+    def _log_partition_state(self, what: str, place: TopicPartition) -> None:
         if what == "idle":
             log_event("partition is idle, the others continue without it", partition=str(place), after=self.topics.max_delay)
         else:
@@ -277,7 +277,7 @@ class TopicSource(SliceSource):
             self.reader.join(place)
 
 
-NOTHING_INSIDE: Mapping[Place, int] = {}
+NOTHING_INSIDE: Mapping[TopicPartition, int] = {}
 
 
 class Round(NamedTuple):
@@ -287,8 +287,8 @@ class Round(NamedTuple):
     """
 
     number: int
-    ends: dict[Place, int]
-    inside: Mapping[Place, int] = NOTHING_INSIDE
+    ends: dict[TopicPartition, int]
+    inside: Mapping[TopicPartition, int] = NOTHING_INSIDE
 
 
 KIND = LogKind(magic=b"rpqrun\0\0", noun="journal of `rpq run`", version=2)
@@ -306,7 +306,9 @@ class Journal:
         records = [_record(*one) for one in rounds]
         return RecordLog.create(self.path, KIND, {"run": self._run}, records)
 
-    def write(self, number: int, ends: Mapping[Place, int], inside: Mapping[Place, int] = NOTHING_INSIDE) -> None:
+    def write(
+        self, number: int, ends: Mapping[TopicPartition, int], inside: Mapping[TopicPartition, int] = NOTHING_INSIDE
+    ) -> None:
         """Add a round."""
         self._log.add(_record(number, ends, inside))
 
@@ -324,7 +326,7 @@ class Journal:
         self._log.close()
 
 
-def _record(number: int, ends: Mapping[Place, int], inside: Mapping[Place, int]) -> bytes:
+def _record(number: int, ends: Mapping[TopicPartition, int], inside: Mapping[TopicPartition, int]) -> bytes:
     parts = [[*place, end, *([inside[place]] if place in inside else [])] for place, end in ends.items()]
     return json.dumps([number, parts], separators=(",", ":")).encode()
 
@@ -348,8 +350,8 @@ def read_journal(path: str, *, run: str) -> list[Round]:
             number, ends = json.loads(bytes(record))
             if found and number != found[-1].number + 1:
                 raise KafkaError(f"{path}: at byte {place}: round {number} follows round {found[-1].number}; it was changed")
-            of_ends = {Place(str(topic), int(part)): int(end) for topic, part, end, *_ in ends}
-            within = {Place(str(topic), int(part)): int(rest[0]) for topic, part, _, *rest in ends if rest}
+            of_ends = {TopicPartition(str(topic), int(part)): int(end) for topic, part, end, *_ in ends}
+            within = {TopicPartition(str(topic), int(part)): int(rest[0]) for topic, part, _, *rest in ends if rest}
             found.append(Round(int(number), of_ends, within))
     except (ValueError, TypeError) as error:
         raise KafkaError(f"{path}: is a damaged journal of `rpq run`: {error}") from error

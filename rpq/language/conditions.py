@@ -30,16 +30,16 @@ from rpq.language.where import (
     Comparison,
     In,
     IsNull,
-    Literal,
     Logical,
     Name,
     Node,
     Not,
     Where,
+    WhereConstant,
     parse_where,
 )
 
-MOST_CONDITIONS = 12
+MAX_CONDITIONS = 12
 """The largest number of distinct conditions on one label in one expression."""
 
 TUPLE_COLUMNS = frozenset({"source", "target", "label", "op", "stream", "edge", "event", "delete"})
@@ -138,7 +138,7 @@ def _text(node: Node, binding: int) -> str:
 def _text_and_precedence(node: Node) -> tuple[str, int]:
     """Return the text of a node, and the precedence of its operator."""
     match node:
-        case Literal(value):
+        case WhereConstant(value):
             return _constant(value), _PRIMARY
         case Name(name):
             is_plain = _PLAIN_NAME.fullmatch(name) is not None and name.lower() not in WORDS
@@ -160,7 +160,11 @@ def _text_and_precedence(node: Node) -> tuple[str, int]:
             return f"{_text(inner, 4)} in ({', '.join(sorted({_text(value, 4) for value in values}))})", _COMPARISON
         case Comparison(sign, left, right):
             one, other = _text(left, 4), _text(right, 4)
-            is_turned = isinstance(left, Literal) if isinstance(left, Literal) != isinstance(right, Literal) else other < one
+            is_turned = (
+                isinstance(left, WhereConstant)
+                if isinstance(left, WhereConstant) != isinstance(right, WhereConstant)
+                else other < one
+            )
             if is_turned:
                 one, sign, other = other, MIRRORED[sign], one
             return f"{one} {_SIGNS.get(sign, sign)} {other}", _COMPARISON
@@ -293,7 +297,7 @@ def _check_number(tree: Expression, text: str, column: int) -> None:
     for label, condition in _conditions(tree):
         conditions[label].add(condition)
     for name, found in conditions.items():
-        if len(found) > MOST_CONDITIONS:
+        if len(found) > MAX_CONDITIONS:
             raise ExpressionError(
-                f"{name} has {len(found)} conditions in one expression", column, f"at most {MOST_CONDITIONS} of them", text
+                f"{name} has {len(found)} conditions in one expression", column, f"at most {MAX_CONDITIONS} of them", text
             )

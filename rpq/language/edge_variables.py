@@ -219,7 +219,7 @@ class SameTerm(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Filter:
+class BindingFilter:
     """A condition on the values of bindings.
 
     `where` reads the columns of `values`, and one for each of `same_terms`, in place of comparisons of vertices or edges.
@@ -244,7 +244,7 @@ class Filter:
         return kinds | {same.column: ColumnKind(key=same.column, kind="boolean") for same in self.same_terms}
 
 
-def read_filter(text: str, vertices: Sequence[str], edges: Sequence[str]) -> Filter:
+def read_filter(text: str, vertices: Sequence[str], edges: Sequence[str]) -> BindingFilter:
     """Parse a filter. Raises `QueryError`, with a pointer to the column.
 
     >>> one = read_filter("?e.amount > 5 and ?x <> ?y", ["x", "y"], ["e"])
@@ -268,7 +268,7 @@ def read_filter(text: str, vertices: Sequence[str], edges: Sequence[str]) -> Fil
         raise QueryError(f"filter: {pointed}") from None
 
 
-def filter_of(where: Where, value_of_name: Mapping[str, Value]) -> Filter:
+def filter_of(where: Where, value_of_name: Mapping[str, Value]) -> BindingFilter:
     """Return the filter of a condition; `value_of_name` maps its names to values. Raises `WhereError`."""
     reader = _FilterReader(where, value_of_name)
     tree = reader.rewrite(where.tree)
@@ -276,7 +276,7 @@ def filter_of(where: Where, value_of_name: Mapping[str, Value]) -> Filter:
     rewritten = Where(where.text, tree, names)
     check_types(rewritten)
     values = tuple(value for name, value in value_of_name.items() if name in names)
-    return Filter(where.text, rewritten, values, tuple(reader.same_terms.values()))
+    return BindingFilter(where.text, rewritten, values, tuple(reader.same_terms.values()))
 
 
 class _FilterReader:

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 from rpq.errors import QueryError, RpqError
-from rpq.language.protocol import Part, Question, Resources, RunningQuery
+from rpq.language.protocol import EnginePart, Question, Resources, RunningQuery
 from rpq.language.query import PatternQuery, Query, Vertex
 from rpq.language.time_order import LENGTHS
 from rpq.stream.durations import TIME_UNITS
@@ -26,7 +26,7 @@ AnyQuery = TypeVar("AnyQuery", bound=Query)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class QueryKind:
     """A kind of query: the type of its questions, and functions that start a question and convert it to JSON and back.
 
     `read` raises `Damage` for values that `to_json` cannot have returned. If queries of the kind share a part of the
@@ -38,7 +38,7 @@ class Kind:
     start: Callable[[Any, Resources], RunningQuery]
     to_json: Callable[[Any], dict[str, Any]]
     read: Callable[[JsonValue], Any]
-    host: Callable[[Resources], Part] | None = None
+    host: Callable[[Resources], EnginePart] | None = None
 
 
 class KindModule(NamedTuple):
@@ -48,11 +48,11 @@ class KindModule(NamedTuple):
     question: str
 
 
-_kinds: dict[str, Kind | KindModule] = {}
+_kinds: dict[str, QueryKind | KindModule] = {}
 _DEFAULT_KIND = "path"  # the kind that JSON leaves out
 
 
-def register(kind: Kind) -> None:
+def register(kind: QueryKind) -> None:
     """Register a kind of query. It replaces a registered kind of the same name."""
     _kinds[kind.name] = kind
 
@@ -65,7 +65,7 @@ def register_module(name: str, module: str, *, question: str) -> None:
     _kinds[name] = KindModule(module, question)
 
 
-def kind_of(question: Any) -> Kind:
+def kind_of(question: Any) -> QueryKind:
     """Return the kind of a question, by the nearest of its classes that has one. Raises `QueryError` if there is none."""
     for one in type(question).__mro__:
         full_name = f"{one.__module__}.{one.__qualname__}"
@@ -75,7 +75,7 @@ def kind_of(question: Any) -> Kind:
     raise QueryError(f"a query is a rpq.Query(expression, window=…), not {question!r}")
 
 
-def _import_kind(name: str) -> Kind:
+def _import_kind(name: str) -> QueryKind:
     """Return a registered kind, whose module is imported if it has not been yet."""
     kind = _kinds[name]
     if isinstance(kind, KindModule):

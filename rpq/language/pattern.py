@@ -31,13 +31,13 @@ from rpq.automata.parser import parse_name
 from rpq.automata.symbols import LabelSymbol, bare_name_end, starts_name, write_name
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.conditions import parse_expression_prefix, with_hint
-from rpq.language.edge_variables import Filter, Value, is_one_step, read_filter, value_of
+from rpq.language.edge_variables import BindingFilter, Value, is_one_step, read_filter, value_of
 from rpq.language.time_order import TimeOrder, time_order
 from rpq.stream.edges.edge_ends import Ends
 from rpq.stream.names.stream_labels import EDGE_ENDS, EdgeEnd
 from rpq.stream.names.terms import lexical_form
 
-MOST_ATOMS = 32
+MAX_ATOMS = 32
 _EDGE_VARIABLE = re.compile(r"\?(\w+):\s*")
 
 
@@ -151,8 +151,8 @@ def _atoms_of(text: str) -> tuple[Atom, ...]:
     atoms: list[Atom] = []
     place = _skip(text, 0)
     while place < len(text) or not atoms:
-        if len(atoms) == MOST_ATOMS:
-            _fail(text, place, "too many atoms", f"at most {MOST_ATOMS}")
+        if len(atoms) == MAX_ATOMS:
+            _fail(text, place, "too many atoms", f"at most {MAX_ATOMS}")
         subject, place = _term(text, place, "the subject of an atom")
         variable, start = _edge_variable(text, _skip(text, place))
         expression, order, place = _expression(text, start)
@@ -346,7 +346,7 @@ class Pattern:
     atoms: tuple[Atom, ...]
     values: tuple[Value, ...]
     """The values that are the columns."""
-    filter: Filter | None = None
+    filter: BindingFilter | None = None
 
     @classmethod
     def read(cls, text: str, select: Sequence[str] | None, filter: str | None = None) -> Pattern:

@@ -45,12 +45,12 @@ from rpq.language.where import (
     Comparison,
     In,
     IsNull,
-    Literal,
     Logical,
     Name,
     Node,
     Not,
     Where,
+    WhereConstant,
     exact_number,
 )
 from rpq.stream.arrays.fields import DELETE, STREAM, FieldError, check_time, quote_value, time_kind
@@ -328,7 +328,7 @@ class Predicate:
 
     def _bind(self, node: Node) -> _Expression:
         match node:
-            case Literal(value):
+            case WhereConstant(value):
                 return _literal(value)
             case Name(name, column=column):
                 return self._name(name, column)

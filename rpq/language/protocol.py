@@ -64,7 +64,7 @@ class Division(NamedTuple):
         return [(share == self.share[0]) & (thread == number) for number in range(self.threads)]
 
 
-MOST_ROWS = 10_000_000
+MAX_ROWS = 10_000_000
 _FOUND_ROWS = 4
 """The rows that an event may find before they are netted, as a multiple of the limit."""
 
@@ -252,7 +252,7 @@ class Worker(Protocol):
 _NO_VERTICES = np.zeros(0, np.int32)
 
 
-class Part(Protocol):
+class EnginePart(Protocol):
     """A part of an engine: a running query, or data structures that several queries share."""
 
     @property
@@ -285,7 +285,7 @@ class PresentGraph(NamedTuple):
 
 
 class RunningQuery(ABC):
-    """A registered query: a `Part`, unless another part evaluates it."""
+    """A registered query: a `EnginePart`, unless another part evaluates it."""
 
     question: Question
     """The query, with its windows in the integers of the stream."""
@@ -317,7 +317,7 @@ class RunningQuery(ABC):
     """True if the query distinguishes vertices by their names, so that `make_room` is called for every new one."""
 
     @property
-    def part(self) -> Part:
+    def part(self) -> EnginePart:
         """The part that receives labels, vertices and chunks: the query itself, or one that it shares with other queries."""
         return self
 
@@ -461,7 +461,7 @@ class RunningQuery(ABC):
         """True if roots can exceed a budget."""
         return False
 
-    def take_overruns(self) -> list[Overrun]:
+    def pop_overruns(self) -> list[Overrun]:
         """Return the roots that have exceeded their budget since the last call."""
         return []
 

@@ -17,7 +17,7 @@ import rpq.automata as automata
 from rpq.automata.symbols import LabelSymbol
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.conditions import condition_of, conditions_in, parse_expression
-from rpq.language.edge_variables import Filter, Value
+from rpq.language.edge_variables import BindingFilter, Value
 from rpq.language.hypercube import Hypercube, has_bare_path, reads_of, roots_of, undivided
 from rpq.language.notation import (
     CHOICES,
@@ -42,7 +42,7 @@ from rpq.stream.names.terms import normal_form
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 Vertex = int | str
-_MOST_SHOWN_VERTICES = 5  # the number of vertices of `sources` and `targets` in a repr
+_MAX_SHOWN_VERTICES = 5  # the number of vertices of `sources` and `targets` in a repr
 
 PAIR = ("source", "target")
 """The columns of path queries."""
@@ -244,8 +244,8 @@ class Query(_Options):
             if option.name == "expression" or value == usual:
                 continue
             if option.name in ("sources", "targets"):
-                some = ", ".join(map(repr, sorted(value, key=str)[:_MOST_SHOWN_VERTICES]))
-                hidden_count = len(value) - _MOST_SHOWN_VERTICES
+                some = ", ".join(map(repr, sorted(value, key=str)[:_MAX_SHOWN_VERTICES]))
+                hidden_count = len(value) - _MAX_SHOWN_VERTICES
                 shown.append(f"{option.name}={{{some}{f', … {hidden_count:,} more' if hidden_count > 0 else ''}}}")
             else:
                 shown.append(f"{option.name}={value!r}")
@@ -680,7 +680,7 @@ class EdgeValuesQuery(PatternQuery):
         return self.pattern.properties
 
     @property
-    def filters(self) -> tuple[Filter, ...]:
+    def filters(self) -> tuple[BindingFilter, ...]:
         """The filter, if there is one."""
         return () if self.pattern.filter is None else (self.pattern.filter,)
 

@@ -90,7 +90,7 @@ class QueryFileError(QueryError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class FilePlace:
     """A place in a file of queries."""
 
     file: str
@@ -119,8 +119,8 @@ class QueryEntry:
     those of its fields in the file.
     """
 
-    place: Place
-    places: Mapping[str, Place]
+    place: FilePlace
+    places: Mapping[str, FilePlace]
     name: str
     expression: str
     language: Language
@@ -146,7 +146,7 @@ class QueryEntry:
     node_label: str | None = None
     output: str | None = None
 
-    def place_of(self, field: str) -> Place:
+    def place_of(self, field: str) -> FilePlace:
         """Return the place of a field in the file, in the query or in the defaults; without the field, that of the query."""
         return self.places.get(field, self.place)
 
@@ -237,20 +237,20 @@ def read_query_file(
         with open(file, "rb") as opened:
             content = opened.read()
     except OSError as error:
-        raise Place(file=file).error(f"cannot be read: {error.strerror or error}") from error
-    common = _fields(dict(defaults or {}), Place(file=default_place), DEFAULT_FIELDS)
+        raise FilePlace(file=file).error(f"cannot be read: {error.strerror or error}") from error
+    common = _fields(dict(defaults or {}), FilePlace(file=default_place), DEFAULT_FIELDS)
     ending = os.path.splitext(file)[1].lower()
-    places: dict[str, Place] = {}
+    places: dict[str, FilePlace] = {}
     if ending == ".toml":
         document = _toml(file, content)
-        place = Place(file=file, title=", [defaults]")
+        place = FilePlace(file=file, title=", [defaults]")
         in_file = _fields(document.get("defaults", {}), place, DEFAULT_FIELDS)
         common, places = common | in_file, dict.fromkeys(in_file, place)
         entries = _tables(document, file)
     elif ending in (".jsonl", ".ndjson", ".json"):
         entries = _lines(file, content)
     else:
-        raise Place(file=file).error("the suffix determines the format: expected .toml, .jsonl or .ndjson")
+        raise FilePlace(file=file).error("the suffix determines the format: expected .toml, .jsonl or .ndjson")
     found: dict[str, QueryEntry] = {}
     for place, entry in entries:
         query = _read_entry(place, entry, common, places)
@@ -261,11 +261,11 @@ def read_query_file(
             )
         found[query.name] = query
     if not found:
-        raise Place(file=file).error("has no query")
+        raise FilePlace(file=file).error("has no query")
     return list(found.values())
 
 
-def query_entry(entry: Mapping[str, Any], *, defaults: Mapping[str, Any], place: Place) -> QueryEntry:
+def query_entry(entry: Mapping[str, Any], *, defaults: Mapping[str, Any], place: FilePlace) -> QueryEntry:
     """Return one query from its fields, as in a file; `defaults` are used for missing fields.
 
     Raises `QueryFileError`.
@@ -273,10 +273,10 @@ def query_entry(entry: Mapping[str, Any], *, defaults: Mapping[str, Any], place:
     >>> query_entry({"query": "a/b", "window": 10}, defaults={"slide": 1}, place=Place(file="the query")).slide
     1
     """
-    return _read_entry(place, entry, _fields(dict(defaults), Place(file="the defaults"), DEFAULT_FIELDS), {})
+    return _read_entry(place, entry, _fields(dict(defaults), FilePlace(file="the defaults"), DEFAULT_FIELDS), {})
 
 
-def _read_entry(place: Place, entry: Any, common: dict[str, Any], places: dict[str, Place]) -> QueryEntry:
+def _read_entry(place: FilePlace, entry: Any, common: dict[str, Any], places: dict[str, FilePlace]) -> QueryEntry:
     """Return one query; `common` contains the defaults of its fields, and `places` their places in the file."""
     own = _fields(entry, place, FIELDS)
     if "query" not in own:
@@ -292,7 +292,7 @@ def _read_entry(place: Place, entry: Any, common: dict[str, Any], places: dict[s
 
 
 def _parse_text(
-    text: str, values: Mapping[str, Any], place: Place, places: Mapping[str, Place]
+    text: str, values: Mapping[str, Any], place: FilePlace, places: Mapping[str, FilePlace]
 ) -> tuple[str, Language, tuple[str, ...], automata.DFA | None, Pattern | None]:
     """Return for a text its default name, its notation, the columns of its rows, and the automaton of a path or the pattern.
 
@@ -330,12 +330,12 @@ def _parse_text(
 
 
 def _toml(file: str, content: bytes) -> dict[str, Any]:
-    place = Place(file=file)
+    place = FilePlace(file=file)
     try:
         document = tomllib.loads(content.decode("utf-8-sig").replace("\r\n", "\n"))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise Place(file=file, line=line).error("is not UTF-8 text") from error
+        raise FilePlace(file=file, line=line).error("is not UTF-8 text") from error
     except (ValueError, RecursionError) as error:
         raise place.error(f"is not TOML: {error}") from error
     for key in document:
@@ -346,20 +346,20 @@ def _toml(file: str, content: bytes) -> dict[str, Any]:
     return document
 
 
-def _tables(document: Mapping[str, Any], file: str) -> Iterator[tuple[Place, Any]]:
+def _tables(document: Mapping[str, Any], file: str) -> Iterator[tuple[FilePlace, Any]]:
     """Yield the queries of a TOML document, with their places."""
     tables = document.get("query", [])
     if not isinstance(tables, list):
-        raise Place(file=file).error("queries are tables of a list: begin each with [[query]]")
+        raise FilePlace(file=file).error("queries are tables of a list: begin each with [[query]]")
     for number, table in enumerate(tables, 1):
         name = table.get("name") if isinstance(table, dict) else None
-        yield Place(file=file, entry=number, title=f" ({name!r})" if isinstance(name, str) else ""), table
+        yield FilePlace(file=file, entry=number, title=f" ({name!r})" if isinstance(name, str) else ""), table
 
 
-def _lines(file: str, content: bytes) -> Iterator[tuple[Place, Any]]:
+def _lines(file: str, content: bytes) -> Iterator[tuple[FilePlace, Any]]:
     """Yield the queries of JSON lines, with their places."""
     for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        place = Place(file=file, line=number)
+        place = FilePlace(file=file, line=number)
         if not line.strip():
             continue
         try:
@@ -373,7 +373,7 @@ def _lines(file: str, content: bytes) -> Iterator[tuple[Place, Any]]:
         yield place, entry
 
 
-def _object(pairs: list[tuple[str, Any]], *, place: Place) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]], *, place: FilePlace) -> dict[str, Any]:
     """Return a JSON object; raise an error for duplicate fields, of which Python would use the last."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
@@ -382,7 +382,7 @@ def _object(pairs: list[tuple[str, Any]], *, place: Place) -> dict[str, Any]:
     return fields
 
 
-def _fields(table: Any, place: Place, names: Iterable[str]) -> dict[str, Any]:
+def _fields(table: Any, place: FilePlace, names: Iterable[str]) -> dict[str, Any]:
     """Return the checked fields of a table by name; a null in JSON counts as a missing field."""
     if not isinstance(table, dict):
         raise place.error(f"expected fields with names, such as query, window, slide, not {_json_text(table)}")
@@ -394,7 +394,7 @@ def _fields(table: Any, place: Place, names: Iterable[str]) -> dict[str, Any]:
     return {field: _check_field(field, value, place) for field, value in table.items() if value is not None}
 
 
-def _check_field(field: str, value: Any, place: Place) -> Any:
+def _check_field(field: str, value: Any, place: FilePlace) -> Any:
     """Return the value of a field in the form of `QueryEntry`."""
     if field in CHOICES:
         if field == "paths" and isinstance(value, str) and value in REFUSED_PATHS:
@@ -435,7 +435,7 @@ def _check_field(field: str, value: Any, place: Place) -> Any:
     return value
 
 
-def _check_length(field: str, value: Any, place: Place) -> None:
+def _check_length(field: str, value: Any, place: FilePlace) -> None:
     """Raise an error for a value that is neither a window nor a length of time in any unit."""
     if isinstance(value, str):
         faults = []

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Self
 from rpq.automata.symbols import ConditionLabel, LabelSymbol
 from rpq.errors import QueryError
 from rpq.language.conditions import condition_of
-from rpq.language.edge_variables import Filter, Value, step_of
+from rpq.language.edge_variables import BindingFilter, Value, step_of
 from rpq.stream.edges.edge_ends import ALL, Ends
 from rpq.stream.names.stream_labels import EdgeEnd, LabelName, label_in, text_of
 from rpq.stream.window import AnyWindow, Window
@@ -276,9 +276,9 @@ def values_read_by(question: Any) -> frozenset[str] | None:
     return properties
 
 
-def filters_of(question: Any) -> tuple[Filter, ...]:
+def filters_of(question: Any) -> tuple[BindingFilter, ...]:
     """Return the filters of a question."""
-    filters: tuple[Filter, ...] = getattr(question, "filters", ())
+    filters: tuple[BindingFilter, ...] = getattr(question, "filters", ())
     return filters
 
 

@@ -96,9 +96,9 @@ def exact_number(text: str) -> int | Decimal:
 
 def negated(node: Node, column: int) -> Node:
     """Return the negation of a number: a literal for a literal."""
-    if isinstance(node, Literal) and isinstance(node.value, (int, Decimal)) and not isinstance(node.value, bool):
-        return Literal(exact_number(str(UNROUNDED.minus(Decimal(node.value)))), column=column)
-    return Arithmetic("-", Literal(0, column=column), node, column=column)
+    if isinstance(node, WhereConstant) and isinstance(node.value, (int, Decimal)) and not isinstance(node.value, bool):
+        return WhereConstant(exact_number(str(UNROUNDED.minus(Decimal(node.value)))), column=column)
+    return Arithmetic("-", WhereConstant(0, column=column), node, column=column)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class Literal(_Part):
+class WhereConstant(_Part):
     """A value. A number is the exact one that is written: an `int` of 64 bits, or else a `Decimal`."""
 
     value: int | Decimal | str | bool
@@ -181,7 +181,7 @@ class Call(_Part):
     arguments: tuple[Node, ...]
 
 
-Node: TypeAlias = Literal | Name | Logical | Not | Comparison | In | Between | IsNull | Arithmetic | Call
+Node: TypeAlias = WhereConstant | Name | Logical | Not | Comparison | In | Between | IsNull | Arithmetic | Call
 
 
 @dataclass(frozen=True)
@@ -355,18 +355,18 @@ class _Parser:
             self._expect(")")
             return node
         if self._take("true", "false"):
-            return Literal(token.text == "true", column=token.column)
+            return WhereConstant(token.text == "true", column=token.column)
         if token.kind in ("end", "sign"):
             self._refuse("a column, a value or '('")
         self._place += 1
         if token.kind == "number":
             try:
-                return Literal(exact_number(token.text), column=token.column)
+                return WhereConstant(exact_number(token.text), column=token.column)
             except decimal.InvalidOperation:
                 raise WhereError("the exponent has too many digits", token.column, self._text) from None
         if token.kind == "text":
             quote = token.text[0]
-            return Literal(token.text[1:-1].replace(quote * 2, quote), column=token.column)
+            return WhereConstant(token.text[1:-1].replace(quote * 2, quote), column=token.column)
         if token.kind == "word" and self._take("("):
             return self._call(token)
         if (token.kind == "variable") != self._has_variables:

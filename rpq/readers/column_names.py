@@ -47,7 +47,7 @@ _IDENTIFIERS = frozenset({"id", "uid", "uuid", "guid", "key", "ip"})
 
 _PARENT = re.compile(r"\bparent\.")
 
-MOST_NAMES = 40
+MAX_NAMES = 40
 """The number of names of an input that a message lists."""
 
 _WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
@@ -326,8 +326,8 @@ def refuse_unread_deletes(names: Collection[str], read: Collection[str], file: s
 
 def _enumeration(names: Sequence[str]) -> str:
     """Return the first names of an input, as an enumeration."""
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more if names else "none"
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more if names else "none"
 
 
 def _guess_columns(names: Sequence[str], columns: Sequence[str]) -> dict[str, str]:

@@ -36,7 +36,7 @@ from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, SingleStreamInput, check_arguments, merge_by_heads
 from rpq.readers.open_source import OpenSource
 from rpq.readers.parquet import ParquetInput, SourceInput, finest_unit, is_typed
-from rpq.readers.source import BYTE_ORDER_MARK, STANDARD_INPUT, Block
+from rpq.readers.source import BYTE_ORDER_MARK, STANDARD_INPUT, LineBlock
 from rpq.readers.text.changes import refuse_form
 from rpq.readers.text.detection import Detection, detect
 from rpq.readers.text.edge_rules import EdgeRules
@@ -161,10 +161,10 @@ class InMemorySource:
         self.size: int | None = len(data)
         self._data = data.removeprefix(BYTE_ORDER_MARK)
 
-    def blocks(self, size: int) -> Iterator[Block]:
+    def blocks(self, size: int) -> Iterator[LineBlock]:
         """Yield the whole text as one block, regardless of `size`."""
         if self._data:
-            yield Block(self._data, 1)
+            yield LineBlock(self._data, 1)
 
     def chunks(self, size: int) -> Iterator[bytes]:
         """Yield the whole text, regardless of `size`."""

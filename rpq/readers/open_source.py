@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from rpq.errors import InputError, RpqError
-from rpq.readers.source import BYTE_ORDER_MARK, Block, count_lines
+from rpq.readers.source import BYTE_ORDER_MARK, LineBlock, count_lines
 from rpq.readers.text.line_layout import is_ignored
 from rpq.stream.sources import Guarantee, Records, is_source, scheme_of, source_class, without_login
 
@@ -108,19 +108,19 @@ class OpenSource:
 
     # --- reading ---------------------------------------------------------------------------------------------
 
-    def blocks(self, size: int) -> Iterator[Block]:
+    def blocks(self, size: int) -> Iterator[LineBlock]:
         """Yield the records as text, in blocks of all records that have arrived, up to about `size` bytes."""
         line, head = self._begin.line, self._begin.head
         if head:
             self._is_head = True
-            yield Block(head, line)
+            yield LineBlock(head, line)
             self._is_head = False
             self._counts_before = self._counts()
         for data, position in self._join_records(size):
             if data:
                 head = head or _first_line(data)
                 self.position += len(data)
-                yield Block(data, line)
+                yield LineBlock(data, line)
                 line += count_lines(data)
             self._note(position, line, head)
 

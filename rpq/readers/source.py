@@ -217,7 +217,7 @@ def check_size(size: int, *, most_bytes: int, name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LineBlock:
     """Whole lines: `data` begins with line number `line`, counted from 1; only the last block may lack a final line end."""
 
     data: bytes
@@ -279,7 +279,7 @@ class ByteSource:
             raise InputError(f"{self.name}: is a directory; expected a file", file=self.name)
         self.size = status.st_size if stat.S_ISREG(status.st_mode) else None
 
-    def blocks(self, size: int) -> Iterator[Block]:
+    def blocks(self, size: int) -> Iterator[LineBlock]:
         """Yield the text in blocks of about `size` bytes; an error is raised after all whole lines before it."""
         pending: list[bytes] = []
         line = 1
@@ -297,10 +297,10 @@ class ByteSource:
             pending.append(chunk[:cut])
             data = b"".join(pending)
             pending = [chunk[cut:]] if cut < len(chunk) else []
-            yield Block(data, line)
+            yield LineBlock(data, line)
             line += count_lines(data)
         if pending:
-            yield Block(b"".join(pending), line)
+            yield LineBlock(b"".join(pending), line)
 
     def reopen(self) -> ByteSource:
         """Return a source of the same file, which begins anew."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from rpq.compiled.arrays.hashing import first_candidate, id_at, mix, new_table, next_candidate, put
 from rpq.compiled.kernel_cache import njit
-from rpq.rows.column_kernels import Names, Region
+from rpq.rows.column_kernels import NameColumns, Region
 from rpq.rows.delta import Delta, IdRows
 from rpq.rows.typed_columns import Texts, TypedColumns, kinds_of, terms_to_values, value_type
 from rpq.stream.arrays.numpy_arrays import arrow_array, integer_array, text_array
@@ -29,7 +29,7 @@ WHOLE, EMPTY = 2, 3
 """Values of `removed`. `WHOLE`: the rows are the whole answer, not a change. `EMPTY`: the only row says that it is empty."""
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     """Rows of queries with the same columns, in time order; ids are positions in `names`.
 
     Rows `ends[i - 1] : ends[i]` belong to event i, which has a query, a time, and whether it removes the rows.
@@ -55,7 +55,7 @@ class Block(NamedTuple):
         """The number of bytes of rows, names and witnesses."""
         return self.ids.values.nbytes + self.names.nbytes + (0 if self.witness is None else self.witness.nbytes)
 
-    def select_query(self, query: int) -> Block:
+    def select_query(self, query: int) -> RowBlock:
         """Return the rows of one query."""
         events = self.query == query
         if events.all():
@@ -71,7 +71,7 @@ class Block(NamedTuple):
             first=None if self.first is None else self.first[events],
         )
 
-    def head(self, count: int) -> Block:
+    def head(self, count: int) -> RowBlock:
         """Return the first `count` rows, or all."""
         if count >= self.row_count:
             return self
@@ -141,7 +141,7 @@ class FewRows(NamedTuple):
         removed = sum([length for length, kind in zip(self.lengths, self.kinds, strict=True) if kind < 0])
         return sum(self.lengths) - removed, removed
 
-    def blocks(self, columns: Sequence[Schema]) -> list[Block]:
+    def blocks(self, columns: Sequence[Schema]) -> list[RowBlock]:
         """Return the rows as blocks; `columns` are those of each query."""
         groups: dict[Schema, list[int]] = {}
         for event, query in enumerate(self.query):
@@ -152,7 +152,7 @@ class FewRows(NamedTuple):
             width, ends = len(schema), np.cumsum([self.lengths[event] for event in events])
             places = np.arange(width * ends[-1], dtype=np.int32).reshape(width, ends[-1])
             names: list[Any] = [name for place in range(width) for event in events for name in self.values[event][place]]
-            block = Block(
+            block = RowBlock(
                 columns=schema,
                 ids=IdRows(np.ascontiguousarray(places.T), (*range(width),)),
                 ends=ends,
@@ -191,7 +191,7 @@ def blocks_of(
     vertices: VertexDictionary,
     witnesses: list[pa.Array] | None,
     texts: Mapping[int, Texts],
-) -> list[Block]:
+) -> list[RowBlock]:
     """Merge the rows of deltas (number of the query, delta) in time order into a block for each kind of `columns`.
 
     `columns` are those of each query.  A query whose ids are not all those of vertices has `texts` for them, and a block of
@@ -295,7 +295,7 @@ def columns_of_names(
             found.append(distinct_values.take(pa.array(values[:, at])))
         return found
     values, names = _stable_names(np.concatenate([some.reorder(order).values for some in rows]), vertices)
-    ready = Names(names)
+    ready = NameColumns(names)
     region = Region.of_rows(len(values), len(order) * ready.bytes_a_row, columns=len(order))
     return [ready.column(values, place, 0, len(values), region) for place in order]
 
@@ -306,7 +306,7 @@ def _block_of(
     stable: Callable[[np.ndarray], tuple[np.ndarray, pa.Array]],
     witnesses: list[pa.Array] | None,
     order: np.ndarray | None,
-) -> Block:
+) -> RowBlock:
     """Return the rows of deltas with the same columns; events of several deltas are sorted by their numbers in `order`."""
     events = {
         "query": np.concatenate([_numbers_of(number, delta) for number, delta in deltas]),
@@ -335,7 +335,7 @@ def _block_of(
             event, row = event + len(mine), row + len(delta)
         witness = witness if witness is None or rows is None else witness.take(arrow_array(rows.reshape(-1)))
     values, names = stable(values)
-    return Block(
+    return RowBlock(
         columns=columns,
         ids=IdRows(values, deltas[0][1].ids.order),
         ends=ends,

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from rpq.errors import QueryError
 from rpq.rows.answers import html_table
-from rpq.rows.blocks import EMPTY, WHOLE, Block, FewRows, Schema
-from rpq.rows.column_kernels import PIECE, Names, Region, repeat_text, signs, spread
+from rpq.rows.blocks import EMPTY, WHOLE, FewRows, RowBlock, Schema
+from rpq.rows.column_kernels import PIECE, NameColumns, Region, repeat_text, signs, spread
 from rpq.rows.typed_columns import (
     WITNESS_COLUMNS,
     ColumnKind,
@@ -147,15 +147,15 @@ class QueryNames:
         return None if len(self.schemas) > 1 else (*self.schemas, _PAIR)[0]
 
     @cached_property
-    def _all_names(self) -> Names:
-        return Names(text_array(self.names[: self._count]))
+    def _all_names(self) -> NameColumns:
+        return NameColumns(text_array(self.names[: self._count]))
 
-    def names_for(self, queries: np.ndarray) -> tuple[Names, np.ndarray]:
+    def names_for(self, queries: np.ndarray) -> tuple[NameColumns, np.ndarray]:
         """Return names, and the place in them of each event's query (int32).  O(events log events), or O(queries) once."""
         if self._count < 8 * len(queries) or "_all_names" in self.__dict__:
             return self._all_names, queries
         used, places = np.unique(queries, return_inverse=True)
-        return Names(text_array([self.names[number] for number in used.tolist()])), places.astype(np.int32)
+        return NameColumns(text_array([self.names[number] for number in used.tolist()])), places.astype(np.int32)
 
 
 class Changes:
@@ -182,7 +182,7 @@ class Changes:
     def __init__(
         self,
         queries: QueryNames,
-        chunks: Sequence[list[Block] | FewRows],
+        chunks: Sequence[list[RowBlock] | FewRows],
         *,
         added: int,
         removed: int,
@@ -268,13 +268,13 @@ class Changes:
         schemas = self._queries.schemas
         if len(schemas) == 1 and not witness and not (terms and isinstance(schemas[0], TypedColumns)):
             return [self.to_arrow()]  # which creates a table of few rows without blocks, in half the time
-        found: dict[Schema, list[Block]] = {columns: [] for columns in schemas}
+        found: dict[Schema, list[RowBlock]] = {columns: [] for columns in schemas}
         for blocks in self._as_blocks():
             for block in blocks:
                 found[block.columns].append(block)
         return [self._table(blocks, self._schema_of(columns, terms=terms), witness) for columns, blocks in found.items()]
 
-    def _table(self, blocks: list[Block], schema: pa.Schema, witness: bool) -> pa.Table:
+    def _table(self, blocks: list[RowBlock], schema: pa.Schema, witness: bool) -> pa.Table:
         if witness:
             if taken := [name for name in WITNESS_COLUMNS if name in schema.names]:
                 raise QueryError(
@@ -398,7 +398,7 @@ class Changes:
         values = [time if kind == "time" else value_type(columns, place) for place, kind in enumerate(kinds)]
         return _schema_with(tuple(columns), kinds, tuple(values), self._vertex_type, time, terms)
 
-    def _as_blocks(self) -> Iterator[list[Block]]:
+    def _as_blocks(self) -> Iterator[list[RowBlock]]:
         return (chunk.blocks(self._queries.columns) if isinstance(chunk, FewRows) else chunk for chunk in self._chunks)
 
     def _batch_of_few(self, rows: FewRows, schema: pa.Schema) -> pa.RecordBatch:
@@ -431,7 +431,7 @@ class Changes:
         made.insert(len(made) - 1, stamps if stamps.type == time_type else stamps.cast(time_type))
         return pa.RecordBatch.from_arrays(made, schema=schema)
 
-    def _batches(self, block: Block, schema: pa.Schema, witness: bool) -> Iterator[pa.RecordBatch]:
+    def _batches(self, block: RowBlock, schema: pa.Schema, witness: bool) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a block, a piece at a time."""
         if witness and block.witness is None:
             raise ValueError("this engine stores no witnesses; create it with witness=True")
@@ -480,11 +480,11 @@ class Changes:
         lists = pa.LargeListArray.from_arrays(pa.array(ends), values, mask=times.is_null())
         return [texts, lists.cast(pa.list_(values.type))]
 
-    def _names_of(self, block: Block, *, terms: bool) -> list[Names]:
+    def _names_of(self, block: RowBlock, *, terms: bool) -> list[NameColumns]:
         """Return the names of each column of a block. Computed values become texts, unless they are to stay terms."""
         if not isinstance(block.columns, TypedColumns):
-            return [Names(block.names)] * len(block.columns)
-        ready: dict[Any, Names] = {}
+            return [NameColumns(block.names)] * len(block.columns)
+        ready: dict[Any, NameColumns] = {}
         found = []
         for place, kind in enumerate(block.columns.kinds):
             value = value_type(block.columns, place)
@@ -492,11 +492,11 @@ class Changes:
                 values = block.names
                 if not terms or kind != "text":
                     values = terms_to_values(values, kind, self._vertex_type, value=value, times=self._times.column)
-                ready[kind, value] = Names(values)
+                ready[kind, value] = NameColumns(values)
             found.append(ready[kind, value])
         return found
 
-    def _rows_of(self, blocks: list[Block]) -> list[Any]:
+    def _rows_of(self, blocks: list[RowBlock]) -> list[Any]:
         """Return the rows of one chunk."""
         rows: list[Any] = []
         for block in blocks:

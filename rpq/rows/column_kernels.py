@@ -29,7 +29,7 @@ _LARGEST_SLOT = 64
 """The size limit of a slot in bytes; the last byte of a slot is the length of its text."""
 _ALIGNED = 64
 _OFFSETS = np.iinfo(np.int32).max
-_MOST_TEXT = np.iinfo(np.int32).max
+_MAX_TEXT = np.iinfo(np.int32).max
 """The most bytes of text that 32-bit offsets can address; longer columns have 64-bit offsets."""
 _CACHED_BYTES = 1 << 22
 _SIGNS = np.frombuffer(b"+-=0", np.uint8)
@@ -62,7 +62,7 @@ class Region:
         return buffer
 
 
-class Names:
+class NameColumns:
     """Names by their place, prepared for kernels that write columns."""
 
     def __init__(self, names: pa.Array) -> None:
@@ -93,7 +93,7 @@ class Names:
             numbers = region.reserve(count, np.int64)
             _fill_numbers(rows, at, width, count, self._numbers, numbers)
             return pa.Array.from_buffers(pa.int64(), count, [None, region.finish(numbers)])
-        if self._slots is not None and count * (self.bytes_a_row - 4) <= _MOST_TEXT:
+        if self._slots is not None and count * (self.bytes_a_row - 4) <= _MAX_TEXT:
             ends = region.reserve(count + 1, np.int32)
             ends_buffer = region.finish(ends)
             texts = region.reserve(count * (self.bytes_a_row - 4) + _LARGEST_SLOT, np.uint8)
@@ -102,7 +102,7 @@ class Names:
         if self._ends is not None:
             ends = np.empty(count + 1, np.int32)
             total = _end_texts(rows, at, width, count, self._ends, ends)
-            if total <= _MOST_TEXT:
+            if total <= _MAX_TEXT:
                 texts = np.empty(total, np.uint8)
                 _copy_texts(rows, at, width, count, self._ends, self._data, texts)
                 return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(texts))

@@ -4,7 +4,7 @@ A slice is pushed as a whole, and its rows are written as a whole.  Then engine,
 only at such a point does a run commit, write a checkpoint, and react to signals.  Rows become final in one of two ways.  A
 sink of files is truncated to the position of the checkpoint when a run is resumed.  A sink with transactions commits rows
 together with the position of the source; a resumed run pushes again, without writing rows, what was committed after the
-checkpoint: `Sink.last_commit` says how far that is.
+checkpoint: `RunOutput.last_commit` says how far that is.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Rejection(Protocol):
     def reason(self) -> str: ...
 
 
-class Slice(Protocol):
+class SourceSlice(Protocol):
     """Consecutive tuples of a source, pushed as a whole: `columns` (None if there are no tuples) and `bad` input among them.
 
     `size` is the number of tuples that were read.  `where` describes a row of `columns` in a message, and `rejected` gives
@@ -154,7 +154,7 @@ class Slice(Protocol):
 
 
 def push_slice(
-    part: Slice,
+    part: SourceSlice,
     push: Callable[[pa.RecordBatch], Changes],
     *,
     stops: bool,
@@ -216,7 +216,7 @@ class SliceSource(Protocol):
     def begin(self, position: Any) -> None:
         """Open the source at the position of a checkpoint, or at its beginning if that is None."""
 
-    def slices(self, slice_limit: Callable[[], int]) -> Iterator[Slice | None]:
+    def slices(self, slice_limit: Callable[[], int]) -> Iterator[SourceSlice | None]:
         """Yield slices of about `slice_limit()` tuples until the source ends, and sometimes None while nothing arrives."""
 
     def advance(self, part: Any, until: int | None) -> None:
@@ -231,7 +231,7 @@ class SliceSource(Protocol):
     def sequence(self) -> int:
         """Return the sequence number of the position, which grows with every slice and survives a restart."""
 
-    def replay_until(self, last: int) -> Iterator[Slice]:
+    def replay_until(self, last: int) -> Iterator[SourceSlice]:
         """Yield the slices again that follow the position, up to the one with the sequence number `last`."""
 
     def synchronise(self) -> None:
@@ -239,7 +239,7 @@ class SliceSource(Protocol):
         return
 
 
-class Sink(Protocol):
+class RunOutput(Protocol):
     """The output of a run.
 
     It has rows if it `has_destination`.  If it `is_transactional`, rows become final in `commit`, together with the position
@@ -314,7 +314,7 @@ class Run:
     def __init__(
         self,
         source: SliceSource,
-        sink: Sink,
+        sink: RunOutput,
         *,
         make_engine: Callable[[], Engine],
         names_queries: bool = True,
@@ -440,7 +440,7 @@ class Run:
 
     # --- a slice ---------------------------------------------------------------------------------------------
 
-    def _push(self, part: Slice, *, again: bool = False) -> None:
+    def _push(self, part: SourceSlice, *, again: bool = False) -> None:
         """Push a slice, write its rows, and move the position behind it; `again` says that its rows were written before."""
         self.is_consistent = False
         began = time.monotonic()
@@ -489,7 +489,7 @@ class Run:
         if stop is not None:
             raise stop
 
-    def _write(self, part: Slice, pushed: PushOutcome) -> int:
+    def _write(self, part: SourceSlice, pushed: PushOutcome) -> int:
         """Write the changes of pushed tuples, and return the number of rows."""
         changes = pushed.changes
         assert changes is not None

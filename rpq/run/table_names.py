@@ -21,7 +21,7 @@ _SECRETS = ("password", "sslpassword")
 POSITIONS = "rpq_positions"
 """The table with the positions of runs, in the schema of each table."""
 
-MOST_BYTES = 63
+MAX_BYTES = 63
 """The longest name in PostgreSQL, which cuts longer ones."""
 
 
@@ -107,9 +107,9 @@ def table_in(url: str) -> TableName:
         raise InputError(f"{place}: names {len(names)} tables; expected one, table=NAME")
     schema, dot, name = names[0].rpartition(".")
     parts = [schema, name] if dot else [name]
-    if not all(0 < len(part.encode()) <= MOST_BYTES and "\0" not in part and "." not in part for part in parts):
+    if not all(0 < len(part.encode()) <= MAX_BYTES and "\0" not in part and "." not in part for part in parts):
         raise InputError(
-            f"{place}: {names[0]!r} is not a table's name; expected NAME or SCHEMA.NAME of at most {MOST_BYTES} bytes each"
+            f"{place}: {names[0]!r} is not a table's name; expected NAME or SCHEMA.NAME of at most {MAX_BYTES} bytes each"
         )
     if name == POSITIONS:
         raise InputError(f"{place}: {POSITIONS} is the table with the positions of runs; name another one")

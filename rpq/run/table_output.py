@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError, install_command
-from rpq.run.loop import OutputError, Sink, SliceSource
+from rpq.run.loop import OutputError, RunOutput, SliceSource
 from rpq.run.table_names import POSITIONS, TableName, quote_name, table_in
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class GoneError(Exception):
     """A database that does not answer, or has ended a transaction that may be repeated; the message is the reason."""
 
 
-class Progress(NamedTuple):
+class TableProgress(NamedTuple):
     """The progress of a run in a database: the number of its `transactions`, and of the position of its source."""
 
     transactions: int
@@ -99,7 +99,7 @@ class Database(Protocol):
     def claim(self, run: str) -> None:
         """Begin a new run with empty tables, at the position 0."""
 
-    def progress(self, run: str) -> Progress:
+    def progress(self, run: str) -> TableProgress:
         """Return the progress of a run. Raises `OutputError` if the tables belong to another run."""
 
     def invalid_tuple(self, tuples: pa.RecordBatch) -> InputError | None:
@@ -116,7 +116,7 @@ class Database(Protocol):
         """Disconnect."""
 
 
-class TableOutputs(Sink):
+class TableOutputs(RunOutput):
     """The sink of a run whose answers are kept in tables of a database.
 
     Commits are `commit_seconds` apart, or follow on each slice if that is 0.  `label` names the database in messages.  While
@@ -141,7 +141,7 @@ class TableOutputs(Sink):
         self._source: SliceSource | None = None
         self._waiting: dict[AnswerTable, list[pa.Table]] = {}
         self._rows = 0
-        self._progress = Progress(0, 0)
+        self._progress = TableProgress(0, 0)
         self._committed_at = 0.0
 
     def begin(self, position: Mapping[str, Any] | None, source: SliceSource) -> None:
@@ -209,13 +209,13 @@ class TableOutputs(Sink):
         if self._waiting or position != self._progress.position:
             changes = {table: net_changes(parts, table.columns) for table, parts in self._waiting.items()}
             self._source.synchronise()
-            following = Progress(self._progress.transactions + 1, position)
+            following = TableProgress(self._progress.transactions + 1, position)
             attempts = iter((False,))
             self._retry(lambda: self._apply(changes, following, is_repeated=next(attempts, True)), RETRY_SECONDS)
             self._progress, self._waiting, self._rows = following, {}, 0
         self._committed_at = time.monotonic()
 
-    def _apply(self, changes: Mapping[AnswerTable, pa.Table], following: Progress, *, is_repeated: bool) -> None:
+    def _apply(self, changes: Mapping[AnswerTable, pa.Table], following: TableProgress, *, is_repeated: bool) -> None:
         """Apply changes, unless the attempt before did: a connection may be lost between a commit and its answer."""
         if not is_repeated or self._database.progress(self.run) != following:
             self._database.apply(self.run, changes, after=following.transactions - 1, position=following.position)
@@ -430,7 +430,7 @@ class PostgresTables:
             "--checkpoint of that run, --replace, which empties the table, or another table"
         )
 
-    def progress(self, run: str) -> Progress:
+    def progress(self, run: str) -> TableProgress:
         """Return the progress of a run in all tables."""
         found = set()
         with self._transaction() as sql:
@@ -445,7 +445,7 @@ class PostgresTables:
                         f"{table.name.label}: {what}; a checkpoint continues its own table.  Remove the checkpoint to start "
                         "anew (with --replace if the table has rows)"
                     )
-                found.add(Progress(row[1], row[2]))
+                found.add(TableProgress(row[1], row[2]))
         if len(found) > 1:
             raise OutputError(
                 f"{self._label}: the tables of this run are at different positions, so one of them was restored.  Remove "

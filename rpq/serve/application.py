@@ -32,10 +32,10 @@ from rpq.readers.rdf.rdf_syntax import SYNTAX_OF_TYPE
 from rpq.rows.table_formats import MessageTemplate
 from rpq.rows.typed_columns import kinds_of
 from rpq.serve import models
-from rpq.serve.changes import FollowedChanges, Place, RowText, encode_rows, event_text, wait_for_disconnect
+from rpq.serve.changes import ChangePosition, FollowedChanges, RowText, encode_rows, event_text, wait_for_disconnect
 from rpq.serve.feeds import Playback
 from rpq.serve.models import json_text, json_value
-from rpq.serve.operations import TEXT, Admission, GuardedApplication, Operation, Operations
+from rpq.serve.operations import TEXT, Admission, GuardedApplication, Operation, OperationTable
 from rpq.serve.query_checks import QueryChecks
 from rpq.serve.requests import (
     ARROW,
@@ -59,10 +59,10 @@ from rpq.stream.gc_pause import gc_paused
 Result = TypeVar("Result")
 LOG = logging.getLogger("rpq.serve")
 
-MOST_NULLS = 256
+MAX_NULLS = 256
 """The maximum number of ways in which the empty values of an answer are read as nulls."""
 
-MOST_MESSAGE = 1000
+MAX_MESSAGE = 1000
 """The maximum length of the text that a follower requests for each row."""
 
 BUSY_SECONDS = 10.0
@@ -74,7 +74,7 @@ SMALL_BODY = 1 << 12
 if TYPE_CHECKING:
     from rpq.rows.changes import Changes
 
-OPERATIONS = Operations()
+OPERATIONS = OperationTable()
 operation = OPERATIONS.add
 
 
@@ -364,7 +364,7 @@ class Application:
         hub, limits = self.service.hub, self.service.limits
         selection = frozenset(options.query) or None
         text = request.headers.get("last-event-id") or options.after
-        after = None if text is None else Place.of(text)
+        after = None if text is None else ChangePosition.of(text)
         if text is not None and after is None:
             message = f"after: {text!r} is neither a position nor the id of an event"
             raise Problem(422, "BadParameter", message, {"field": "after"})
@@ -392,8 +392,8 @@ class Application:
         if len(queries) != 1:
             why = "message: its columns are those of one query; expected ?query= with the name of one"
             raise Problem(422, "BadParameter", why, {"field": "message"})
-        if len(text) > MOST_MESSAGE:
-            why = f"message: has {len(text):,} characters; expected at most {MOST_MESSAGE:,}"
+        if len(text) > MAX_MESSAGE:
+            why = f"message: has {len(text):,} characters; expected at most {MAX_MESSAGE:,}"
             raise Problem(422, "BadParameter", why, {"field": "message"})
         columns = await self.service.call(lambda: self.service.find_query(queries[0]).columns, even_if_failed=True)
         template = MessageTemplate(text)
@@ -514,7 +514,7 @@ def _with_nulls(answer: list[Any]) -> Iterator[list[Any]]:
     yield answer
     if places:
         yield [None if value == "" else value for value in answer]
-    for number in range(1, min(2 ** len(places) - 1, MOST_NULLS)):
+    for number in range(1, min(2 ** len(places) - 1, MAX_NULLS)):
         nulls = {place for bit, place in enumerate(reversed(places)) if number >> bit & 1}
         yield [None if place in nulls else value for place, value in enumerate(answer)]
 
@@ -544,7 +544,7 @@ async def _http_problem(request: Request, error: Exception) -> Response:
     return problem_response(Problem(status, type_, f"{request.method}: {message}", None, getattr(error, "headers", None)))
 
 
-MOST_KNOWN_KINDS = 10_000
+MAX_KNOWN_KINDS = 10_000
 
 
 class KernelCompiler:
@@ -566,5 +566,5 @@ class KernelCompiler:
                 return
             vertices = "int64" if integers else "string"
             warm_up(query, vertices=vertices, threads=self._threads, witness=witness, state=self._state)
-            if len(self._known) < MOST_KNOWN_KINDS:
+            if len(self._known) < MAX_KNOWN_KINDS:
                 self._known.add(kind)

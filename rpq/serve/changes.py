@@ -30,7 +30,7 @@ PART_ROWS = 1000
 FEW_ROWS = 64
 """The number of rows up to which rows are encoded one by one; more are encoded column by column."""
 
-MOST_SHARED = 32
+MAX_SHARED = 32
 """The maximum number of encodings of an event, for different queries and texts, that are stored for further followers."""
 
 Selection = frozenset[str] | None
@@ -94,7 +94,7 @@ class PublishedChanges:
                 found = self._parts.get(key)
                 if found is None:
                     found = self._encode(selection, text)
-                    if len(self._parts) >= MOST_SHARED:
+                    if len(self._parts) >= MAX_SHARED:
                         del self._parts[next(iter(self._parts))]
                     self._parts[key] = found
         return found
@@ -195,7 +195,7 @@ class FollowerEnded(RpqError):
 
 
 @dataclass(frozen=True)
-class Place:
+class ChangePosition:
     """The position of a client in the changes: a push, or a part of it; `run` is the run of the server that numbered it."""
 
     position: int
@@ -203,7 +203,7 @@ class Place:
     run: str | None = None
 
     @classmethod
-    def of(cls, text: str) -> Place | None:
+    def of(cls, text: str) -> ChangePosition | None:
         """Parse the id of an event, or a position alone; return None if the text is neither.
 
         >>> Place.of("17.2-5f3a"), Place.of("17"), Place.of("x")
@@ -233,7 +233,7 @@ class QueryEnd:
     position: int
 
 
-MOST_ENDS = 10_000
+MAX_ENDS = 10_000
 """Maximum number of dropped queries whose positions are stored; positions before the others are not resumed from."""
 
 
@@ -293,7 +293,7 @@ class ChangeHub:
         self.position = position
 
     def follow(
-        self, selection: Selection, after: Place | None, text: RowText | None = None, *, known_at: int | None = None
+        self, selection: Selection, after: ChangePosition | None, text: RowText | None = None, *, known_at: int | None = None
     ) -> Follower:
         """Return a new follower, from now on or from a place on; its `gap` says which changes are no longer available.
 
@@ -310,7 +310,7 @@ class ChangeHub:
         self.followers.add(follower)
         return follower
 
-    def _resume(self, follower: Follower, after: Place) -> None:
+    def _resume(self, follower: Follower, after: ChangePosition) -> None:
         whole = after.position - (after.part is not None)  # the last push that the follower has completely
         why = self._reason_for_gap(follower.selection, after, whole)
         if why is not None:
@@ -327,7 +327,7 @@ class ChangeHub:
                 # Kept events do not count as lag of this follower.
                 follower.queue.put(event, 0)
 
-    def _reason_for_gap(self, selection: Selection, after: Place, whole: int) -> str | None:
+    def _reason_for_gap(self, selection: Selection, after: ChangePosition, whole: int) -> str | None:
         """Return why a follower cannot continue behind push `whole`; None if it can."""
         if after.position > self.position or (after.run is not None and after.run != self.run):
             return "these are positions of another run of the server"
@@ -346,7 +346,7 @@ class ChangeHub:
         """Record that a query was dropped; end the followers that have no other query."""
         self._ends.pop(end.name, None)
         self._ends[end.name] = end.position
-        if len(self._ends) > MOST_ENDS:
+        if len(self._ends) > MAX_ENDS:
             self.complete_after = max(self.complete_after, self._ends.pop(next(iter(self._ends))))
         for follower in self.followers:
             self._end_query_of(follower, end.name)

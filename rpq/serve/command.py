@@ -153,12 +153,12 @@ def _limit(name: str, field: str, kind: click.ParamType, default: int | str, hel
 @shared.on_error("What to do with a bad line of the input.")
 @click.option("--checkpoint", metavar="FILE", help="File for all acknowledged changes, together with FILE.journal.")
 @click.option("--checkpoint-every", type=Seconds(), default="30s", show_default=True, help="Time between two checkpoints.")
-@_limit("--most-body", "body_bytes", ByteSize(), "16M", "Maximum size of a request.")
-@_limit("--most-queries", "queries", click.IntRange(min=0), 1000, "Maximum number of queries.")
-@_limit("--most-expression", "expression_bytes", ByteSize(), "64K", "Maximum size of the text of a posted query.")
+@_limit("--max-body", "body_bytes", ByteSize(), "16M", "Maximum size of a request.")
+@_limit("--max-queries", "queries", click.IntRange(min=0), 1000, "Maximum number of queries.")
+@_limit("--max-expression", "expression_bytes", ByteSize(), "64K", "Maximum size of the text of a posted query.")
 @_limit("--check-timeout", "check_seconds", Seconds(), "5s", "Maximum time for compiling and explaining a posted query.")
 @_limit(
-    "--most-connections", "connections", click.IntRange(min=1), 2000,
+    "--max-connections", "connections", click.IntRange(min=1), 2000,
     "Maximum number of connections, including followers; further ones are asked to retry.",
 )
 @_limit(
@@ -169,9 +169,9 @@ def _limit(name: str, field: str, kind: click.ParamType, default: int | str, hel
     "--idle-timeout", "idle_seconds", Seconds(), "75s",
     "Maximum time of a connection without a request, or of a client that reads nothing; not for waiting followers.",
 )
-@_limit("--most-followers", "followers", click.IntRange(min=0), 1000, "Maximum number of followers.")
+@_limit("--max-followers", "followers", click.IntRange(min=0), 1000, "Maximum number of followers.")
 @_limit(
-    "--most-lag", "lag_rows", click.IntRange(min=0), 100_000,
+    "--max-lag", "lag_rows", click.IntRange(min=0), 100_000,
     "Maximum number of rows that wait for a follower; a slower follower is disconnected.",
 )
 @_limit(

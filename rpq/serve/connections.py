@@ -40,7 +40,7 @@ LOG_SECONDS = 60.0
 GOODBYE_SECONDS = 2.0
 """The seconds in which a refused connection may read the reason."""
 
-MOST_GOODBYES = 64
+MAX_REFUSALS = 64
 """Maximum number of refused connections that are sent the reason at a time; further ones are just closed."""
 
 SPARE_DESCRIPTORS = 64
@@ -66,7 +66,7 @@ TOO_MANY_CONNECTIONS = _refusal(
 TOO_SLOW = _refusal("408 Request Timeout", "RequestTooSlow", "the request did not arrive in time")
 
 
-MOST_HEAD_BYTES, MOST_HEADERS = 1 << 16, 100
+MAX_HEAD_BYTES, MAX_HEADERS = 1 << 16, 100
 """The most bytes and headers in the head of a request."""
 
 _BARE_OR_FOLDED_LINE = re.compile(rb"(?<!\r)\n|\n[ \t]")
@@ -89,8 +89,8 @@ class StrictHttp(h11.Connection):
             names = {name for name, _ in event.headers}
             if b"transfer-encoding" in names and (b"content-length" in names or event.http_version < b"1.1"):
                 raise h11.RemoteProtocolError("the request has two lengths, or is in chunks in HTTP/1.0")
-            if len(event.headers) > MOST_HEADERS:
-                raise h11.RemoteProtocolError(f"the request has over {MOST_HEADERS} headers")
+            if len(event.headers) > MAX_HEADERS:
+                raise h11.RemoteProtocolError(f"the request has over {MAX_HEADERS} headers")
         return event
 
 
@@ -99,7 +99,7 @@ class Connection(H11Protocol):
 
     def __init__(self, config: Config, state: ServerState, limits: ServeLimits) -> None:
         super().__init__(config=config, server_state=state, app_state={})
-        self.conn = StrictHttp(h11.SERVER, MOST_HEAD_BYTES)
+        self.conn = StrictHttp(h11.SERVER, MAX_HEAD_BYTES)
         self._limits = limits
         self._since = time.monotonic()
         self._has_begun = True  # a new client is expected to send a request
@@ -151,7 +151,7 @@ class Connection(H11Protocol):
             self.transport.close()
 
 
-class _Goodbye(asyncio.Protocol):
+class _Refusal(asyncio.Protocol):
     """A connection above the limit: it is sent the reason, and then closed."""
 
     def __init__(self) -> None:
@@ -179,7 +179,7 @@ class Connections:
     def __init__(self, config: Config, state: ServerState, limits: ServeLimits, tls: ssl.SSLContext | None) -> None:
         self._config, self._state, self._limits, self._tls = config, state, limits, tls
         self.open = self.refused = 0
-        self._goodbyes = self._refused_before = 0
+        self._refusals = self._refused_before = 0
         self._last_log = -LOG_SECONDS
         self._reserve: int | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -228,16 +228,16 @@ class Connections:
     async def _serve(self, connection: socket.socket) -> None:
         """Serve a connection until it is closed."""
         loop = asyncio.get_running_loop()
-        protocol: Connection | _Goodbye
+        protocol: Connection | _Refusal
         if self.open < self._limits.connections:
             protocol = Connection(self._config, self._state, self._limits)
         else:
-            self._log(f"there are {self.open:,} connections, which is the limit (--most-connections); others are refused")
+            self._log(f"there are {self.open:,} connections, which is the limit (--max-connections); others are refused")
             self.refused += 1
-            if self._goodbyes >= MOST_GOODBYES:
+            if self._refusals >= MAX_REFUSALS:
                 connection.close()
                 return
-            protocol = _Goodbye()
+            protocol = _Refusal()
         with self._count_open(protocol):
             try:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -256,13 +256,13 @@ class Connections:
             await protocol.closed
 
     @contextlib.contextmanager
-    def _count_open(self, protocol: Connection | _Goodbye) -> Iterator[None]:
+    def _count_open(self, protocol: Connection | _Refusal) -> Iterator[None]:
         change = (1, 0) if isinstance(protocol, Connection) else (0, 1)
-        self.open, self._goodbyes = self.open + change[0], self._goodbyes + change[1]
+        self.open, self._refusals = self.open + change[0], self._refusals + change[1]
         try:
             yield
         finally:
-            self.open, self._goodbyes = self.open - change[0], self._goodbyes - change[1]
+            self.open, self._refusals = self.open - change[0], self._refusals - change[1]
 
     async def _close_idle_connections(self) -> None:
         shortest = min(self._limits.request_seconds, self._limits.idle_seconds)
@@ -288,7 +288,7 @@ class Connections:
         )
         if self._reserve is None:
             self._take_reserve()
-        for _ in range(MOST_GOODBYES):
+        for _ in range(MAX_REFUSALS):
             if self._reserve is None:
                 return
             os.close(self._reserve)

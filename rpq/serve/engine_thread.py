@@ -45,7 +45,7 @@ Waiter = asyncio.Future[Any] | Future[Any]
 
 
 @dataclass(eq=False)
-class Call:
+class EngineCall:
     """A job: a function to be called in the engine's thread."""
 
     call: Callable[[], Any]
@@ -62,7 +62,7 @@ class Stop:
     """The job that ends the thread."""
 
 
-class Result(NamedTuple):
+class CallResult(NamedTuple):
     """The value or the error for a waiter."""
 
     waiter: Waiter
@@ -103,7 +103,7 @@ class EngineThread:
         self._thread: threading.Thread | None = None
         self._start_lock = threading.Lock()
         self._announcements: list[Callable[[], object]] = []
-        self._results: list[Result] = []
+        self._results: list[CallResult] = []
         self._has_ended = False
         self._progress: float | None = None
         self.failure: str | None = None
@@ -151,7 +151,7 @@ class EngineThread:
         Cancelling the caller does not cancel the call.
         """
         waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.submit(Call(call, waiter, even_if_failed, writes))
+        self.submit(EngineCall(call, waiter, even_if_failed, writes))
         return await waiter
 
     # --- for subclasses ----------------------------------------------------------------------------------------
@@ -236,14 +236,14 @@ class EngineThread:
             self._batch.append(job)
             rows += 0 if isinstance(job, Stop) else job.rows
 
-    def _call(self, job: Call) -> None:
+    def _call(self, job: EngineCall) -> None:
         if self.failure is not None and not job.even_if_failed:
-            self._results.append(Result(job.waiter, error=self._refusal()))
+            self._results.append(CallResult(job.waiter, error=self._refusal()))
             return
         try:
-            result = Result(job.waiter, job.call())
+            result = CallResult(job.waiter, job.call())
         except Exception as error:
-            result = Result(job.waiter, error=error)
+            result = CallResult(job.waiter, error=error)
         self._results.append(result)
 
     def _refuse_all(self, cause: BaseException | None = None) -> None:
@@ -272,7 +272,7 @@ class EngineThread:
     def _refuse(self, waiters: Iterable[Waiter], cause: BaseException | None = None) -> None:
         """Refuse jobs after a failure or, then from any thread, after the thread has ended."""
         announcements, self._announcements = self._announcements, []
-        results = [Result(waiter, error=self._refusal()) for waiter in waiters]
+        results = [CallResult(waiter, error=self._refusal()) for waiter in waiters]
         for result in results:
             assert result.error is not None
             result.error.__cause__ = cause
@@ -284,9 +284,9 @@ class EngineThread:
         results, self._results = self._results, []
         self._hand_over(announcements, results)
 
-    def _hand_over(self, announcements: Sequence[Callable[[], object]], results: Sequence[Result]) -> None:
+    def _hand_over(self, announcements: Sequence[Callable[[], object]], results: Sequence[CallResult]) -> None:
         """Hand announcements and results to event loops, and results to the threads that wait for them."""
-        by_loop: dict[asyncio.AbstractEventLoop, list[Result]] = {}
+        by_loop: dict[asyncio.AbstractEventLoop, list[CallResult]] = {}
         if announcements and self._loop is not None:
             by_loop[self._loop] = []
         for result in results:
@@ -301,7 +301,7 @@ class EngineThread:
                 LOG.debug("the loop is closed")
             announcements = ()
 
-    def _receive(self, announcements: Sequence[Callable[[], object]], results: Sequence[Result]) -> None:
+    def _receive(self, announcements: Sequence[Callable[[], object]], results: Sequence[CallResult]) -> None:
         """Make announcements and deliver results; runs in the thread of an event loop."""
         try:
             for call in announcements:
@@ -403,7 +403,7 @@ class FollowerQueue(Generic[Item]):
         self.rows -= rows
 
 
-MOST_WAITING = 100_000
+MAX_WAITING = 100_000
 """Default limit on the rows that wait for a follower."""
 
 
@@ -680,7 +680,7 @@ class AsyncEngine:
 
     # --- changes ---------------------------------------------------------------------------------------------
 
-    def follow(self, *, most_waiting: int = MOST_WAITING) -> AsyncIterator[Changes]:
+    def follow(self, *, most_waiting: int = MAX_WAITING) -> AsyncIterator[Changes]:
         """Return an iterator over the changes of all calls from now on: `async for changes in engine.follow()`.
 
         Calls do not wait for followers.  When more than `most_waiting` rows wait for this one, it is dropped with

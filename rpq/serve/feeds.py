@@ -22,16 +22,16 @@ from msgspec import UNSET
 from rpq.cli.inputs import FileSlice, tuple_values
 from rpq.errors import InputError, RpqError
 from rpq.kafka.client import ClientSettings
-from rpq.kafka.partition_merge import MergedTuples, Place
+from rpq.kafka.partition_merge import MergedTuples, TopicPartition
 from rpq.kafka.topic_reader import TopicInput
 from rpq.kafka.topic_source import TopicPosition, TopicSource
 from rpq.readers import Reader
 from rpq.readers.open_source import OpenSource
-from rpq.run.loop import MAX_MESSAGES, Rejection, Slice, push_slice
+from rpq.run.loop import MAX_MESSAGES, Rejection, SourceSlice, push_slice
 from rpq.serve import models
 from rpq.serve.models import FieldsError, read_model
 from rpq.serve.requests import NotApplied
-from rpq.serve.service import Push, Service
+from rpq.serve.service import Service, TuplePush
 from rpq.stream.durations import NANOSECONDS
 
 LONGEST_WAIT = 0.05
@@ -194,7 +194,7 @@ class Feed(ABC):
     def _submit(self, columns: pa.RecordBatch, progress: Progress) -> Future[Any]:
         """Submit tuples; the returned future is done when they are applied."""
         waiter: Future[Any] = Future()
-        self._service.submit(Push(columns, waiter, progress, waits_for_storage=True))
+        self._service.submit(TuplePush(columns, waiter, progress, waits_for_storage=True))
         return waiter
 
     def _result(self, submitted: Future[Any]) -> Any:
@@ -205,7 +205,7 @@ class Feed(ABC):
         self._warnings += len(result.warnings)
         return result
 
-    def _push_slice(self, part: Slice, progress: Progress) -> None:
+    def _push_slice(self, part: SourceSlice, progress: Progress) -> None:
         """Push a slice and wait until it is applied.  Raises `InputError` at rejected input, or leaves it out."""
 
         def push(rest: pa.RecordBatch) -> Any:
@@ -363,10 +363,10 @@ class TopicFeed(Feed):
         entries = [one for one in progress.get("topics", []) if one[0] in topics.topics]
         self._start = TopicPosition(
             run=service.run,
-            ends={Place(topic, part): end for topic, part, end, _ in entries},
-            fronts={Place(topic, part): front for topic, part, _, front in entries},
+            ends={TopicPartition(topic, part): end for topic, part, end, _ in entries},
+            fronts={TopicPartition(topic, part): front for topic, part, _, front in entries},
             layouts=progress.get("layouts", {}),
-            inside={Place(topic, part): count for topic, part, count in progress.get("inside", [])},
+            inside={TopicPartition(topic, part): count for topic, part, count in progress.get("inside", [])},
         )
         self._source = TopicSource(topics, clients, check=self._check)
         if not entries:

@@ -147,7 +147,7 @@ class Operation:
         return found
 
 
-class Operations:
+class OperationTable:
     """A table of operations, in their order."""
 
     def __init__(self) -> None:
@@ -253,7 +253,7 @@ ROLES = frozenset({"read", "write", "register"})
 ROLES_KEY = "rpq.roles"
 """The key of the roles of a request in its ASGI scope."""
 
-WRONG_TOKEN_SECONDS, MOST_WRONG_TOKENS = 1.0, 5
+WRONG_TOKEN_SECONDS, MAX_WRONG_TOKENS = 1.0, 5
 """The delay of the response to a wrong token, and the number of them that one address may wait for at a time."""
 
 
@@ -373,7 +373,7 @@ class GuardedApplication:
         """
         network = _network(scope.get("client"))
         is_given = "authorization" in headers
-        if is_given and self._wrong_tokens[network] >= MOST_WRONG_TOKENS:
+        if is_given and self._wrong_tokens[network] >= MAX_WRONG_TOKENS:
             message = "too many wrong tokens come from this address"
             return Problem(429, "TooManyTokens", message, headers={"Retry-After": str(math.ceil(WRONG_TOKEN_SECONDS))})
         scope[ROLES_KEY] = self._admission.roles_of(headers)

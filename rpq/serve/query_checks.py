@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("rpq.serve")
 
-MOST_WAITING = 16
+MAX_WAITING = 16
 """Maximum number of queries that wait for the one in progress."""
 
 START_SECONDS = 120.0
@@ -102,7 +102,7 @@ class QueryChecks:
             self._kill()
 
     async def _request(self, what: str, arguments: tuple[Any, ...], limits: ServeLimits) -> Any:
-        if self._waiting > MOST_WAITING:
+        if self._waiting > MAX_WAITING:
             raise Problem(503, "TooManyChecks", "other queries are being compiled; try again", None, {"Retry-After": "1"})
         job = _Job(pickle.dumps((what, arguments)), limits.check_seconds)
         self._waiting += 1
@@ -198,7 +198,7 @@ class QueryChecks:
 def _check_length(fields: Any, limits: ServeLimits) -> Any:
     text = fields.get("expression") if isinstance(fields, Mapping) else None
     if isinstance(text, str) and len(text.encode(errors="surrogatepass")) > limits.expression_bytes:
-        message = f"the text of the query has more than {limits.expression_bytes:,} bytes (--most-expression)"
+        message = f"the text of the query has more than {limits.expression_bytes:,} bytes (--max-expression)"
         raise Problem(422, "QueryTooLarge", message, {"field": "expression"})
     return fields
 
@@ -284,14 +284,14 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
 
 
-MOST_ARROWS = 200
+MAX_ARROWS = 200
 """Maximum number of arrows in a picture: time is quadratic in it, and larger pictures are illegible."""
 
 
 def explain(query: Query, running: str | None = None) -> Explained:
     """Return the explanation of a query; `running` is that of an engine, unless none runs it or it is a path query."""
     explanation = explain_query(query)
-    drawing = explanation.drawing(most_arrows=MOST_ARROWS)
+    drawing = explanation.drawing(most_arrows=MAX_ARROWS)
     return Explained(str(explanation) if running is None else running, None if drawing is None else draw(drawing))
 
 
@@ -300,10 +300,10 @@ def draw(drawing: Drawing) -> str:
     is_automaton = drawing.kind == "automaton"
     across, up = (1.5, 1.2) if is_automaton else (1.3, 1.1)
     nodes = [
-        Node(text, x * across, y * up, shape, is_start=is_automaton and number == 0)
+        PictureNode(text, x * across, y * up, shape, is_start=is_automaton and number == 0)
         for number, (text, (x, y), shape) in enumerate(drawing.nodes)
     ]
-    return draw_graph(nodes, [Arrow(*arrow) for arrow in drawing.arrows], title=drawing.kind)
+    return draw_graph(nodes, [PictureArrow(*arrow) for arrow in drawing.arrows], title=drawing.kind)
 
 
 SCALE = 80.0
@@ -324,7 +324,7 @@ INVISIBLE_CHARACTERS = re.compile(
 """Invisible characters of other categories: fillers, selectors, the Braille blank, and characters that XML excludes."""
 
 
-class Part(NamedTuple):
+class TextPart(NamedTuple):
     """A piece of a drawn text: as it is, or the escape of one invisible character."""
 
     text: str
@@ -332,7 +332,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Node:
+class PictureNode:
     """A node at a place; `y` grows upwards."""
 
     text: str
@@ -342,7 +342,7 @@ class Node:
     is_start: bool = False
 
     @property
-    def label_parts(self) -> list[Part]:
+    def label_parts(self) -> list[TextPart]:
         return _parts(self.text)
 
     @property
@@ -358,7 +358,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Arrow:
+class PictureArrow:
     """An arrow between two nodes, given by their numbers."""
 
     start: int
@@ -367,7 +367,7 @@ class Arrow:
     is_dashed: bool = False
 
 
-def draw_graph(nodes: Sequence[Node], arrows: Sequence[Arrow], *, title: str) -> str:
+def draw_graph(nodes: Sequence[PictureNode], arrows: Sequence[PictureArrow], *, title: str) -> str:
     """Return the picture of a graph as SVG; the texts of nodes and arrows are escaped.
 
     >>> picture = draw_graph([Node("<b>", 0, 0, "box")], [], title="one")
@@ -417,15 +417,15 @@ def draw_graph(nodes: Sequence[Node], arrows: Sequence[Arrow], *, title: str) ->
     )
 
 
-def _parts(text: str) -> list[Part]:
+def _parts(text: str) -> list[TextPart]:
     """Return a name with escapes for invisible characters, as the page writes names, truncated to `LONGEST`."""
     if not text:
-        return [Part("‹empty›", True)]
+        return [TextPart("‹empty›", True)]
     parts = [
-        Part(f"‹U+{ord(letter):04X}›", True) if _is_unseen(text, at) else Part(letter, False)
+        TextPart(f"‹U+{ord(letter):04X}›", True) if _is_unseen(text, at) else TextPart(letter, False)
         for at, letter in enumerate(text[: LONGEST + 1])
     ]
-    return parts if len(text) <= LONGEST else [*parts[: LONGEST - 1], Part("…", False)]
+    return parts if len(text) <= LONGEST else [*parts[: LONGEST - 1], TextPart("…", False)]
 
 
 def _is_unseen(text: str, at: int) -> bool:
@@ -437,11 +437,11 @@ def _is_unseen(text: str, at: int) -> bool:
     return category in UNSEEN_CATEGORIES or category == "Zs" or INVISIBLE_CHARACTERS.match(letter) is not None
 
 
-def _length(parts: list[Part]) -> int:
+def _length(parts: list[TextPart]) -> int:
     return sum(len(part.text) for part in parts)
 
 
-def _text(x: float, y: float, parts: list[Part], kind: str, *, size: int = FONT) -> str:
+def _text(x: float, y: float, parts: list[TextPart], kind: str, *, size: int = FONT) -> str:
     written = "".join(
         f'<tspan class="rpq-escape" font-style="italic">{part.text}</tspan>' if part.is_escape else escape(part.text)
         for part in parts
@@ -452,7 +452,7 @@ def _text(x: float, y: float, parts: list[Part], kind: str, *, size: int = FONT)
     )
 
 
-def _node(node: Node, title: str) -> list[str]:
+def _node(node: PictureNode, title: str) -> list[str]:
     x, y = node.place
     half, high = node.reach
     common = 'fill="none" stroke="currentColor" class="rpq-node"'
@@ -472,7 +472,7 @@ def _node(node: Node, title: str) -> list[str]:
     return shapes
 
 
-def _bend(arrow: Arrow, nodes: Sequence[Node], number: int, together: int) -> float:
+def _bend(arrow: PictureArrow, nodes: Sequence[PictureNode], number: int, together: int) -> float:
     """Return the bend of an arrow, which is 0 unless several arrows join two nodes, or a node lies between them."""
     start, end = nodes[arrow.start], nodes[arrow.end]
     sign = 1 if arrow.start < arrow.end else -1
@@ -486,7 +486,7 @@ def _bend(arrow: Arrow, nodes: Sequence[Node], number: int, together: int) -> fl
     return 0.35 if lies_between else 0.0
 
 
-def _curve(start: Node, end: Node, bend: float) -> tuple[str, tuple[float, float]]:
+def _curve(start: PictureNode, end: PictureNode, bend: float) -> tuple[str, tuple[float, float]]:
     """Return the SVG path of an arrow from rim to rim, and the place of its label."""
     (x1, y1), (x2, y2) = start.place, end.place
     length = math.dist((x1, y1), (x2, y2)) or 1.0
@@ -498,7 +498,7 @@ def _curve(start: Node, end: Node, bend: float) -> tuple[str, tuple[float, float
     return path, (top[0] + across[0] * 12, top[1] + across[1] * 12)
 
 
-def _rim(node: Node, towards: tuple[float, float]) -> tuple[float, float]:
+def _rim(node: PictureNode, towards: tuple[float, float]) -> tuple[float, float]:
     """Return the point at which the line to another point leaves a node."""
     x, y = node.place
     dx, dy = towards[0] - x, towards[1] - y
@@ -512,7 +512,7 @@ def _rim(node: Node, towards: tuple[float, float]) -> tuple[float, float]:
     return x + dx / length * reach, y + dy / length * reach
 
 
-def _loop(node: Node, number: int) -> tuple[str, tuple[float, float]]:
+def _loop(node: PictureNode, number: int) -> tuple[str, tuple[float, float]]:
     """Return the SVG path of an arrow from a node to itself, above it, and the place of its label."""
     x, y = node.place
     _, high = node.reach

@@ -32,7 +32,7 @@ from rpq.errors import (
 )
 from rpq.language.notation import Language
 from rpq.language.query import PatternQuery, Query
-from rpq.language.query_file import Place, QueryEntry, query_entry
+from rpq.language.query_file import FilePlace, QueryEntry, query_entry
 from rpq.language.sparql.query import SparqlQuery
 from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.column_names import ColumnNames
@@ -234,7 +234,7 @@ class RequestBodies:
         if coding not in ("", "identity"):
             raise Problem(415, "CodingRefused", f"the content coding {coding} is not supported; send the body as it is")
         limits = self._limits
-        message = f"the body has more than {limits.body_bytes:,} bytes (--most-body); send it in parts"
+        message = f"the body has more than {limits.body_bytes:,} bytes (--max-body); send it in parts"
         too_large = Problem(413, "BodyTooLarge", message)
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length) > limits.body_bytes:
@@ -332,7 +332,7 @@ TUPLE_SCHEMAS = {
 
 _NAMES = ("source", "target", "label", "timestamp", "op", "delete", "stream")
 
-MOST_NAME = 1000
+MAX_NAME = 1000
 """The length of a label or the name of a stream that the address of a post gives to all of its tuples."""
 
 
@@ -373,8 +373,8 @@ def read_tuple_body(
     if stream is not None:
         check_stream(stream)
     for parameter, text in (("stream", stream), ("label", label)):
-        if text is not None and len(text) > MOST_NAME:  # the journal has it in each tuple
-            raise InputError(f"?{parameter}= has {len(text):,} characters; expected at most {MOST_NAME:,}")
+        if text is not None and len(text) > MAX_NAME:  # the journal has it in each tuple
+            raise InputError(f"?{parameter}= has {len(text):,} characters; expected at most {MAX_NAME:,}")
     if timestamp is not None and type_ not in SYNTAX_OF_TYPE:
         raise InputError("?timestamp= is the time of RDF triples; other tuples have a column 'timestamp'")
     if renamed is not None or label is not None:
@@ -585,7 +585,7 @@ def _plain_property(name: str, column: pa.ChunkedArray) -> pa.Array:
         raise InputError(reason, column=name) from problem
 
 
-PLACE = Place(file="the query")
+PLACE = FilePlace(file="the query")
 SLIDES = 30
 """The default slide of a time window is its size divided by this."""
 

@@ -31,7 +31,7 @@ from rpq.errors import ConflictBudgetError, InputError, LimitError, PushLimitErr
 from rpq.language.readings import properties_of
 from rpq.run.loop import CHECKPOINT_SHARE, SliceSize
 from rpq.serve.changes import ChangeHub, PublishedChanges, QueryEnd
-from rpq.serve.engine_thread import Call, EngineThread, Result, Waiter
+from rpq.serve.engine_thread import CallResult, EngineCall, EngineThread, Waiter
 from rpq.serve.models import ServeLimits
 from rpq.serve.requests import (
     NameTaken,
@@ -62,28 +62,28 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("rpq.serve")
 
-MOST_TOGETHER = 256
+MAX_TOGETHER = 256
 """Maximum number of jobs that are executed together."""
 
 SLICE_ROWS, SLICE_SECONDS = 1 << 18, 0.25
 """The upper bounds for the rows that a push produces and for its time in the engine, to which its size is adapted."""
 
-MOST_SLICE = 1 << 16
+MAX_SLICE = 1 << 16
 """Maximum number of tuples of a push."""
 
-MOST_JOURNAL = 256 << 20
+MAX_JOURNAL = 256 << 20
 """Size of a journal, in bytes, above which a checkpoint is written before its time."""
 
-MOST_EXCESSIVE, LEAST_HOLD = 64, 1.0
+MAX_EXCESSIVE, LEAST_HOLD = 64, 1.0
 """The number of tuples that are not tried again so soon, and the least seconds for which they are not."""
 
-DROP_SECONDS, INTERRUPT_SECONDS, MOST_DROP_SECONDS = 1.0, 0.1, 20.0
+DROP_SECONDS, INTERRUPT_SECONDS, MAX_DROP_SECONDS = 1.0, 0.1, 20.0
 """Seconds for which the drop of a query waits for the engine, the interval at which it then interrupts the engine, and the
 seconds after which its client gets an answer in any case."""
 
 
 @dataclass(eq=False)
-class Drop(Call):
+class Drop(EngineCall):
     """A call that drops the query `name`. It does not wait for tuples, not even for one that is being applied."""
 
     name: str = ""
@@ -101,7 +101,7 @@ class PostResult:
 
 
 @dataclass(eq=False)
-class Push:
+class TuplePush:
     """Tuples to be pushed; `progress` returns the progress of their input after the given number of them.
 
     While they cannot be saved, tuples of an input wait (`waits_for_storage`), and others are refused.
@@ -163,7 +163,7 @@ class ExcessiveTuples:
         key = frozenset(fields.items())
         self._tuples.pop(key, None)
         self._tuples[key] = now + max(LEAST_HOLD, seconds / CHECKPOINT_SHARE), fields, problem
-        if len(self._tuples) > MOST_EXCESSIVE:
+        if len(self._tuples) > MAX_EXCESSIVE:
             del self._tuples[next(iter(self._tuples))]
 
     def first(self, tuples: pa.RecordBatch, *, now: float) -> tuple[int, Problem] | None:
@@ -222,9 +222,9 @@ class _CommitFailed(Exception):
     """The results since the last commit cannot be put on disk."""
 
 
-def _writes(job: Push | Call) -> bool:
+def _writes(job: TuplePush | EngineCall) -> bool:
     """Return whether a job changes something that must be saved."""
-    return isinstance(job, Push) or job.writes
+    return isinstance(job, TuplePush) or job.writes
 
 
 class Service(EngineThread):
@@ -269,10 +269,10 @@ class Service(EngineThread):
         self.input_columns: Sequence[str] | None = None
         """The properties that the input beside posts is read with; None if there is no such input."""
         self._checkpoint_seconds = checkpoint_seconds
-        self._slice = SliceSize(rows=SLICE_ROWS, seconds=SLICE_SECONDS, limit=MOST_SLICE)
+        self._slice = SliceSize(rows=SLICE_ROWS, seconds=SLICE_SECONDS, limit=MAX_SLICE)
         self._has_engine = True
         self._excessive = ExcessiveTuples()
-        self._deferred: list[Push] = []
+        self._deferred: list[TuplePush] = []
         self._drops: deque[Drop] = deque()  # those that wait; each is also among the jobs
         self._query_names: set[str] = set()
         self._left_out: set[str] = set()  # queries without which the engine was restored, because they are to be dropped
@@ -353,7 +353,7 @@ class Service(EngineThread):
             return storage.checkpoint_outage.is_due()
         if self.position == storage.saved_position:
             return False
-        if storage.journal.size > MOST_JOURNAL:
+        if storage.journal.size > MAX_JOURNAL:
             return storage.age > storage.save_seconds
         return storage.age > max(self._checkpoint_seconds, storage.save_seconds / CHECKPOINT_SHARE)
 
@@ -376,7 +376,7 @@ class Service(EngineThread):
     async def push(self, columns: pa.RecordBatch, *, arrived: float | None = None) -> PostResult:
         """Apply tuples.  Raises `NotApplied` and `ServiceFailed`."""
         waiter: asyncio.Future[PostResult] = asyncio.get_running_loop().create_future()
-        self.submit(Push(columns, waiter, arrival_time=time.monotonic() if arrived is None else arrived))
+        self.submit(TuplePush(columns, waiter, arrival_time=time.monotonic() if arrived is None else arrived))
         return await waiter
 
     async def drop_at_once(self, name: str) -> None:
@@ -390,7 +390,7 @@ class Service(EngineThread):
         self.submit(job)
         began, wait = time.monotonic(), DROP_SECONDS
         while not (await asyncio.wait({waiter}, timeout=wait))[0]:
-            if time.monotonic() - began > MOST_DROP_SECONDS:
+            if time.monotonic() - began > MAX_DROP_SECONDS:
                 raise ServiceBusy(f"the engine is busy; query {name!r} is dropped as soon as possible")
             wait = INTERRUPT_SECONDS
             if self.storage.path is not None and name in self._query_names and name not in self._left_out:
@@ -402,7 +402,7 @@ class Service(EngineThread):
         self._deadline[0] = INTERRUPTED
 
     def _batch_limits(self) -> tuple[int, int]:
-        return MOST_TOGETHER, self._slice.tuples
+        return MAX_TOGETHER, self._slice.tuples
 
     def _idle_seconds(self) -> float:
         seconds = min(1.0, self._checkpoint_seconds)
@@ -410,7 +410,7 @@ class Service(EngineThread):
             seconds = min(seconds, max(0.01, self.storage.outage.seconds_left))
         return seconds
 
-    def _execute(self, jobs: Sequence[Push | Call]) -> None:
+    def _execute(self, jobs: Sequence[TuplePush | EngineCall]) -> None:
         self._try_storage(for_write=any(map(_writes, jobs)))
         self._do(jobs)
 
@@ -433,7 +433,7 @@ class Service(EngineThread):
             LOG.error("%s", reason, exc_info=error)
         super()._fail(reason, error)
 
-    def _do(self, jobs: Sequence[Push | Call]) -> None:
+    def _do(self, jobs: Sequence[TuplePush | EngineCall]) -> None:
         """Execute jobs, save their results and deliver them; if they cannot be saved, undo them."""
         try:
             self._do_in_order(jobs)
@@ -446,8 +446,8 @@ class Service(EngineThread):
             self._do_in_order([*jobs, *(job for job in drops if job not in jobs)])
             self._commit()
 
-    def _do_in_order(self, jobs: Sequence[Push | Call]) -> None:
-        pushes: list[Push] = []
+    def _do_in_order(self, jobs: Sequence[TuplePush | EngineCall]) -> None:
+        pushes: list[TuplePush] = []
         for job in jobs:
             if isinstance(job, Drop):
                 if job not in self._drops:
@@ -456,7 +456,7 @@ class Service(EngineThread):
             if _writes(job) and self.storage.outage is not None:
                 self._defer(job)
                 continue
-            if isinstance(job, Push):
+            if isinstance(job, TuplePush):
                 if pushes and not can_concatenate(pushes[-1].columns.schema, job.columns.schema):
                     self._push(pushes)
                     pushes = []
@@ -467,9 +467,9 @@ class Service(EngineThread):
             self._call(job)
         self._push(pushes)
 
-    def _defer(self, job: Push | Call) -> None:
+    def _defer(self, job: TuplePush | EngineCall) -> None:
         """Defer a job until the disk can be written, or refuse it."""
-        if isinstance(job, Push):
+        if isinstance(job, TuplePush):
             job.take_back()
             if job.applied == job.rows:  # it was saved before the disk failed
                 self._acknowledge(job)
@@ -478,9 +478,9 @@ class Service(EngineThread):
                 self._deferred.append(job)
                 return
         error: Exception = self._unavailable()
-        if isinstance(job, Push) and job.applied:
+        if isinstance(job, TuplePush) and job.applied:
             error = NotApplied(error, applied=job.applied, position=job.position)
-        self._results.append(Result(job.waiter, error=error))
+        self._results.append(CallResult(job.waiter, error=error))
 
     def _unavailable(self) -> StorageUnavailable:
         """Return the error for jobs that are refused because nothing can be saved."""
@@ -493,9 +493,9 @@ class Service(EngineThread):
             retry_after=outage.retry_after,
         )
 
-    def _call(self, job: Call) -> None:
+    def _call(self, job: EngineCall) -> None:
         if self.failure is None and not self._has_engine and not job.even_if_failed:
-            self._results.append(Result(job.waiter, error=self._unavailable()))
+            self._results.append(CallResult(job.waiter, error=self._unavailable()))
             return
         self._mark_progress()
         super()._call(job)
@@ -517,7 +517,7 @@ class Service(EngineThread):
         except OSError as problem:
             raise _CommitFailed from problem
         for job in self._batch:
-            if isinstance(job, Push):
+            if isinstance(job, TuplePush):
                 job.note_saved()
         if self._has_engine:
             self.ahead_limit = self.engine._ahead_limit()
@@ -533,7 +533,7 @@ class Service(EngineThread):
         """Undo everything since the last commit, which could not be saved, and restore the engine from disk."""
         self._published, self._results = [], []
         for job in self._batch:
-            if isinstance(job, Push):
+            if isinstance(job, TuplePush):
                 job.take_back()
         self._restore()
 
@@ -588,24 +588,24 @@ class Service(EngineThread):
     def _refuse_deferred(self) -> None:
         """Refuse the jobs that wait for the disk."""
         jobs, self._deferred = self._deferred, []
-        self._results += [Result(job.waiter, error=self._unavailable()) for job in jobs]
+        self._results += [CallResult(job.waiter, error=self._unavailable()) for job in jobs]
         self._deliver()
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
-    def _push(self, posts: list[Push]) -> None:
+    def _push(self, posts: list[TuplePush]) -> None:
         """Push posted tuples in the order of their arrival, in slices of an adapted size."""
         while posts:
             self._execute_drops()
             if self.failure is not None:
-                self._results += [Result(post.waiter, error=self._refusal()) for post in posts]
+                self._results += [CallResult(post.waiter, error=self._refusal()) for post in posts]
                 return
             if not self._has_engine:  # the end of the server has interrupted it
                 for post in posts:
                     post.error = NotApplied(self._refusal(), applied=post.applied, position=self.position)
                     self._acknowledge(post)
                 return
-            together: list[Push] = []
+            together: list[TuplePush] = []
             rows = 0
             for post in posts:
                 if together and rows + post.rows - post.applied > self._slice.tuples:
@@ -622,7 +622,7 @@ class Service(EngineThread):
             while posts and (posts[0].error is not None or posts[0].applied == posts[0].rows):
                 self._acknowledge(posts.pop(0))
 
-    def _push_slice(self, posts: list[Push], tuples: pa.RecordBatch) -> None:
+    def _push_slice(self, posts: list[TuplePush], tuples: pa.RecordBatch) -> None:
         """Push one slice, the tuples of these posts in their order."""
         began = time.perf_counter()
         self._mark_progress()
@@ -665,7 +665,7 @@ class Service(EngineThread):
                 self._slice.tuples = 1  # only a tuple that takes too long by itself is refused
             self._recover(broken_by, tuples.slice(count, 1) if error is not None else None)
 
-    def _first_excessive(self, posts: Sequence[Push], tuples: pa.RecordBatch) -> tuple[int, Problem] | None:
+    def _first_excessive(self, posts: Sequence[TuplePush], tuples: pa.RecordBatch) -> tuple[int, Problem] | None:
         """Return the row of the first tuple of a client that is not to be tried again now, and the problem to report.
 
         An input is read once: what it has is not a repetition.
@@ -679,7 +679,7 @@ class Service(EngineThread):
             start += count
         return None
 
-    def _refuse_next(self, posts: Sequence[Push], error: Exception) -> None:
+    def _refuse_next(self, posts: Sequence[TuplePush], error: Exception) -> None:
         """Report an error about the first tuple that was not applied to its client."""
         bad = next(post for post in posts if post.applied < post.rows)
         if isinstance(error, (InputError, LimitError)) and error.row is not None:
@@ -688,7 +688,7 @@ class Service(EngineThread):
             error.row = bad.applied
         bad.error = NotApplied(error, applied=bad.applied, position=self.position)
 
-    def _note_applied(self, posts: list[Push], tuples: pa.RecordBatch, changes: Changes, *, until: int) -> None:
+    def _note_applied(self, posts: list[TuplePush], tuples: pa.RecordBatch, changes: Changes, *, until: int) -> None:
         self.position += 1
         self.tuples += until
         self.late += len(changes.late_rows)
@@ -718,11 +718,11 @@ class Service(EngineThread):
         if len(changes):
             self._published.append(PublishedChanges(changes, position=self.position, time=self.engine.time, run=self.run))
 
-    def _acknowledge(self, post: Push) -> None:
+    def _acknowledge(self, post: TuplePush) -> None:
         self.latencies.append(time.monotonic() - post.arrival_time)
         self.latency.note(post.applied, post.arrival_time)
         if post.error is not None:
-            self._results.append(Result(post.waiter, error=post.error))
+            self._results.append(CallResult(post.waiter, error=post.error))
             return
         applied = PostResult(
             tuples=post.rows,
@@ -731,7 +731,7 @@ class Service(EngineThread):
             position=post.position,
             warnings=tuple(dict.fromkeys(post.warnings)),
         )
-        self._results.append(Result(post.waiter, applied))
+        self._results.append(CallResult(post.waiter, applied))
 
     def _recover(self, error: Exception, refused: pa.RecordBatch | None = None) -> None:
         """Resume from the saved state after an error that broke the engine; fail without a checkpoint.

@@ -95,7 +95,7 @@ def serve_with(
     of_rdf = (settings.rdf_time, settings.rdf_graph, settings.rdf_base)
     documents = rdf_documents(settings) if any(of_rdf) else None
     roles = _roles_of_tokens(tokens)
-    _refuse_strangers(host, port, has_token=bool(roles), is_open=is_open)
+    _check_access(host, port, has_token=bool(roles), is_open=is_open)
     tls = _tls(tls_cert, tls_key)
     defaults = _defaults(settings)
     query_fields = _query_fields(expressions, query_files, settings, defaults)
@@ -138,7 +138,7 @@ def serve_with(
                 click.echo("warning: anyone who reaches this address can use the server (--open)", err=True)
             if limits.connections < option_limits.connections:
                 fewer = f"the system lets this process open so few files that it serves {limits.connections:,} connections"
-                click.echo(f"warning: {fewer}, not {option_limits.connections:,} (--most-connections)", err=True)
+                click.echo(f"warning: {fewer}, not {option_limits.connections:,} (--max-connections)", err=True)
             if service.is_resumed and (message := _keep_warning(settings, service.engine)):
                 click.echo(f"warning: {message}", err=True)
             resumed = f", continues at position {service.position:,}" if service.is_resumed else ""
@@ -196,7 +196,7 @@ def _roles_of_tokens(texts: Sequence[str]) -> dict[str, frozenset[str]]:
         raise click.UsageError(f"--token: {error}") from error
 
 
-def _refuse_strangers(host: str, port: int, *, has_token: bool, is_open: bool) -> None:
+def _check_access(host: str, port: int, *, has_token: bool, is_open: bool) -> None:
     """Refuse to serve other machines without a token, unless `is_open`."""
     if has_token and is_open:
         raise click.UsageError("--open: admits everybody, and there is a token (--token, RPQ_TOKEN); leave out one")

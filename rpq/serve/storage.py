@@ -46,7 +46,7 @@ FIRST_RETRY, LAST_RETRY = 1.0, 30.0
 WRITE_RETRY = 0.2
 """Seconds after which a job that writes makes the disk be tried again."""
 
-LEAST_ROOM, MOST_ROOM = 1 << 18, 1 << 24
+LEAST_ROOM, MAX_ROOM = 1 << 18, 1 << 24
 """The number of bytes that must fit on a disk before it counts as writable again."""
 
 KEY = "rpq serve"
@@ -75,7 +75,7 @@ class JournalName:
 
 
 @dataclass(frozen=True)
-class Record:
+class JournalRecord:
     """The change at a position: pushed tuples, or a change of the queries, which `details` describe."""
 
     position: int
@@ -88,7 +88,7 @@ class JournalContent:
     """The records of a journal, up to its end or its `damage`; a crash left `dropped_bytes` after the end."""
 
     name: JournalName
-    records: tuple[Record, ...]
+    records: tuple[JournalRecord, ...]
     end: LogEnd
     dropped_bytes: int
     damage: JournalError | None
@@ -207,7 +207,7 @@ def journal_in(log: LogContent, *, path: str) -> JournalContent:
         name = JournalName(**log.head)
     except TypeError as error:
         raise JournalError(f"{path}: is a damaged {KIND.noun}: its header is not understood: {error}") from error
-    records: list[Record] = []
+    records: list[JournalRecord] = []
     damage = None if log.damage is None else JournalError(str(log.damage))
     schema: pa.Schema | None = None
     for place, content in log.records:
@@ -227,17 +227,17 @@ def journal_in(log: LogContent, *, path: str) -> JournalContent:
     return JournalContent(name=name, records=tuple(records), end=log.end, dropped_bytes=log.dropped_bytes, damage=damage)
 
 
-def _read_record(content: memoryview, schema: pa.Schema | None) -> Record:
+def _read_record(content: memoryview, schema: pa.Schema | None) -> JournalRecord:
     kind, data = bytes(content[:1]), bytes(content[1:])  # a copy, since Arrow requires alignment
     if kind == b"Q":
         about = json.loads(data)
-        return Record(about["position"], None, about)
+        return JournalRecord(about["position"], None, about)
     if kind != b"T":
         raise ValueError(f"unknown kind of record {kind!r}")
     length = _LENGTH.unpack_from(data)[0]
     about = json.loads(data[_LENGTH.size : _LENGTH.size + length])
     tuples = pa.ipc.read_record_batch(pa.BufferReader(data[_LENGTH.size + length :]), schema)
-    return Record(about["position"], tuples, about)
+    return JournalRecord(about["position"], tuples, about)
 
 
 class ServedStateError(RpqError):
@@ -559,7 +559,7 @@ class Storage:
             replayed += 0 if record.tuples is None else record.tuples.num_rows
         return LoadedEngine(engine=engine, state=state, is_resumed=True, replayed_tuples=replayed)
 
-    def _redo(self, engine: Engine, state: ServedState, record: Record) -> ServedState:
+    def _redo(self, engine: Engine, state: ServedState, record: JournalRecord) -> ServedState:
         if record.tuples is not None:
             try:
                 changes = engine.push(record.tuples, collect=False)
@@ -625,7 +625,7 @@ class Storage:
         if self.outage is None:
             return True
         try:
-            self.journal.check_room(min(MOST_ROOM, max(LEAST_ROOM, 2 * self._failed_bytes)))
+            self.journal.check_room(min(MAX_ROOM, max(LEAST_ROOM, 2 * self._failed_bytes)))
         except OSError:
             self.outage.note_failure()
             return False
@@ -690,7 +690,7 @@ def _journal_advice() -> Iterator[None]:
         raise JournalError(f"{error}.  {hint}") from error
 
 
-def _name_in(record: Record) -> str | None:
+def _name_in(record: JournalRecord) -> str | None:
     """Return the name of the query that a record registers or drops."""
     registered = record.details.get("registered")
     name: str | None = record.details.get("dropped") if registered is None else registered.get("name")

@@ -208,7 +208,7 @@ class _Replay(NamedTuple):
 
     envelopes: DataFrame | Mapping[int, Sequence[bytes]]
     """Rows (partition, file, row, edges), in order within a partition, or the envelopes of a small data set by partition."""
-    share: Share
+    share: ReplayShare
     schema: str  # of the rows, as Spark writes it
     is_time: bool
     unit: str  # the unit of the integers to which times are converted
@@ -286,7 +286,7 @@ def _plan_replay(
     else:
         whole = [edges for batch in stream.envelopes for edges in batch["edges"].to_pylist()]
         envelopes = dict.fromkeys(keys, whole)
-    share = Share(
+    share = ReplayShare(
         stream.queries,
         numbers={key: number for number, key in enumerate(keys)},
         threads=task_threads(spark),
@@ -386,7 +386,7 @@ CHANGE_ROWS = 1 << 16
 """The largest number of answer changes passed to Spark at once."""
 
 
-class Share(ShippedObject):
+class ReplayShare(ShippedObject):
     """The queries and settings with which the tasks of a replay run a share.
 
     `numbers` maps the keys of partitions to the numbers of shares; `memory_limit` (bytes) applies to each share.  `sizes`
@@ -451,7 +451,7 @@ class Share(ShippedObject):
 class RowBatches:
     """A function for `mapInArrow` that returns answer changes as batches of rows."""
 
-    def __init__(self, share: Share) -> None:
+    def __init__(self, share: ReplayShare) -> None:
         self._share = share
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -465,7 +465,7 @@ class RowFiles:
     The accumulator `row_counts` receives the numbers of rows by query and op; `microseconds` is that of `ParquetContent`.
     """
 
-    def __init__(self, share: Share, *, row_counts: Any, microseconds: int | None) -> None:
+    def __init__(self, share: ReplayShare, *, row_counts: Any, microseconds: int | None) -> None:
         self._share = share
         self._row_counts = row_counts
         self._microseconds = microseconds

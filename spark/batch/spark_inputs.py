@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.readers.source import BYTE_ORDER_MARK, Block, count_lines
+from rpq.readers.source import BYTE_ORDER_MARK, LineBlock, count_lines
 from rpq.readers.text.textfile import line_error
 from rpq.spark.batch.splits import (
     BAD,
@@ -35,7 +35,7 @@ from rpq.spark.batch.splits import (
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.hadoop_files import path_of
 from rpq.spark.line_blocks import check_is_text, line_rows, pieces_of
-from rpq.spark.record_edges import RecordEdges, record_rows, records_in
+from rpq.spark.record_edges import RecordReader, record_rows, records_in
 from rpq.spark.shipping import ShippedObject
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _MAX_HEAD_BYTES = 1 << 24
 def stage_lines(session: SparkSession, files: Mapping[str, int], lines: LineOptions) -> tuple[DataFrame, dict[str, str]]:
     """Return the lines of text files (URI → number) as staged rows, and the kind of times in each file (`Head.times`)."""
     beginnings = {uri: read_beginning(session, uri, lines) for uri in files}
-    times = {uri: find_head([Block(beginning, 1)], lines).times for uri, beginning in beginnings.items()}
+    times = {uri: find_head([LineBlock(beginning, 1)], lines).times for uri, beginning in beginnings.items()}
     placed = line_rows(session.read, list(files))
     by_place = {path_of(uri): (files[uri], beginning) for uri, beginning in beginnings.items()}
     return placed.mapInArrow(LineReader(lines, by_place), staged_schema("string")), times
@@ -71,7 +71,7 @@ class LineReader(ShippedObject):
         format = self._lines.layout
         for piece, texts in pieces_of(batches):
             number, beginning = self._beginnings[path_of(piece.file)]
-            head = find_head([Block(beginning, 1)], self._lines)
+            head = find_head([LineBlock(beginning, 1)], self._lines)
             label = format.label(piece.file) if format.label else None
             before = None if head.detected is None else 0 if piece.start else count_lines(beginning[: head.size])
             beginnings = _blocks_with_head(texts, before)
@@ -83,7 +83,7 @@ class LineReader(ShippedObject):
             )
 
 
-def _blocks_with_head(texts: Iterable[bytes], head_lines: int | None) -> Iterator[tuple[Block, int]]:
+def _blocks_with_head(texts: Iterable[bytes], head_lines: int | None) -> Iterator[tuple[LineBlock, int]]:
     """Yield blocks of lines, each with the number of its bytes in the head of the file, or all bytes if there is no head."""
     line, left = 1, head_lines or 0
     for data in texts:
@@ -91,7 +91,7 @@ def _blocks_with_head(texts: Iterable[bytes], head_lines: int | None) -> Iterato
         while left and cut < len(data):
             cut = data.index(b"\n", cut) + 1
             left -= 1
-        yield Block(data, line), cut
+        yield LineBlock(data, line), cut
         line += count_lines(data)
 
 
@@ -103,7 +103,7 @@ def read_beginning(session: SparkSession, uri: str, options: LineOptions) -> byt
         check_is_text(uri, data)
         is_whole = len(data) < count - len(BYTE_ORDER_MARK)
         lines = data if is_whole else data[: data.rfind(b"\n") + 1]
-        head = find_head([Block(lines, 1)], options) if lines else Head(detected=None, size=0)
+        head = find_head([LineBlock(lines, 1)], options) if lines else Head(detected=None, size=0)
         if head.detected is not None:
             return _through_first_time(lines, head, options)
         if is_whole or count >= _MAX_HEAD_BYTES:
@@ -116,7 +116,9 @@ def read_beginning(session: SparkSession, uri: str, options: LineOptions) -> byt
 def _through_first_time(lines: bytes, head: Head, options: LineOptions) -> bytes:
     """Return the lines of a head and the first line after it; if timestamps are times, all lines through the first time."""
     end = lines.find(b"\n", head.size) + 1 or len(lines)
-    while head.times != "integers" and end < len(lines) and find_head([Block(lines[:end], 1)], options).times == "integers":
+    while (
+        head.times != "integers" and end < len(lines) and find_head([LineBlock(lines[:end], 1)], options).times == "integers"
+    ):
         end = lines.find(b"\n", end) + 1 or len(lines)
     return lines[:end]
 
@@ -124,7 +126,7 @@ def _through_first_time(lines: bytes, head: Head, options: LineOptions) -> bytes
 _PLACES = ("file", "row")
 
 
-def _record_parts(edges: RecordEdges, rows: pa.RecordBatch, first: int) -> Iterator[Part]:
+def _record_parts(edges: RecordReader, rows: pa.RecordBatch, first: int) -> Iterator[Part]:
     """Yield the edges and the bad records of a batch, whose first row is number `first` of its file."""
     records = records_in(rows)
     columns, places, errors = edges.tuples(records)
@@ -150,7 +152,7 @@ def stage_frame(columns: EdgeColumns, *, files: Mapping[str, int] | None = None)
     return rows.mapInArrow(RowReader(columns.vertex, files), staged_schema(columns.vertex))
 
 
-def stage_records(frame: DataFrame, edges: RecordEdges, *, files: Mapping[str, int] | None = None) -> DataFrame:
+def stage_records(frame: DataFrame, edges: RecordReader, *, files: Mapping[str, int] | None = None) -> DataFrame:
     """Return the edges of the rows of a data frame as staged rows, in the order of `stage_frame`."""
     rows = record_rows(frame, edges, sequence=None, with_place=files is not None)
     return rows.mapInArrow(RowReader("string", files, edges), staged_schema("string"))
@@ -159,7 +161,7 @@ def stage_records(frame: DataFrame, edges: RecordEdges, *, files: Mapping[str, i
 class RowReader(ShippedObject):
     """A function for `mapInArrow` that turns tuples into staged rows, or with `edges` records."""
 
-    def __init__(self, vertex: str, files: Mapping[str, int] | None, edges: RecordEdges | None = None) -> None:
+    def __init__(self, vertex: str, files: Mapping[str, int] | None, edges: RecordReader | None = None) -> None:
         self._vertex = vertex
         self._files = None if files is None else dict(files)
         self._edges = edges

@@ -30,10 +30,10 @@ from rpq.readers.column_names import TUPLE_COLUMNS, ColumnNames
 from rpq.readers.edges import EDGES
 from rpq.readers.format_registry import format_by_name
 from rpq.readers.parquet import is_parquet, is_typed
-from rpq.readers.source import BYTE_ORDER_MARK, Block, ByteSource, compression_of, count_lines
+from rpq.readers.source import BYTE_ORDER_MARK, ByteSource, LineBlock, compression_of, count_lines
 from rpq.readers.text.detection import Detection, line_layout, with_times
 from rpq.readers.text.edge_rules import EdgeRules, RecordParser
-from rpq.readers.text.line_layout import Layout
+from rpq.readers.text.line_layout import LineLayout
 from rpq.readers.text.parsing import LineError, LineParser, Rows
 from rpq.readers.text.quotes import LONGEST, unfinished_record, whole_records
 from rpq.readers.text.textfile import DetectedFormat, detect_block
@@ -106,7 +106,7 @@ def cut_splits(paths: Sequence[str], *, split_bytes: int = SPLIT_BYTES) -> list[
     return found
 
 
-def blocks(split: Split) -> Iterator[tuple[int, Block]]:
+def blocks(split: Split) -> Iterator[tuple[int, LineBlock]]:
     """Yield the whole lines of a text or compressed split in blocks, each with the offset of its first byte in the text.
 
     Lines are counted from 1 at the beginning of the split; a byte order mark does not count.
@@ -128,7 +128,7 @@ def blocks(split: Split) -> Iterator[tuple[int, Block]]:
             data = file.read(min(left, BLOCK_BYTES))
             if not data.endswith(b"\n"):
                 data += file.readline()
-            yield place, Block(data, line)
+            yield place, LineBlock(data, line)
             line += count_lines(data)
 
 
@@ -247,7 +247,7 @@ def read_head(path: str, lines: LineOptions) -> Head:
     return find_head(ByteSource(path).blocks(BLOCK_BYTES), lines)
 
 
-def find_head(blocks: Iterable[Block], lines: LineOptions) -> Head:
+def find_head(blocks: Iterable[LineBlock], lines: LineOptions) -> Head:
     """Return the head of a file that consists of these blocks; the first block decides whether timestamps are times."""
     format = lines.layout
     size = 0
@@ -260,7 +260,7 @@ def find_head(blocks: Iterable[Block], lines: LineOptions) -> Head:
     return Head(detected=None, size=size, problem=problems[0] if problems else None)
 
 
-def _with_times(detected: DetectedFormat, block: Block, unit: str | None) -> DetectedFormat:
+def _with_times(detected: DetectedFormat, block: LineBlock, unit: str | None) -> DetectedFormat:
     """Return the layout with a parser of times if the timestamps in a block are times, otherwise unchanged."""
     if isinstance(detected.parser, RecordParser):
         list(detected.parser.parse(block, stop=False))  # its reader remembers what the first timestamp is
@@ -374,7 +374,7 @@ def _text_after(split: Split) -> bytes:
         return file.read(FOLLOWING_BYTES)
 
 
-def _check_end(found: Iterator[Block], layout: Layout, following: Following) -> Iterator[Block]:
+def _check_end(found: Iterator[LineBlock], layout: LineLayout, following: Following) -> Iterator[LineBlock]:
     """Yield blocks of whole records.  Raises `InputError` if the last record ends after them."""
     last = b""
     for block in found:
@@ -390,7 +390,7 @@ def _check_end(found: Iterator[Block], layout: Layout, following: Following) -> 
 
 
 def parse_blocks(
-    beginnings: Iterable[tuple[Block, int]],
+    beginnings: Iterable[tuple[LineBlock, int]],
     head: Head,
     format: TextFormat,
     *,
@@ -404,18 +404,18 @@ def parse_blocks(
     lines = data_lines = 0
     of_head: list[Part] = []
 
-    def blocks_after_head() -> Iterator[Block]:
+    def blocks_after_head() -> Iterator[LineBlock]:
         nonlocal lines, data_lines
         for whole, cut in beginnings:
             lines = whole.line - 1 + count_lines(whole.data) + (not whole.data.endswith(b"\n"))
-            skipped = Block(whole.data[:cut], whole.line)
+            skipped = LineBlock(whole.data[:cut], whole.line)
             errors: list[LineError] = []
             detect_block(skipped, format.detect, errors.append)  # bad lines before the one that determines the layout
             data_lines += len(errors)
             if errors:
                 of_head.append((BAD, _bad_lines(errors, whole)))
             if cut < len(whole.data):
-                yield Block(whole.data[cut:], whole.line + count_lines(skipped.data))
+                yield LineBlock(whole.data[cut:], whole.line + count_lines(skipped.data))
 
     detected, found = head.detected, blocks_after_head()
     if detected is not None and detected.quoted is not None:
@@ -456,7 +456,7 @@ def _ops(delete: pa.Array | None, size: int) -> pa.Array:
     return pc.if_else(delete, "-", "+")
 
 
-def _bad_lines(errors: list[LineError], block: Block) -> dict[str, pa.Array]:
+def _bad_lines(errors: list[LineError], block: LineBlock) -> dict[str, pa.Array]:
     texts = block.data.split(b"\n")
     return {
         "line": pa.array([bad.line for bad in errors], _LONG),

@@ -38,7 +38,7 @@ import pyarrow as pa
 from rpq.errors import RpqError
 from rpq.spark.errors import PipelineError
 from rpq.spark.stream.packed_rows import PackedRows
-from rpq.spark.stream.share_engine import EngineCache, LocalEngine, Outcome, ShareEngine, ShareSpec
+from rpq.spark.stream.share_engine import BatchOutcome, EngineCache, LocalEngine, ShareEngine, ShareSpec
 
 LONGEST_IDLE = 900.0
 _LOOK_EVERY = 1.0
@@ -236,7 +236,7 @@ class _OwnerEnded(PipelineError):
 class _RemoteEngine:
     """The engine of a share in another process, which receives the `ShareSpec` if the digest is unknown there."""
 
-    outcome: Outcome
+    outcome: BatchOutcome
 
     def __init__(self, connection: Connection, spec: bytes) -> None:
         self._connection = connection

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from rpq.errors import InputError
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.edges import InMemorySource
-from rpq.readers.source import BYTE_ORDER_MARK, Block, compression_by_suffix, count_lines
+from rpq.readers.source import BYTE_ORDER_MARK, LineBlock, compression_by_suffix, count_lines
 from rpq.readers.text.detection import Detection
 from rpq.readers.text.line_layout import check_integer
 from rpq.readers.text.textfile import BEGINNING_BYTES, TextFile
@@ -372,9 +372,9 @@ class _Lines:
         self.size: int | None = None
         self._texts = texts
 
-    def blocks(self, size: int) -> Iterator[Block]:
+    def blocks(self, size: int) -> Iterator[LineBlock]:
         """Yield the blocks, regardless of `size`."""
         line = 1
         for text in self._texts:
-            yield Block(text, line)
+            yield LineBlock(text, line)
             line += count_lines(text)

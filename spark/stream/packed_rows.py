@@ -44,7 +44,7 @@ def observe_figures(packed: DataFrame, name: str) -> DataFrame:
 
 SCHEMA = ", ".join(["rows binary", "count bigint", *(f"{name} bigint" for name in FIGURES)])
 
-MOST_ROWS = 1 << 16
+MAX_ROWS = 1 << 16
 """The largest number of answer changes in an Arrow stream, a few megabytes."""
 
 
@@ -84,8 +84,8 @@ class FilePacking(ShippedObject):
 
 class _StreamPacker:
     def add(self, changes: pa.Table) -> Iterator[PackedRows]:
-        for start in range(0, len(changes), MOST_ROWS):
-            rows = changes.slice(start, MOST_ROWS).combine_chunks()
+        for start in range(0, len(changes), MAX_ROWS):
+            rows = changes.slice(start, MAX_ROWS).combine_chunks()
             out = pa.BufferOutputStream()
             with pa.ipc.new_stream(out, rows.schema) as writer:
                 writer.write_table(rows)

@@ -1,6 +1,6 @@
 """The stateful processor: one root partition of the queries, from micro-batch to micro-batch.
 
-The state contains the window, as a log (`rpq.spark.stream.window_log`), and a record of figures (`Record`).  The engine with
+The state contains the window, as a log (`rpq.spark.stream.window_log`), and figures (`PartitionRecord`).  The engine with
 its index is a cache, in a separate process (`rpq.spark.stream.engine_host`) or, if there is none, in the Python worker.  A
 cache may never have seen this partition, may have missed its last micro-batches, which ran on another machine, or may
 contain the outcome of a failed attempt.  Therefore each micro-batch writes a new random token to the state, and the cache
@@ -32,12 +32,12 @@ from rpq.language import kinds
 from rpq.language.hypercube import Share
 from rpq.spark.columns import TRIPLES, EdgeModel, latest_timestamp
 from rpq.spark.division import OwnEdges, label_readers, share_limit
-from rpq.spark.envelopes import ROWS, Tuples, engine_columns, pack_table, unpack
+from rpq.spark.envelopes import ROWS, PackedTuples, engine_columns, pack_table, unpack
 from rpq.spark.errors import PipelineError
 from rpq.spark.shipping import ShippedObject, ShippedValue
 from rpq.spark.stream.engine_host import connect_engine
 from rpq.spark.stream.packed_rows import PackedRows, RowPacker, StreamPacking, figures_frame, row_frames
-from rpq.spark.stream.share_engine import EngineCache, Outcome, ShareEngine, ShareSpec
+from rpq.spark.stream.share_engine import BatchOutcome, EngineCache, ShareEngine, ShareSpec
 from rpq.spark.stream.stream_identity import division_of
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog
 from rpq.stream.json_values import Damage, JsonValue
@@ -56,7 +56,7 @@ _TOKEN_BYTES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class PartitionRecord:
     """The figures of a partition, which the state contains beside the window.
 
     `stream` distinguishes this state from any other, and `token` its versions from one another; the second half of a token
@@ -83,7 +83,7 @@ class Record:
     history: str = "[]"
     parts: str = "{}"
 
-    def with_token(self) -> Record:
+    def with_token(self) -> PartitionRecord:
         """Return the record with a new token, as it is written to the state."""
         return self._with_token(secrets.token_hex(_TOKEN_BYTES))
 
@@ -92,7 +92,7 @@ class Record:
         """True if the record is unchanged since it got its token."""
         return self.token == self._with_token(self.token[: 2 * _TOKEN_BYTES]).token
 
-    def _with_token(self, chosen: str) -> Record:
+    def _with_token(self, chosen: str) -> PartitionRecord:
         text = json.dumps(asdict(replace(self, token=chosen)))
         return replace(self, token=chosen + hashlib.blake2b(text.encode(), digest_size=_TOKEN_BYTES).hexdigest())
 
@@ -118,7 +118,7 @@ _COUNTS = ("version", "order", "tuples", "late", "hits", "catch_ups", "rebuilds"
 _COUNTED = ("late", "hits", "catch_ups", "rebuilds")
 _SECONDS = ("catch_up_seconds", "rebuild_seconds", "engine_seconds")
 _SQL_TYPES = {"int": "bigint", "float": "double", "str": "string"}
-RECORD_SCHEMA = ", ".join(f"{field.name} {_SQL_TYPES[str(field.type)]}" for field in fields(Record))
+RECORD_SCHEMA = ", ".join(f"{field.name} {_SQL_TYPES[str(field.type)]}" for field in fields(PartitionRecord))
 
 
 cache = EngineCache()
@@ -244,7 +244,7 @@ class AnswerChanges(ShippedObject, StatefulProcessor):
             self._window.updateValue((bucket, part), (data,))
         if self._max_delay:
             _WaitingTuples(self._waiting).replace_all(moved.waiting)
-        begun = Record(
+        begun = PartitionRecord(
             identity=self._identity,
             stream=secrets.token_hex(_TOKEN_BYTES),
             token="",
@@ -263,15 +263,15 @@ class AnswerChanges(ShippedObject, StatefulProcessor):
             yield from packer.add(self._edges.cast(rows))
             yield from packer.finish()
 
-    def _stored_record(self) -> Record | None:
+    def _stored_record(self) -> PartitionRecord | None:
         """Return the record in the state, or None.  Raises the errors of `validate_record` if it cannot be read."""
         values = self._record.get() if self._record.exists() else None
         return None if values is None else validate_record(tuple(values))
 
-    def _read_record(self) -> Record:
+    def _read_record(self) -> PartitionRecord:
         record = self._stored_record()
         if record is None:
-            return Record(identity=self._identity, stream=secrets.token_hex(8), token="")
+            return PartitionRecord(identity=self._identity, stream=secrets.token_hex(8), token="")
         latest = latest_timestamp(self._queries)
         if record.time > latest:
             raise _damaged_record(Damage(f"time is {record.time}, not at most {latest}"))
@@ -282,7 +282,7 @@ class AnswerChanges(ShippedObject, StatefulProcessor):
             )
         return record
 
-    def _next_record(self, record: Record, log: WindowLog, outcome: Outcome, arrived: int) -> Record:
+    def _next_record(self, record: PartitionRecord, log: WindowLog, outcome: BatchOutcome, arrived: int) -> PartitionRecord:
         """Return the record after a micro-batch, with a new token."""
         history = record.orders() | ({record.token: record.order} if record.version else {})
         return replace(
@@ -307,7 +307,7 @@ class AnswerChanges(ShippedObject, StatefulProcessor):
             edges=self._edges,
         )
 
-    def _synchronize(self, engine: ShareEngine, log: WindowLog, record: Record) -> Record:
+    def _synchronize(self, engine: ShareEngine, log: WindowLog, record: PartitionRecord) -> PartitionRecord:
         """Bring an engine to the version of the state; return the record with one more hit, catch-up or rebuild."""
         started = clock.perf_counter()
         orders = record.orders()
@@ -344,7 +344,7 @@ class AnswerChanges(ShippedObject, StatefulProcessor):
         return tuples.filter(pa.array(mask))
 
 
-def validate_record(values: tuple[Any, ...]) -> Record:
+def validate_record(values: tuple[Any, ...]) -> PartitionRecord:
     """Return the record with these values.
 
     Raises `PipelineError` if another release wrote them, and `StateFormatError` if they are damaged.
@@ -352,7 +352,7 @@ def validate_record(values: tuple[Any, ...]) -> Record:
     if values[0] != FORMAT:
         raise PipelineError(f"the checkpoint has state of format {values[0]}; this release reads format {FORMAT}")
     try:
-        content = JsonValue(dict(zip((field.name for field in fields(Record)), values, strict=True)))
+        content = JsonValue(dict(zip((field.name for field in fields(PartitionRecord)), values, strict=True)))
         for name in _COUNTS:
             content[name].integer(0)
         for name in _SECONDS:
@@ -360,7 +360,7 @@ def validate_record(values: tuple[Any, ...]) -> Record:
         for name in ("identity", "stream", "token", "history", "parts"):
             content[name].unicode()
         content["time"].integer(EARLIEST)
-        record = Record(**content.value)
+        record = PartitionRecord(**content.value)
         if not record.is_whole:
             raise Damage("its checksum is wrong")
         record.log_parts()
@@ -431,7 +431,7 @@ class _WaitingTuples:
             self._state.removeKey((number,))
 
 
-def split_at_watermark(envelopes: Sequence[bytes], waiting: _WaitingTuples, *, max_delay: int) -> tuple[Tuples, int]:
+def split_at_watermark(envelopes: Sequence[bytes], waiting: _WaitingTuples, *, max_delay: int) -> tuple[PackedTuples, int]:
     """Return the tuples up to the watermark, and the number of new tuples; store the other tuples. O(waiting tuples)."""
     before = waiting.read_all()
     tuples = unpack([*envelopes, *before])
@@ -440,4 +440,4 @@ def split_at_watermark(envelopes: Sequence[bytes], waiting: _WaitingTuples, *, m
     cut = int(stamps.searchsorted(stamps[-1] - max_delay, "right"))
     rest = tuples.table.slice(cut)
     waiting.replace_all([pack_table(rest.slice(start, ROWS)) for start in range(0, len(rest), ROWS)])
-    return Tuples(table=tuples.table.slice(0, cut), dropped_count=tuples.dropped_count, tick=tuples.tick), arrived
+    return PackedTuples(table=tuples.table.slice(0, cut), dropped_count=tuples.dropped_count, tick=tuples.tick), arrived

@@ -34,7 +34,7 @@ from rpq.stream.json_values import Damage, JsonValue
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rpq.spark.stream.processor import Record
+    from rpq.spark.stream.processor import PartitionRecord
 
 _REPARTITION_SPARK = "4.2"
 _ALREADY = "STATE_REPARTITION_INVALID_CHECKPOINT.SHUFFLE_PARTITIONS_ALREADY_MATCH"
@@ -198,7 +198,7 @@ class _StateQueries(NamedTuple):
     queries: tuple[rpq.Query, ...]
 
 
-def _state_queries(records: Mapping[int, Record], content: Mapping[str, Any], checkpoint: str) -> _StateQueries:
+def _state_queries(records: Mapping[int, PartitionRecord], content: Mapping[str, Any], checkpoint: str) -> _StateQueries:
     """Return the queries that the state belongs to: the former queries, if the stream has not moved yet."""
     found = {record.identity for record in records.values()}
     if len(found) != 1:
@@ -219,7 +219,7 @@ def _query_json(queries: Sequence[rpq.Query]) -> dict[str, Any]:
     return plain
 
 
-def _records(session: SparkSession, checkpoint: str) -> dict[int, Record]:
+def _records(session: SparkSession, checkpoint: str) -> dict[int, PartitionRecord]:
     """Return the record of each share by its key; the dictionary is empty before the first micro-batch has ended."""
     from rpq.spark.stream.processor import validate_record
 

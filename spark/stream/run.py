@@ -12,7 +12,7 @@ import click
 
 import rpq
 from rpq.spark.columns import Identity, quote_name, rejected_metric
-from rpq.spark.console import REFRESH_SECONDS, Progress, exit_status, summary_text
+from rpq.spark.console import REFRESH_SECONDS, ProgressLine, exit_status, summary_text
 from rpq.spark.stream.plan import changes_writer
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ LATE_SHARE = 0.01
 """The share of late tuples above which a run ends with a warning."""
 
 
-class Stream:
+class EdgeStream:
     """A stream of queries over a streaming DataFrame of edges, into a folder of Parquet files."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Stream:
         started = time.perf_counter()
         writer = self._writer.trigger(availableNow=True) if once else self._writer
         query = writer.start()
-        progress, ended, status = Progress(shown=shown), "end of the input", 0
+        progress, ended, status = ProgressLine(shown=shown), "end of the input", 0
         totals = _Totals()
         try:
             while not query.awaitTermination(REFRESH_SECONDS):  # type: ignore[arg-type]  # it takes fractions
@@ -110,7 +110,7 @@ class Stream:
             "total_seconds": time.perf_counter() - started,
         }
 
-    def _watch(self, query: StreamingQuery, totals: _Totals, progress: Progress, started: float) -> None:
+    def _watch(self, query: StreamingQuery, totals: _Totals, progress: ProgressLine, started: float) -> None:
         for one in query.recentProgress:
             totals.add(one)
         if totals.seconds:
@@ -181,7 +181,7 @@ def label_sizes(edges: DataFrame, names: ColumnNames | None, labels: Sequence[st
 
 
 def partition_records(session: SparkSession, checkpoint: str) -> list[dict[str, Any]]:
-    """Return the figures of every partition in the state (`rpq.spark.stream.processor.Record`), without the texts."""
+    """Return the figures of every partition in the state (`rpq.spark.stream.processor.PartitionRecord`), not the texts."""
     try:
         state = session.read.format("statestore").option("stateVarName", "record").load(checkpoint)
         rows = state.selectExpr("value.*").drop("history", "parts", "identity").collect()

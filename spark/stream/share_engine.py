@@ -107,7 +107,7 @@ class ShareSpec(ShippedObject):
     edges: EdgeModel = TRIPLES
 
 
-class Outcome(NamedTuple):
+class BatchOutcome(NamedTuple):
     """The outcome of a micro-batch: the stream time, the indices of late tuples, and the seconds spent."""
 
     time: int
@@ -121,7 +121,7 @@ class ShareEngine(Protocol):
     Call `take`, then `build` or `catch_up` if needed, then `apply` and `store`.
     """
 
-    outcome: Outcome
+    outcome: BatchOutcome
 
     def take(self, stream: str, tokens: Collection[str]) -> str | None:
         """Take the stored engine of a stream; return the token of its version if it is one of `tokens`, otherwise None."""
@@ -149,7 +149,7 @@ class LocalEngine:
     micro-batch, and raises an exception if the caller has ended.
     """
 
-    outcome: Outcome
+    outcome: BatchOutcome
 
     def __init__(
         self, spec: ShareSpec, cache: EngineCache, *, shares: int = 1, check_caller: Callable[[], None] = lambda: None
@@ -206,7 +206,7 @@ class LocalEngine:
             yield from packer.add(self._spec.edges.cast(engine.advance(tick).to_arrow()))
         yield from packer.finish()
         assert engine.time is not None
-        self.outcome = Outcome(engine.time, np.concatenate(late), seconds)
+        self.outcome = BatchOutcome(engine.time, np.concatenate(late), seconds)
 
     def store(self, stream: str, token: str) -> int:
         assert self._engine is not None

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from rpq.errors import InputError
 from rpq.kafka.client import ClientSettings, is_producer_setting
-from rpq.kafka.message_reader import MessageColumns, MessageReader, Tuples, metadata_names
+from rpq.kafka.message_reader import MessageColumns, MessageEdges, MessageReader, metadata_names
 from rpq.kafka.topic_names import TopicNames
 from rpq.spark.columns import null_rows
 from rpq.spark.errors import PipelineError
@@ -185,7 +185,7 @@ class MessageTuples:
                 if read.bad:
                     yield null_rows(self._schema, len(read.bad))
 
-    def _tuples(self, tuples: Tuples, rows: pa.RecordBatch, rank: int) -> pa.RecordBatch | None:
+    def _tuples(self, tuples: MessageEdges, rows: pa.RecordBatch, rank: int) -> pa.RecordBatch | None:
         if tuples.bad and self._stops:
             bad = tuples.bad[min(tuples.bad)]
             raise InputError(f"{bad.place}: {bad.reason}")

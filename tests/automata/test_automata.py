@@ -26,7 +26,7 @@ from rpq.automata import (
     Repetition,
     Symbol,
 )
-from rpq.automata.compiler import Table, equivalent_blocks, thompson
+from rpq.automata.compiler import AutomatonTable, equivalent_blocks, thompson
 from tests.automata.test_expression_words import STEPS, all_words, expressions, words
 from tests.reference import is_relevant
 from tests.twins import examples
@@ -136,7 +136,7 @@ def test_all_states_differ(tree: Expression) -> None:
         assert not interegular_from(dfa, s).equivalent(interegular_from(dfa, t))
 
 
-def refined(table: Table) -> list[int]:
+def refined(table: AutomatonTable) -> list[int]:
     """Moore's way to the blocks: split by the blocks of all next states, until nothing changes."""
     block_of = [int(accepts) for accepts in table.accepting]
     while True:
@@ -148,17 +148,17 @@ def refined(table: Table) -> list[int]:
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> Table:
+def tables(draw: st.DrawFn) -> AutomatonTable:
     """Complete automata that no expression need describe; a few long chains, which take many splits."""
     size = draw(st.integers(1, 12))
     state = st.integers(0, size - 1)
     rows = [[draw(state), draw(st.just((s + 1) % size) | state)] for s in range(size)]
-    return Table(next_state=rows, accepting=[draw(st.booleans()) for _ in range(size)])
+    return AutomatonTable(next_state=rows, accepting=[draw(st.booleans()) for _ in range(size)])
 
 
 @given(tables())
 @examples(500)
-def test_hopcroft_finds_the_blocks_of_moore(table: Table) -> None:
+def test_hopcroft_finds_the_blocks_of_moore(table: AutomatonTable) -> None:
     ours, theirs = equivalent_blocks(table), refined(table)
     assert len(set(zip(ours, theirs, strict=True))) == len(set(ours)) == len(set(theirs))
 

@@ -11,7 +11,7 @@ import pytest
 import rpq
 from rpq.rows import changes as changes_module
 from rpq.rows import column_kernels
-from rpq.rows.column_kernels import Names, Region, repeat_text, signs, spread
+from rpq.rows.column_kernels import NameColumns, Region, repeat_text, signs, spread
 
 W = rpq.Window(size=10, slide=1)
 TEXTS = ["", "x", "fifteen letters", "sixteen letters!", "ünïcödé", "a name that is longer than any slot", "z"]
@@ -25,7 +25,7 @@ def test_a_column_is_what_arrow_would_take(names):
     width = 3
     drawn = random.Random(width)
     values = np.array([[drawn.randrange(len(names)) for _ in range(width)] for _ in range(200)], np.int32)
-    ready = Names(names)
+    ready = NameColumns(names)
     region = Region.of_rows(200, ready.bytes_a_row * width, columns=2 * width)
     for place in range(width):
         for first, count in ((0, 150), (150, 50)):
@@ -35,10 +35,10 @@ def test_a_column_is_what_arrow_would_take(names):
 
 
 def test_more_text_than_a_column_has_offsets_for(monkeypatch):
-    monkeypatch.setattr(column_kernels, "_MOST_TEXT", 80)
+    monkeypatch.setattr(column_kernels, "_MAX_TEXT", 80)
     values = np.zeros((9, 1), np.int32)
     for text in ("0123456789", "0123456789abcdefghij"):
-        column = Names(pa.array([text])).column(values, 0, 0, 9, Region(0))
+        column = NameColumns(pa.array([text])).column(values, 0, 0, 9, Region(0))
         assert column.type == pa.large_string() and column.to_pylist() == [text] * 9
 
 

@@ -111,7 +111,7 @@ def test_edges_are_counted_after_queries_over_several_windows_came_and_went() ->
 
 
 def test_labels_in_streams_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(labels, "_MOST_KNOWN", 60)
+    monkeypatch.setattr(labels, "_MAX_KNOWN", 60)
     window = "FROM NAMED WINDOW <w> ON <s1> [RANGE 20 STEP 1]"
     query = rpq.Query(f"SELECT ?x ?y {window} {{ WINDOW <w> {{ ?x <b1> ?y }} }}", semantics="explicit", name="q")
     engine = rpq.Engine(query, _capacity=1)

@@ -22,7 +22,7 @@ pytest.importorskip("starlette", reason="the extra [serve] is not installed")
 from rpq.kafka import topic_source
 from rpq.kafka.client import ClientSettings
 from rpq.kafka.message_reader import BadMessage
-from rpq.kafka.partition_merge import LEAST, PartitionMerge, Place
+from rpq.kafka.partition_merge import LEAST, PartitionMerge, TopicPartition
 from rpq.kafka.topic_reader import TopicInput
 from rpq.kafka.topic_source import TopicPosition
 from rpq.serve.feeds import TopicFeed, _progress_within
@@ -100,7 +100,7 @@ def test_a_restart_does_not_pass_over_what_is_no_tuple(kafka: Topics, tmp_path: 
 
 
 def test_progress_is_before_a_bad_message_at_which_reading_stops() -> None:
-    place = Place("t", 0)
+    place = TopicPartition("t", 0)
     merge = PartitionMerge({place: (0, LEAST)}, max_delay=0.0)
     message = SimpleNamespace(topic=lambda: "t", partition=lambda: 0, offset=lambda: 1)
     merge.add(place, pa.RecordBatch.from_pydict({"timestamp": [5]}), np.array([0]), {1: BadMessage(message, "no")}, 2)

@@ -8,7 +8,7 @@ import pytest
 
 from rpq.kafka import row_outputs as module
 from rpq.kafka.client import ClientSettings, KafkaError
-from rpq.kafka.partition_merge import Place
+from rpq.kafka.partition_merge import TopicPartition
 from rpq.kafka.row_outputs import Messages, RowMessages, TopicOutputs, Transactions
 from rpq.kafka.topic_source import TopicSource
 
@@ -160,7 +160,7 @@ def test_what_is_committed_is_there_once_and_in_order(monkeypatch, faults) -> No
             value = b"%d.%d" % (number, part)
             sent.append(value)
             transactions.send("t", Messages([b"k"], [value]))
-        transactions.commit({Place("e", 0): 10 * number}, number)
+        transactions.commit({TopicPartition("e", 0): 10 * number}, number)
     assert cluster.committed == sent and transactions.committed == 9 and transactions.messages == 0
     assert cluster.offsets == {("e", 0): (30, "rpq r 3")} and not cluster.faults
 
@@ -171,12 +171,12 @@ def test_a_run_that_is_to_end_commits_what_it_has_but_does_not_wait_for_a_broker
 
     cluster, transactions = made(monkeypatch, check=check)
     transactions.send("t", Messages([b"k"], [b"v"]))
-    transactions.commit({Place("e", 0): 1}, 1)
+    transactions.commit({TopicPartition("e", 0): 1}, 1)
     assert cluster.committed == [b"v"]
     cluster.faults.append(("commit", Cause("retriable"), False))
     transactions.send("t", Messages([b"k"], [b"w"]))
     with pytest.raises(InterruptedError):
-        transactions.commit({Place("e", 0): 2}, 2)
+        transactions.commit({TopicPartition("e", 0): 2}, 2)
     assert cluster.committed == [b"v"]
 
 
@@ -189,7 +189,7 @@ def test_a_message_that_the_broker_refuses_each_time_ends_the_run(monkeypatch) -
     cluster, transactions = made(monkeypatch, *[("commit", Cause("abort", 10), False)] * 2)  # the message is too large
     transactions.send("t", Messages([b"k"], [b"v"]))
     with pytest.raises(KafkaError, match="here:1: abort"):
-        transactions.commit({Place("e", 0): 1}, 1)
+        transactions.commit({TopicPartition("e", 0): 1}, 1)
     assert cluster.committed == [] and len(cluster.faults) == 1
 
 
@@ -200,7 +200,7 @@ def test_a_run_that_is_to_end_does_not_send_again_and_again(monkeypatch) -> None
     cluster, transactions = made(monkeypatch, *[("commit", Cause("abort"), False)] * 3, check=check)
     transactions.send("t", Messages([b"k"], [b"v"]))
     with pytest.raises(InterruptedError):
-        transactions.commit({Place("e", 0): 1}, 1)
+        transactions.commit({TopicPartition("e", 0): 1}, 1)
     assert cluster.committed == [] and len(cluster.faults) == 1
 
 
@@ -211,7 +211,7 @@ def test_a_queue_that_is_full_is_waited_for(monkeypatch, headers) -> None:
     values = [b"%d" % number for number in range(17)]
     for number in (1, 2):
         transactions.send("t", Messages([b"k"] * 17, values, headers))
-        transactions.commit({Place("e", 0): number}, number)
+        transactions.commit({TopicPartition("e", 0): number}, number)
     assert cluster.committed == values * 2
 
 
@@ -219,14 +219,14 @@ def test_another_run_that_has_taken_over_ends_this_one(monkeypatch) -> None:
     cluster, transactions = made(monkeypatch, ("commit", Cause("fatal", Cause._FENCED), False))
     transactions.send("t", Messages([b"k"], [b"v"]))
     with pytest.raises(KafkaError, match="another run with the name n has taken over"):
-        transactions.commit({Place("e", 0): 1}, 1)
+        transactions.commit({TopicPartition("e", 0): 1}, 1)
     assert cluster.committed == [] and cluster.producers == 1
 
 
 def test_a_run_that_ends_within_a_message_commits_the_rows_of_its_first_tuples(monkeypatch) -> None:
     """Its offset has not moved, and yet the next run begins behind these tuples."""
     cluster, transactions = made(monkeypatch)
-    place, settings = Place("e", 0), ClientSettings("here:1")
+    place, settings = TopicPartition("e", 0), ClientSettings("here:1")
     source = TopicSource(SimpleNamespace(on_error="stop", topics={}), settings)
     source._reader, source.ends = SimpleNamespace(layouts={}), {place: 7}
     outputs = TopicOutputs(RowMessages(destinations={}), settings=settings)

@@ -10,12 +10,12 @@ import pytest
 import rpq
 from rpq.language.pattern import Blank, Constant, Variable
 from rpq.language.sparql.algebra import (
-    Call,
     Conjunction,
     CountExtent,
     Exists,
     Extend,
     Filter,
+    FunctionCall,
     Group,
     Join,
     Project,
@@ -212,7 +212,7 @@ def test_exists_by_itself_is_a_semi_join():
 
 def test_exists_in_a_formula_stays_there():
     found = body("?x <a> ?y FILTER(?x > 3 || NOT EXISTS { ?y <b> ?z })")
-    assert isinstance(found, Filter) and isinstance(found.condition, Call) and not is_monotone(found)
+    assert isinstance(found, Filter) and isinstance(found.condition, FunctionCall) and not is_monotone(found)
     assert isinstance(found.condition.arguments[1], Exists) and set(windows_read(found)) == {None}
     assert len(windows_read(found)[None]) == 2
 
@@ -229,7 +229,9 @@ def test_keys_that_are_formulas():
     group = read("SELECT ?k (SUM(?v) AS ?s) { ?x <v> ?v } GROUP BY (STR(?x) AS ?k) STRLEN(?v) (?v)").body.inner.inner
     assert isinstance(group, Group) and group.keys == ("k", ".key2", "v")
     assert group.inner == Extend(
-        Extend(group.inner.inner.inner, "k", Call("STR", (Variable("x"),))), ".key2", Call("STRLEN", (Variable("v"),))
+        Extend(group.inner.inner.inner, "k", FunctionCall("STR", (Variable("x"),))),
+        ".key2",
+        FunctionCall("STRLEN", (Variable("v"),)),
     )
 
 

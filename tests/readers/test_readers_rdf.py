@@ -441,7 +441,7 @@ def test_a_graph_without_a_time_is_an_error_at_its_line(tmp_path):
 
 
 def test_triples_do_not_wait_for_ever(tmp_path, monkeypatch):
-    monkeypatch.setattr(rdf_times, "MOST_WAITING", 10)
+    monkeypatch.setattr(rdf_times, "MAX_WAITING", 10)
     lines = [f"s{n} o g:{n}" for n in range(40)]
     stated = "".join(f'<g:{n}> <{PROV}> "{n}" .\n' for n in range(40) if n != 7)
     path = written(tmp_path, "a.nq", "".join(quads(line) + (stated if n == 39 else "") for n, line in enumerate(lines)))

@@ -227,7 +227,7 @@ SHOWN = {
 
 
 def test_names_are_shown_whatever_is_invisible_in_them(windows: Windows):
-    from rpq.serve.query_checks import Node, draw_graph
+    from rpq.serve.query_checks import PictureNode, draw_graph
 
     with ScriptedServer(expression=f"<{OVERRIDE}knows>/b") as server:
         page = windows.open(server.address)
@@ -266,5 +266,5 @@ def test_names_are_shown_whatever_is_invisible_in_them(windows: Windows):
 
     # The drawings that the server makes say the same.
     for name, shown in SHOWN.items():
-        picture = draw_graph([Node(name, 0, 0, "box")], [], title="one")
+        picture = draw_graph([PictureNode(name, 0, 0, "box")], [], title="one")
         assert shown in re.sub(r"<[^>]*>", "", picture), name

@@ -15,7 +15,7 @@ import pytest
 import rpq
 from rpq.serve import changes
 from rpq.serve.changes import FEW_ROWS, PART_ROWS, PublishedChanges
-from rpq.serve.engine_thread import Call
+from rpq.serve.engine_thread import EngineCall
 from rpq.serve.models import ServeLimits
 from rpq.serve.requests import parse_query
 from tests.services.served import Served, arrow
@@ -207,10 +207,10 @@ def test_one_who_comes_back_to_a_query_that_was_dropped_and_registered_anew_is_t
 def in_one_batch(served: Served, *calls) -> list[object]:
     """Results of calls that the engine's thread executes together."""
     blocked, ahead = threading.Event(), Future()
-    served.service.submit(Call(blocked.wait, ahead))
+    served.service.submit(EngineCall(blocked.wait, ahead))
     waiters: list[Future] = [Future() for _ in calls]
     for call, waiter in zip(calls, waiters):
-        served.service.submit(Call(call, waiter, writes=True))
+        served.service.submit(EngineCall(call, waiter, writes=True))
     blocked.set()
     return [waiter.result(600) for waiter in [ahead, *waiters]][1:]
 
@@ -352,7 +352,7 @@ def test_more_followers_than_may_be_are_refused():
 def test_followers_that_come_at_once_are_no_more_than_may_be():
     with Served(PATH, limits=ServeLimits(followers=2)) as served:
         blocked, followers = threading.Event(), []
-        served.service.submit(Call(blocked.wait, Future()))
+        served.service.submit(EngineCall(blocked.wait, Future()))
         threads = [threading.Thread(target=lambda: followers.append(served.follow())) for _ in range(5)]
         for thread in threads:
             thread.start()

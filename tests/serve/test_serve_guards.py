@@ -19,12 +19,12 @@ import pytest
 from rpq import RowLimitError
 from rpq.readers import open_reader
 from rpq.serve import operations
-from rpq.serve.engine_thread import Call
+from rpq.serve.engine_thread import EngineCall
 from rpq.serve.feeds import FileFeed, Playback
 from rpq.serve.models import ServeLimits
 from rpq.serve.operations import Admission, parse_tokens
 from rpq.serve.requests import NotApplied
-from rpq.serve.service import LEAST_HOLD, ExcessiveTuples, Push
+from rpq.serve.service import LEAST_HOLD, ExcessiveTuples, TuplePush
 from rpq.serve.storage import Storage
 from tests.services.served import CHECKS, NDJSON, Served, Talk, lines
 
@@ -166,7 +166,7 @@ def test_wrong_tokens_are_slowed_down_and_no_one_elses(monkeypatch):
         guesses = [pool.submit(guess, number) for number in range(20)]
         assert served.client.get("/queries").status_code == 200 and not all(one.done() for one in guesses)
         found = [one.result() for one in guesses]
-        assert found.count(401) >= operations.MOST_WRONG_TOKENS and set(found) == {401, 429}
+        assert found.count(401) >= operations.MAX_WRONG_TOKENS and set(found) == {401, 429}
         assert time.monotonic() - began > 0.5
         assert served.client.get("/queries", headers={"x-forwarded-for": "10.1.2.3"}).status_code == 200
 
@@ -358,9 +358,9 @@ def test_a_post_that_was_applied_before_the_engine_was_lost_has_its_time(tmp_pat
     with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served:
         served.post(*[("x", str(number), "a", 1) for number in range(10)])
         (tmp_path / "state").write_bytes(b"damaged")
-        jobs = [Push(pa.RecordBatch.from_pydict(one), Future()) for one in (columns("t", "u", 2), columns("y", "x", 2))]
+        jobs = [TuplePush(pa.RecordBatch.from_pydict(one), Future()) for one in (columns("t", "u", 2), columns("y", "x", 2))]
         gate = threading.Event()
-        served.service.submit(Call(lambda: gate.wait(60), Future()))
+        served.service.submit(EngineCall(lambda: gate.wait(60), Future()))
         for job in jobs:
             served.service.submit(job)
         gate.set()
@@ -449,7 +449,7 @@ def test_an_input_is_not_refused_for_a_tuple_that_a_client_posted(tmp_path):
         assert served.post(("y", "x", "a", 2)).status_code == 507
         assert served.post(*[("x", str(number), "a", 3, "-") for number in range(5)]).status_code == 200
         read: Future = Future()
-        served.service.submit(Push(pa.RecordBatch.from_pydict(columns("y", "x", 4)), read, waits_for_storage=True))
+        served.service.submit(TuplePush(pa.RecordBatch.from_pydict(columns("y", "x", 4)), read, waits_for_storage=True))
         assert read.result(60).tuples == 1 and ("y", "x") in served.answers("a+")
 
 
@@ -623,7 +623,7 @@ def test_the_work_of_a_check_ends_when_its_client_goes():
 
 
 def test_more_checks_than_may_wait_are_refused(monkeypatch):
-    monkeypatch.setattr("rpq.serve.query_checks.MOST_WAITING", 0)
+    monkeypatch.setattr("rpq.serve.query_checks.MAX_WAITING", 0)
     with Served(PATH, limits=ServeLimits(check_seconds=0.5)) as served:
         first = threading.Thread(target=lambda: served.client.post("/check", json={"expression": HARD, "window": 10}))
         first.start()

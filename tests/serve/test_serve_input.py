@@ -202,7 +202,7 @@ def test_the_token_comes_from_the_environment_and_is_nowhere_else(tmp_path):
         (["a", "--queries", "nothing.toml"], "--queries"),
         (["--query-file", "nothing.rq"], "--query-file nothing.rq: cannot be read"),
         (["--query-file", __file__, "--window", "10"], f"--query-file {__file__}: "),
-        (["--most-connections", "0"], "--most-connections"),
+        (["--max-connections", "0"], "--max-connections"),
         (["--idle-timeout", "soon"], "--idle-timeout"),
     ],
 )

@@ -25,9 +25,9 @@ import rpq
 from rpq.run import record_log
 from rpq.run.record_log import LogError, parse_log
 from rpq.serve import storage as saving
-from rpq.serve.engine_thread import Call
+from rpq.serve.engine_thread import EngineCall
 from rpq.serve.requests import NotApplied, QueryDefaults, StorageUnavailable
-from rpq.serve.service import Push
+from rpq.serve.service import TuplePush
 from rpq.serve.storage import (
     KIND,
     EngineOptions,
@@ -600,7 +600,7 @@ def test_an_input_waits_for_the_disk_and_misses_nothing(tmp_path, disk):
         for number, waiter in enumerate(waiters):
             progress = {"files": ["x"], "tuples": number + 1}
             given = batch((f"v{number}", "w", "a", number))
-            served.service.submit(Push(given, waiter, lambda rows, progress=progress: progress, waits_for_storage=True))
+            served.service.submit(TuplePush(given, waiter, lambda rows, progress=progress: progress, waits_for_storage=True))
         assert served.post(*tuples(1, first=10)).status_code == 507
         assert not any(waiter.done() for waiter in waiters) and len(served.answers("a+")) == 0
         disk.journal = 0
@@ -608,7 +608,7 @@ def test_an_input_waits_for_the_disk_and_misses_nothing(tmp_path, disk):
         assert len(served.answers("a+")) == 3 and served.service.progress == {"files": ["x"], "tuples": 3}
         disk.journal = errno.ENOSPC
         late = Future()
-        served.service.submit(Push(batch(("q", "w", "a", 9)), late, waits_for_storage=True))
+        served.service.submit(TuplePush(batch(("q", "w", "a", 9)), late, waits_for_storage=True))
         served.stop()
         with pytest.raises(StorageUnavailable):
             late.result(60)
@@ -618,8 +618,8 @@ def test_posts_and_reads_at_the_same_moment(tmp_path, disk):
     """Requests that come together are refused or answered together; those within the limit are not refused."""
     with Served(PATH, checkpoint=tmp_path / "state", max_rows=50) as served:
         disk.journal = errno.ENOSPC
-        jobs = [Push(batch((f"v{n}", "w", "a", n)), Future()) for n in range(3)]
-        read = Call(lambda: len(served.service.engine.answers("a+")), Future())
+        jobs = [TuplePush(batch((f"v{n}", "w", "a", n)), Future()) for n in range(3)]
+        read = EngineCall(lambda: len(served.service.engine.answers("a+")), Future())
         served.service._loop.call_soon_threadsafe(lambda: [served.service.submit(job) for job in (*jobs[:2], read, jobs[2])])
         assert read.waiter.result(60) == 0
         for job in jobs:
@@ -739,11 +739,11 @@ def test_a_limit_is_told_with_the_tuple_of_its_post(tmp_path):
     with Served(PATH, max_rows=3, checkpoint=tmp_path / "state") as served:
         served.post(*[("x", f"z{n}", "a", 1) for n in range(3)])
         jobs = [
-            Push(batch(("u", "v", "a", 1)), Future()),
-            Push(batch(("r", "s", "a", 1), ("y", "x", "a", 1)), Future()),
+            TuplePush(batch(("u", "v", "a", 1)), Future()),
+            TuplePush(batch(("r", "s", "a", 1), ("y", "x", "a", 1)), Future()),
         ]
         gate = threading.Event()
-        served.service.submit(Call(lambda: gate.wait(60), Future()))
+        served.service.submit(EngineCall(lambda: gate.wait(60), Future()))
         for job in jobs:
             served.service.submit(job)
         gate.set()

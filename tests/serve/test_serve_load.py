@@ -95,7 +95,7 @@ def test_followers_and_a_producer_at_full_speed(tmp_path):
     for part in parts:
         rows += engine.push(part).rows()
         pushed.append(len(rows))
-    options = ["a", "--window", "5000", "--slide", "100", "--semantics", "explicit", "--most-lag", str(lag)]
+    options = ["a", "--window", "5000", "--slide", "100", "--semantics", "explicit", "--max-lag", str(lag)]
     received: list[bytes] = []
     with Command(*options, log=tmp_path / "log") as served:
         address = urlsplit(served.url)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from rpq.run.loop import OutputError
-from rpq.run.table_output import AnswerTable, Database, GoneError, Progress
+from rpq.run.table_output import AnswerTable, Database, GoneError, TableProgress
 
 
 class MemoryDatabase(Database):
@@ -20,15 +20,15 @@ class MemoryDatabase(Database):
     def __init__(self, fails: Callable[[], None] = lambda: None) -> None:
         self.tables: dict[str, dict[tuple, tuple[int, object]]] = {}
         self.run: str | None = None
-        self.at = Progress(0, 0)
+        self.at = TableProgress(0, 0)
         self.fails = fails
 
     def claim(self, run: str) -> None:
         self.fails()
-        self.tables, self.run, self.at = {}, run, Progress(0, 0)
+        self.tables, self.run, self.at = {}, run, TableProgress(0, 0)
         self.fails()
 
-    def progress(self, run: str) -> Progress:
+    def progress(self, run: str) -> TableProgress:
         self.fails()
         if run != self.run:
             raise OutputError("another run")
@@ -47,7 +47,7 @@ class MemoryDatabase(Database):
                 if times:
                     found[key] = times, row["timestamp"]
             self.tables[table.name.text] = found
-        self.at = Progress(after + 1, position)
+        self.at = TableProgress(after + 1, position)
         self.fails()
 
     def close(self) -> None:

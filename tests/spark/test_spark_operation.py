@@ -334,7 +334,7 @@ def test_memory_is_that_of_all_engines_of_a_worker(monkeypatch):
             tester.peekValueState("record", key)[fields.index("rebuilds")] for key, tester in testers.items()
         )
 
-    fields = [field.name for field in processor.fields(processor.Record)]
+    fields = [field.name for field in processor.fields(processor.PartitionRecord)]
     sizes, rebuilds = run(None)
     assert len(sizes) == 3 and rebuilds == 0
     sizes, rebuilds = run(2 * max(sizes) + 1000)

@@ -34,7 +34,7 @@ from rpq.compiled import kernel_cache
 from rpq.engine import warmup
 from rpq.readers import open_reader
 from rpq.spark import check_workers
-from rpq.spark.batch.replay import FilePacker, RowBatches, Share, refuse_queries
+from rpq.spark.batch.replay import FilePacker, ReplayShare, RowBatches, refuse_queries
 from rpq.spark.batch.splits import cut_splits
 from rpq.spark.columns import EdgeModel, edge_model
 from rpq.spark.division import EdgeDivision, label_readers, partition_keys
@@ -240,7 +240,7 @@ def test_shares_of_a_replay_are_the_rows_of_the_engine(count: int, edges: Litera
     placed = [*packer(batch.slice(start, 70) for start in range(0, len(rows), 70))]
     keys = partition_keys(count)
     numbers = {key: number for number, key in enumerate(keys)}
-    share = Share(queries, numbers=numbers, threads=1, memory_limit=None, edges=EdgeModel(identity=edges))
+    share = ReplayShare(queries, numbers=numbers, threads=1, memory_limit=None, edges=EdgeModel(identity=edges))
 
     task = tasks(placed, queries, keys, whole=has_ids)
     shares = [[tuple(row.values()) for made in RowBatches(share)(task(key)) for row in made.to_pylist()] for key in keys]
@@ -322,7 +322,7 @@ def test_shares_of_a_replay_have_properties_of_edges(name: str) -> None:
     packed = pa.table({PROPERTY * (one in types) + one: column for one, column in columns.items()})
     placed = [*PlacedPacker(label_readers(queries))(packed.to_batches(max_chunksize=70))]
     keys = partition_keys(4 if "triangle" in name else 2)
-    share = Share(
+    share = ReplayShare(
         queries,
         numbers={key: number for number, key in enumerate(keys)},
         threads=1,

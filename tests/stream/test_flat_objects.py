@@ -11,9 +11,14 @@ from hypothesis import strategies as st
 from rpq.readers import ColumnNames
 from rpq.readers.text.jsonlines import JsonLayout
 from rpq.stream.arrays.fields import FieldError
-from rpq.stream.arrays.flat_objects import Key, read_flat_objects
+from rpq.stream.arrays.flat_objects import ObjectKey, read_flat_objects
 
-KEYS = (Key("source", "text"), Key("time", "integer"), Key("op", "text", False), Key("delete", "boolean", False))
+KEYS = (
+    ObjectKey("source", "text"),
+    ObjectKey("time", "integer"),
+    ObjectKey("op", "text", False),
+    ObjectKey("delete", "boolean", False),
+)
 PLAIN = [
     b'{"source": "a", "time": 1}', b'{"time":-20,"source":"a longer name, of no end","op":"-"}',
     b'{ "op" : null,\t"source": "", "time": 0, "more": true, "and": false , "z": null, "n": -5, "t": "x y" }',
@@ -111,15 +116,15 @@ def test_what_is_read_of_damaged_lines_is_what_they_say(lines, place, byte, how)
 
 
 def test_keys_that_cannot_stand_there_plainly_are_left_to_others() -> None:
-    assert read_flat_objects(b'{"a\\"": "x"}', [Key('a"', "text")]) is None
-    assert read_flat_objects(b'{"a\\"": "x"}', [Key('a\\"', "text")]) is None
-    assert read_flat_objects(b'{"a": "x"}', [Key("a", "text"), Key("a", "text")]) is None
-    assert read_flat_objects(b"", [Key("a", "text")]) is None
-    assert read_flat_objects('{"é": "x"}'.encode(), [Key("é", "text")])[0].to_pylist() == ["x"]
+    assert read_flat_objects(b'{"a\\"": "x"}', [ObjectKey('a"', "text")]) is None
+    assert read_flat_objects(b'{"a\\"": "x"}', [ObjectKey('a\\"', "text")]) is None
+    assert read_flat_objects(b'{"a": "x"}', [ObjectKey("a", "text"), ObjectKey("a", "text")]) is None
+    assert read_flat_objects(b"", [ObjectKey("a", "text")]) is None
+    assert read_flat_objects('{"é": "x"}'.encode(), [ObjectKey("é", "text")])[0].to_pylist() == ["x"]
 
 
 def test_objects_of_many_keys_in_changing_orders() -> None:
-    keys = [Key(f"k{number}", "text" if number % 2 else "integer", number % 2 == 0) for number in range(20)]
+    keys = [ObjectKey(f"k{number}", "text" if number % 2 else "integer", number % 2 == 0) for number in range(20)]
     objects = [
         {f"k{number}": f"v{row}" if number % 2 else row for number in sorted(range(20), key=lambda one: one * row % 21)}
         | {f"other {number}": number for number in range(row)}

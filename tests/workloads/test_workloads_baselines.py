@@ -12,7 +12,7 @@ import pytest
 
 import rpq
 from rpq.workloads import named_queries
-from rpq.workloads.baselines.reevaluation import BaselineProcess, ProductSearch, TimeIsUpError, WindowEdges
+from rpq.workloads.baselines.reevaluation import BaselineProcess, InsertedEdges, ProductSearch, TimeIsUpError
 from rpq.workloads.baselines.simple_trees import SimpleTrees
 from rpq.workloads.baselines.spanning_trees import SpanningTrees, numbered_columns
 
@@ -121,7 +121,7 @@ def test_the_published_algorithm_of_simple_paths_ends_after_its_steps_and_refuse
 def test_the_window_is_the_engines():
     chance = random.Random(4)
     window = rpq.Window(size=13, slide=4)
-    edges, engine = WindowEdges(window), rpq.Engine(rpq.Query("!(none)", window=window))
+    edges, engine = InsertedEdges(window), rpq.Engine(rpq.Query("!(none)", window=window))
     time = -20
     present: set[tuple[str, str, str]] = set()
     for _ in range(400):

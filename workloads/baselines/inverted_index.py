@@ -40,7 +40,7 @@ NESTED = 64
 
 
 
-class Layout(NamedTuple):
+class PatternArrays(NamedTuple):
     """The patterns as arrays: offsets of the paths of each, of the atoms of each path, and of the readers of each view."""
 
     path: np.ndarray
@@ -56,7 +56,7 @@ class Layout(NamedTuple):
     view_next: np.ndarray
 
 
-class Store(NamedTuple):
+class ViewStore(NamedTuple):
     """The materialized views, and with caching the hash tables on both ends of each.
 
     `place` has the offset, the size and the capacity of each view in `entry`. A `link` of a hash table has twice the number
@@ -97,8 +97,8 @@ class InvertedIndex:
         self._vertices: dict[str, int] = {}
         self._labels: dict[str, int] = {}
         self._edges: set[Edge] = set()
-        self._layout: Layout | None = None
-        self._store: Store
+        self._layout: PatternArrays | None = None
+        self._store: ViewStore
         self._pool: np.ndarray
         self._head: np.ndarray
         self._asked: np.ndarray
@@ -157,7 +157,7 @@ class InvertedIndex:
     def _vertex(self, name: str) -> int:
         return self._vertices.setdefault(name, len(self._vertices))
 
-    def _build_layout(self) -> Layout:
+    def _build_layout(self) -> PatternArrays:
         """Return the patterns as arrays, and allocate the arrays of the stream."""
         views = {view: number for number, view in enumerate(self._readers)}
         paths, starts, variables = [0], [0], list[int]()
@@ -183,7 +183,7 @@ class InvertedIndex:
         self._pool = np.empty((1024, max(1, widest)), np.int64)
         self._head = np.zeros((1024, 2), np.int64)
         self._asked = np.zeros((max(1, len(self._queries)), 2), np.int64)
-        self._store = Store(
+        self._store = ViewStore(
             place=np.zeros((len(views), 3), np.int64),
             entry=np.empty((1024, 2), np.int64),
             link=np.empty((1024, 4), np.int64),
@@ -191,7 +191,7 @@ class InvertedIndex:
             used=np.zeros(2, np.int64),
         )
         readers = list(self._readers.values())
-        return Layout(
+        return PatternArrays(
             path=np.array(paths, np.int64),
             atom_start=np.array(starts, np.int64),
             path_variables=np.array(variables, np.int64),
@@ -294,7 +294,7 @@ def _add_to_view(store, view, source, target, caching):
             link[number, 0], link[number, 1], link[number, 2], link[number, 3] = 2 * view + side, near, far, chain[slot]
             chain[slot] = number
             used[1] += 1
-    return Store(place, entry, link, chain, used)
+    return ViewStore(place, entry, link, chain, used)
 
 
 @njit(cache=True)

@@ -43,7 +43,7 @@ Edge = tuple[str, str, str]
 AnyEdge = TypeVar("AnyEdge", bound=Hashable)
 
 
-class WindowEdges(Generic[AnyEdge]):
+class InsertedEdges(Generic[AnyEdge]):
     """The edges in the window of an insert-only stream in time order, each with its largest timestamp.
 
     >>> edges = WindowEdges(rpq.Window(size=10, slide=1))
@@ -315,7 +315,7 @@ _LITERAL = re.compile(r'"(?P<text>[^"\\]*)"(?:\^\^<(?P<type>[^>]*)>)?')
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation:
+class Reevaluation:
     """The CPU seconds of each evaluation, including the update of the window before it, and the rows of the last one."""
 
     seconds: list[float]
@@ -324,7 +324,7 @@ class Evaluation:
     """The time of the last evaluation."""
 
 
-def by_pyoxigraph(text: str, table: pa.Table, window: rpq.Window, *, first: int, seconds: float) -> Evaluation:
+def by_pyoxigraph(text: str, table: pa.Table, window: rpq.Window, *, first: int, seconds: float) -> Reevaluation:
     """Evaluate at each slide from the time `first` on, at least once, until the evaluations have taken `seconds`."""
     import pyoxigraph
 
@@ -358,11 +358,11 @@ def by_pyoxigraph(text: str, table: pa.Table, window: rpq.Window, *, first: int,
         seconds_taken.append(time.process_time() - started)
         low, high = before, after
         if sum(seconds_taken) > seconds or moment + window.slide > times[-1]:
-            return Evaluation(seconds=seconds_taken, rows=rows, moment=moment)
+            return Reevaluation(seconds=seconds_taken, rows=rows, moment=moment)
         moment += window.slide
 
 
-def by_duckdb(sql: str, table: pa.Table, window: rpq.Window, *, first: int, seconds: float) -> Evaluation:
+def by_duckdb(sql: str, table: pa.Table, window: rpq.Window, *, first: int, seconds: float) -> Reevaluation:
     """Evaluate SQL over a table `tuples`, the content of the window, in the same way as `by_pyoxigraph`, with one thread."""
     import duckdb
 
@@ -381,7 +381,7 @@ def by_duckdb(sql: str, table: pa.Table, window: rpq.Window, *, first: int, seco
             ).fetchnumpy()
             seconds_taken.append(time.process_time() - started)
             if sum(seconds_taken) > seconds or moment + window.slide > times[-1]:
-                return Evaluation(seconds=seconds_taken, rows=len(next(iter(found.values()))), moment=moment)
+                return Reevaluation(seconds=seconds_taken, rows=len(next(iter(found.values()))), moment=moment)
             moment += window.slide
 
 

@@ -138,7 +138,7 @@ class Column:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class ExperimentResult:
     """The result of an experiment: a record per measurement, its inputs, and checks (condition → whether it holds)."""
 
     records: list[Record]
@@ -161,7 +161,7 @@ class Experiment:
     title: str
     how: str
     columns: Sequence[Column]
-    measure: Callable[[Settings, Say], Outcome | Iterator[Outcome]]
+    measure: Callable[[Settings, Say], ExperimentResult | Iterator[ExperimentResult]]
     paper: str = ""
     plot: Callable[[Figure, list[Record]], None] | None = None
     repeat: int = 5
@@ -178,7 +178,7 @@ class Experiment:
         machine, started = describe_machine(), time.monotonic()
         measured = self.measure(settings, say)
         result: dict[str, Any] = {}
-        for outcome in [measured] if isinstance(measured, Outcome) else measured:
+        for outcome in [measured] if isinstance(measured, ExperimentResult) else measured:
             result = self._result(settings, machine, outcome)
             result["elapsed_seconds"] = round(time.monotonic() - started, 1)
             write_result(settings.output, self.name, result | {"complete": False})
@@ -190,7 +190,7 @@ class Experiment:
             self._draw(settings.output / f"{self.name}.png", result["records"], say)
         return result
 
-    def _result(self, settings: Settings, machine: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
+    def _result(self, settings: Settings, machine: Mapping[str, Any], outcome: ExperimentResult) -> dict[str, Any]:
         """Return the content of the JSON."""
         return {
             "experiment": self.name,

@@ -20,7 +20,7 @@ SAMPLES = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class MeasuredRun:
     """One run over the whole stream in a fresh engine; latencies are those of relevant tuples, measured in the kernels."""
 
     engine_seconds: float
@@ -61,7 +61,7 @@ def run_once(
     *,
     threads: int = 1,
     static: Sequence[tuple[str, str, str]] = (),
-) -> Run:
+) -> MeasuredRun:
     """Push batches through a fresh engine with static edges, and count rows, as `rpq run` without an output does."""
     engine = rpq.Engine(query, threads=threads)
     engine.load_static(static)
@@ -70,7 +70,7 @@ def run_once(
         engine.push(batch, collect=False)
     cpu = time.process_time() - cpu
     figures = engine.statistics()
-    return Run(
+    return MeasuredRun(
         engine_seconds=figures.engine_seconds,
         cpu_seconds=cpu,
         tuples=figures.tuples,
@@ -82,7 +82,7 @@ def run_once(
     )
 
 
-def run_in_turn(query: rpq.Query, streams: Sequence[tuple[Stream, int]], *, repeat: int) -> list[list[Run]]:
+def run_in_turn(query: rpq.Query, streams: Sequence[tuple[Stream, int]], *, repeat: int) -> list[list[MeasuredRun]]:
     """Run over each (stream, threads) in turn, `repeat` times with warm kernels; return the runs of each.
 
     A busy machine slows down all runs of a turn equally, so ratios within a turn are more reliable than seconds. Raises
@@ -100,19 +100,19 @@ def run_in_turn(query: rpq.Query, streams: Sequence[tuple[Stream, int]], *, repe
     return columns
 
 
-def median_run(runs: Sequence[Run]) -> Run:
+def median_run(runs: Sequence[MeasuredRun]) -> MeasuredRun:
     """Return the run with the median seconds."""
     return sorted(runs, key=lambda run: run.engine_seconds)[(len(runs) - 1) // 2]
 
 
-def median_ratio(runs: Sequence[Run], base: Sequence[Run]) -> float | None:
+def median_ratio(runs: Sequence[MeasuredRun], base: Sequence[MeasuredRun]) -> float | None:
     """Return the median of the ratios of seconds to those of `base`, turn by turn."""
     ratios = [ratio(run.engine_seconds, other.engine_seconds) for run, other in zip(runs, base, strict=True)]
     defined = [value for value in ratios if value is not None]
     return median(defined) if defined else None
 
 
-def run_median(query: rpq.Query, stream: Stream, *, repeat: int) -> Run:
+def run_median(query: rpq.Query, stream: Stream, *, repeat: int) -> MeasuredRun:
     """Return the run with the median seconds of `repeat` runs with warm kernels. Raises `RowsDifferError`."""
     (runs,) = run_in_turn(query, [(stream, 1)], repeat=repeat)
     return median_run(runs)
@@ -231,7 +231,7 @@ def median(values: Iterable[float]) -> float:
     return statistics.median(values)
 
 
-def run_record(run: Run) -> dict[str, Any]:
+def run_record(run: MeasuredRun) -> dict[str, Any]:
     """Return a run as the values of a record, with its speed over all tuples."""
     return {**asdict(run), "tuples_per_second": run.tuples / run.engine_seconds if run.engine_seconds else None}
 

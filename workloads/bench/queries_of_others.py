@@ -19,12 +19,12 @@ from rpq.language.readings import readings_of
 ENDINGS = (".rspql", ".sparql", ".rq")
 _WINDOW = Window(size="1h", slide="1m")
 """The default window of a query whose text declares none."""
-_MOST_EDITS = 8
+_MAX_EDITS = 8
 _UNGROUPED = re.compile(r"\?(\w+) in (?:SELECT|HAVING) is not a key of GROUP BY")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class QueryResult:
     """The result for a query: the edits that it needed, and the reason why it does not run, or None if it runs."""
 
     name: str
@@ -47,7 +47,7 @@ class Collection:
     """The queries of one folder."""
 
     name: str
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[QueryResult] = field(default_factory=list)
 
     def count(self, verdict: str) -> int:
         """Return how many of its queries have a verdict."""
@@ -69,7 +69,7 @@ def run_query(text: str) -> None:
     engine.advance(24 * 3600 * 1000)
 
 
-def outcome_of(name: str, text: str) -> Outcome:
+def outcome_of(name: str, text: str) -> QueryResult:
     """Run a query, with edits if the unedited text is refused.
 
     >>> outcome_of("q", "SELECT ?x ?y { ?x <a> ?y } GROUP BY ?x")
@@ -84,12 +84,12 @@ def outcome_of(name: str, text: str) -> Outcome:
         except QueryError as error:
             problem = str(error).splitlines()[0]
             edited = _edit(text, problem)
-            if edited is None or len(edits) == _MOST_EDITS:
-                return Outcome(name, tuple(edits), problem)
+            if edited is None or len(edits) == _MAX_EDITS:
+                return QueryResult(name, tuple(edits), problem)
             edit, text = edited
             edits.append(edit)
         else:
-            return Outcome(name, tuple(edits), None)
+            return QueryResult(name, tuple(edits), None)
 
 
 def _edit(text: str, problem: str) -> tuple[str, str] | None:

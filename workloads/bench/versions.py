@@ -29,7 +29,7 @@ from rpq.workloads import named_queries
 from rpq.workloads.bench import measure
 from rpq.workloads.bench.comparisons.path_speed import stream_of
 from rpq.workloads.bench.comparisons.sparql_speed import QUESTIONS
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, figures_of_others
+from rpq.workloads.bench.experiment import Column, Experiment, ExperimentResult, Record, Say, Settings, figures_of_others
 from rpq.workloads.bench.streams import BATCH_ROWS, DATA_SETS, Stream, StreamError, generate
 from rpq.workloads.generate.pattern_sets import query_set
 
@@ -365,7 +365,7 @@ def _parse_turn(line: str) -> Result | None:
     return found
 
 
-def measure_versions(settings: Settings, say: Say) -> Outcome:
+def measure_versions(settings: Settings, say: Say) -> ExperimentResult:
     """Measure every requested figure, turn by turn, and evaluate the ratios."""
     if settings.other is None:
         raise StreamError("--other is missing: the Python of another installation of rpq")
@@ -388,7 +388,7 @@ def measure_versions(settings: Settings, say: Say) -> Outcome:
         names = ", ".join(one.name for one, _ in measurements())
         raise StreamError(f"--only {','.join(settings.queries)} matches none of: {names}")
     verdicts = [record["verdict"] for record in records]
-    return Outcome(
+    return ExperimentResult(
         records=records,
         streams=described,
         checks={"rows are equal": all(record["rows_equal"] for record in records)},

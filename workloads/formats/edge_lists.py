@@ -22,11 +22,11 @@ from rpq.errors import InputError
 from rpq.readers import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS, InputsReader
 from rpq.readers.source import STANDARD_INPUT
-from rpq.readers.text.line_layout import Layout
+from rpq.readers.text.line_layout import LineLayout
 from rpq.readers.text.textfile import TextFile, fixed_layout
 from rpq.workloads.formats.ordering import number_lines, sort_files
 
-STACKOVERFLOW_LAYOUT = Layout(separator=" ", fields=("source", "target", "timestamp"))
+STACKOVERFLOW_LAYOUT = LineLayout(separator=" ", fields=("source", "target", "timestamp"))
 
 
 def label_of(path: str) -> str:
@@ -60,7 +60,7 @@ def open_stackoverflow(
 STACKOVERFLOW = Format(name="stackoverflow", open=open_stackoverflow, text=STACKOVERFLOW_TEXT)
 
 
-YAGO_LAYOUT = Layout(separator="\t", fields=("", "source", "label", "target", ""), optional=1, brackets=True)
+YAGO_LAYOUT = LineLayout(separator="\t", fields=("", "source", "label", "target", ""), optional=1, brackets=True)
 YAGO_TEXT = TextFormat(detect=fixed_layout(YAGO_LAYOUT), by_position=True)
 
 
@@ -72,7 +72,7 @@ def open_yago(paths: Sequence[str], *, on_error: str = "stop", batch_rows: int =
 YAGO = Format(name="yago", open=open_yago, text=YAGO_TEXT)
 
 
-GMARK_LAYOUT = Layout(separator=" ", fields=("source", "label", "target"), integers=True)
+GMARK_LAYOUT = LineLayout(separator=" ", fields=("source", "label", "target"), integers=True)
 GMARK_TEXT = TextFormat(detect=fixed_layout(GMARK_LAYOUT), by_position=True)
 
 

@@ -34,7 +34,7 @@ import pyarrow as pa
 from rpq.readers import FieldError, Format, TextFormat, quote_value
 from rpq.readers.edges import detect
 from rpq.readers.inputs import BATCH_ROWS, InputsReader
-from rpq.readers.source import Block
+from rpq.readers.source import LineBlock
 from rpq.readers.text.line_layout import check_integer, split_line
 from rpq.readers.text.parsing import Rows, column_of, data_lines, read_exactly
 from rpq.readers.text.textfile import DetectedFormat, TextFile
@@ -218,7 +218,7 @@ def _identifier(text: str, field: str) -> str:
 class EventParser:
     """A parser of blocks of raw events; none of the edges of a malformed event are returned."""
 
-    def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
+    def parse(self, block: LineBlock, *, stop: bool) -> Iterator[Rows]:
         read = read_exactly(data_lines(block), read_event, stop=stop)
         edges = [edge for _, event_edges in read.values for edge in event_edges]
         times = np.array([time for time, _ in read.values], np.int64)

@@ -30,7 +30,7 @@ _OF_CHAINS, _OF_STARS = 0.3, 0.5
 """The initial part of vertices that are constants; the centre of a star counts as a vertex of a chain."""
 
 
-class PatternQuery(NamedTuple):
+class SetPattern(NamedTuple):
     """A pattern of a set."""
 
     kind: Literal["chain", "star", "cycle"]
@@ -61,7 +61,7 @@ def query_set(
     selectivity: float = 0.25,
     solution_limit: int = 1000,
     kinds: Sequence[Literal["chain", "star", "cycle"]] = KINDS,
-) -> Iterator[PatternQuery]:
+) -> Iterator[SetPattern]:
     """Draw `count` patterns over a non-empty list of edges; equal seeds give equal patterns. About a millisecond each.
 
     >>> edges = [("u", "a", "v"), ("v", "b", "w"), ("w", "a", "x"), ("x", "b", "y")]
@@ -70,7 +70,7 @@ def query_set(
     """
     graph = _Graph(dict.fromkeys(edges))
     chance = random.Random(seed)
-    earlier: dict[str, list[PatternQuery]] = {kind: [] for kind in KINDS}
+    earlier: dict[str, list[SetPattern]] = {kind: [] for kind in KINDS}
     total = satisfied = 0
     kind = chance.choice(kinds)
     while total < count:
@@ -119,7 +119,7 @@ class _Graph:
         _, label, out = self.neighbours[vertex][0]
         return self.alike[label, out]
 
-    def count(self, drawn: PatternQuery, solution_limit: int) -> int:
+    def count(self, drawn: SetPattern, solution_limit: int) -> int:
         """Return the number of solutions of a pattern, or some number larger than `solution_limit`."""
         bound = {i: name for i, name in enumerate(drawn.vertices) if drawn.is_constant[i]}
         steps = [0]
@@ -163,8 +163,8 @@ class _Graph:
 
 
 def _draw(
-    graph: _Graph, chance: random.Random, kind: Literal["chain", "star", "cycle"], size: int, base: PatternQuery | None
-) -> PatternQuery | None:
+    graph: _Graph, chance: random.Random, kind: Literal["chain", "star", "cycle"], size: int, base: SetPattern | None
+) -> SetPattern | None:
     """Draw a pattern of the graph; return None if no pattern was found."""
     vertices: list[str]
     atoms: list[tuple[int, str, int]]
@@ -189,10 +189,10 @@ def _draw(
         vertices.append(far)
         atoms.append((place, label, len(vertices) - 1) if out else (len(vertices) - 1, label, place))
         constants.append(chance.random() < (_OF_STARS if kind == "star" else _OF_CHAINS))
-    return PatternQuery(kind, tuple(vertices), tuple(constants), tuple(atoms), True) if atoms else None
+    return SetPattern(kind, tuple(vertices), tuple(constants), tuple(atoms), True) if atoms else None
 
 
-def _cycle(graph: _Graph, chance: random.Random, start: str, size: int) -> PatternQuery | None:
+def _cycle(graph: _Graph, chance: random.Random, start: str, size: int) -> SetPattern | None:
     """Return a chain that is closed by an edge or by a common neighbour of its ends; None if there is no such chain."""
     vertices = [start]
     atoms: list[tuple[int, str, int]] = []
@@ -225,12 +225,12 @@ def _cycle(graph: _Graph, chance: random.Random, start: str, size: int) -> Patte
     return None
 
 
-def _close(chance: random.Random, vertices: list[str], atoms: list[tuple[int, str, int]]) -> PatternQuery:
+def _close(chance: random.Random, vertices: list[str], atoms: list[tuple[int, str, int]]) -> SetPattern:
     constants = tuple(chance.random() < _OF_CHAINS for _ in vertices)
-    return PatternQuery("cycle", tuple(vertices), constants, tuple(atoms), True)
+    return SetPattern("cycle", tuple(vertices), constants, tuple(atoms), True)
 
 
-def _narrow(graph: _Graph, chance: random.Random, drawn: PatternQuery, solution_limit: int) -> PatternQuery | None:
+def _narrow(graph: _Graph, chance: random.Random, drawn: SetPattern, solution_limit: int) -> SetPattern | None:
     """Replace variables by constants until there are few solutions, with at least one variable; None if that fails."""
     variables = [place for place, constant in enumerate(drawn.is_constant) if not constant]
     if not variables:
@@ -247,7 +247,7 @@ def _narrow(graph: _Graph, chance: random.Random, drawn: PatternQuery, solution_
     return drawn
 
 
-def _unsatisfiable(graph: _Graph, chance: random.Random, drawn: PatternQuery) -> PatternQuery | None:
+def _unsatisfiable(graph: _Graph, chance: random.Random, drawn: SetPattern) -> SetPattern | None:
     """Replace a vertex by a constant so that the pattern has no solution; return None if no such constant is found."""
     for _ in range(_TRIES):
         place = chance.randrange(len(drawn.vertices))
@@ -257,7 +257,7 @@ def _unsatisfiable(graph: _Graph, chance: random.Random, drawn: PatternQuery) ->
     return None
 
 
-def _with_constant(drawn: PatternQuery, place: int, name: str | None) -> PatternQuery:
+def _with_constant(drawn: SetPattern, place: int, name: str | None) -> SetPattern:
     constants, vertices = list(drawn.is_constant), list(drawn.vertices)
     constants[place] = True
     vertices[place] = vertices[place] if name is None else name

@@ -35,7 +35,7 @@ _TIME = 3
 
 
 @dataclass
-class Block:
+class TupleBlock:
     """The tuples of a block that is being filled, and the rows that they cause."""
 
     number: int
@@ -58,7 +58,7 @@ class UseCase:
     """The columns of the rows of a query for the case."""
     span: int
     """The seconds of a block."""
-    plant: Callable[[Block], None]
+    plant: Callable[[TupleBlock], None]
     noise: Callable[[Random], tuple[Any, ...]]
     """A function that draws a tuple of noise: source, target, label, and the property, if any."""
     property_name: str | None = None
@@ -93,10 +93,10 @@ class UseCase:
             name: pa.array(values, of) for name, of, values in zip(names, types, columns, strict=True)
         })  # fmt: skip
 
-    def _blocks(self, edges: int, seed: int) -> Iterator[Block]:
+    def _blocks(self, edges: int, seed: int) -> Iterator[TupleBlock]:
         for number in range(-(-edges // BLOCK_TUPLES)):
             size = min(BLOCK_TUPLES, edges - number * BLOCK_TUPLES)
-            block = Block(number, Random(f"{seed} {number}"))
+            block = TupleBlock(number, Random(f"{seed} {number}"))
             if size == BLOCK_TUPLES:
                 self.plant(block)
             while len(block.tuples) < size:
@@ -108,7 +108,7 @@ class UseCase:
 # --- money rings -----------------------------------------------------------------------------------------------------
 
 
-def _plant_ring(block: Block) -> None:
+def _plant_ring(block: TupleBlock) -> None:
     """Plant a ring, one against the order of time, and one that loses a half; those of one window share no accounts."""
     random, group = block.random, block.number % _GROUPS * 9
     for kind in range(3):
@@ -136,7 +136,7 @@ def _transfer(random: Random) -> tuple[Any, ...]:
 # --- mule chains -----------------------------------------------------------------------------------------------------
 
 
-def _plant_chain(block: Block) -> None:
+def _plant_chain(block: TupleBlock) -> None:
     """Plant a chain of two mules; in the decoys, one of them waits too long, or passes on too little."""
     random = block.random
     for kind in range(3):
@@ -166,7 +166,7 @@ def _payment(random: Random) -> tuple[Any, ...]:
 # --- lateral movement ------------------------------------------------------------------------------------------------
 
 
-def _plant_intrusion(block: Block) -> None:
+def _plant_intrusion(block: TupleBlock) -> None:
     """Plant a way of two to four hosts from the gateway to a vault; in the decoys one login is that of a user."""
     random = block.random
     for kind in range(3):
@@ -192,7 +192,7 @@ def _login(random: Random) -> tuple[Any, ...]:
 # --- blast radius ----------------------------------------------------------------------------------------------------
 
 
-def _plant_dependency(block: Block) -> None:
+def _plant_dependency(block: TupleBlock) -> None:
     """Plant services that depend on the bad package through two others, and the release that ends this."""
     random, number = block.random, block.number
     broken, mended = sorted(random.sample(range(100, DAY), 2))
@@ -218,7 +218,7 @@ def _dependency(random: Random) -> tuple[Any, ...]:
 # --- contact tracing -------------------------------------------------------------------------------------------------
 
 
-def _plant_infection(block: Block) -> None:
+def _plant_infection(block: TupleBlock) -> None:
     """Plant a positive test of somebody who has met one person, who has met another; in the decoy meetings are brief."""
     random = block.random
     for kind in range(2):

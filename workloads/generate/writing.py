@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from rpq.files.compression import Frame, GzipFrame
+from rpq.files.compression import CompressionFrame, GzipFrame
 from rpq.files.destinations import is_regular, open_replacement
 
 GENERATED_AT = "http://www.w3.org/ns/prov#generatedAtTime"
@@ -157,7 +157,7 @@ def _parquet(file: IO[bytes]) -> Iterator[Callable[[pa.RecordBatch], None]]:
 
 
 @contextmanager
-def _text(file: IO[bytes], separator: str, *, frame: Frame | None) -> Iterator[Callable[[pa.RecordBatch], None]]:
+def _text(file: IO[bytes], separator: str, *, frame: CompressionFrame | None) -> Iterator[Callable[[pa.RecordBatch], None]]:
     is_first = True
 
     def put(data: bytes | pa.Buffer) -> None:
@@ -182,7 +182,7 @@ def _text(file: IO[bytes], separator: str, *, frame: Frame | None) -> Iterator[C
 
 @contextmanager
 def _lines(
-    file: IO[bytes], lines: Callable[[pa.RecordBatch], bytes], *, frame: Frame | None
+    file: IO[bytes], lines: Callable[[pa.RecordBatch], bytes], *, frame: CompressionFrame | None
 ) -> Iterator[Callable[[pa.RecordBatch], None]]:
     def write(batch: pa.RecordBatch) -> None:
         text = lines(batch)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from rpq.workloads.gmark.schema import Relation, Schema
+from rpq.workloads.gmark.schema import LabelRelation, Schema
 
 LARGEST_GROUP = 3
 
@@ -80,7 +80,7 @@ def _alternation(schema: Schema, at: str, labels: int, remaining: int, random: n
     return "|".join(f"<{label}>" for label in chosen), first.target
 
 
-def _step(schema: Schema, at: str, remaining: int, random: np.random.Generator) -> Relation:
+def _step(schema: Schema, at: str, remaining: int, random: np.random.Generator) -> LabelRelation:
     """Draw a relation from the type that the remaining labels can follow, or if there is none, as many as possible."""
     choices = schema.leaving[at] or list(schema.relations)
     needed = min(remaining - 1, max(schema.longest_walk[relation.target] for relation in choices))

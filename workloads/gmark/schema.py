@@ -35,7 +35,7 @@ class Distribution:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Relation:
+class LabelRelation:
     """A label from one type to another; `outgoing` and `incoming` are the distributions of degrees at both ends."""
 
     source: str
@@ -59,7 +59,7 @@ class Schema:
     """The types (name → part of the vertices), the relations, and names for the labels."""
 
     types: Mapping[str, float]
-    relations: tuple[Relation, ...]
+    relations: tuple[LabelRelation, ...]
     names: Mapping[str, str] = field(default_factory=dict)
 
     def vertices_for(self, edges: int) -> int:
@@ -68,7 +68,7 @@ class Schema:
         return max(10 * len(self.types), round(edges / per_vertex))
 
     @cached_property
-    def leaving(self) -> Mapping[str, list[Relation]]:
+    def leaving(self) -> Mapping[str, list[LabelRelation]]:
         """The relations that leave each type."""
         return {name: [r for r in self.relations if r.source == name] for name in self.types}
 
@@ -113,12 +113,12 @@ def read_schema(path: str | os.PathLike[str]) -> Schema:
     return Schema(types={name: w / total for name, w in weights.items()}, relations=relations, names=names)
 
 
-def _relation(source: str, target: ElementTree.Element) -> Relation:
+def _relation(source: str, target: ElementTree.Element) -> LabelRelation:
     mean = _BY_MULTIPLICITY[target.get("multiplicity", "*")]
     default = Distribution("uniform", mean) if mean != ZIPF_MEAN else Distribution("zipfian")
     outgoing = _distribution(target.find("outdistribution"), default)
     incoming = _distribution(target.find("indistribution"), Distribution("zipfian"))
-    return Relation(
+    return LabelRelation(
         source=source,
         label=target.attrib["symbol"],
         target=target.attrib["type"],
@@ -164,7 +164,7 @@ def _social() -> Schema:
         ("comment", "14", "comment", one, many),
     )
     relations = tuple(
-        Relation(source=source, label=label, target=target, outgoing=outgoing, incoming=incoming)
+        LabelRelation(source=source, label=label, target=target, outgoing=outgoing, incoming=incoming)
         for source, label, target, outgoing, incoming in table
     )
     names = "knows hasInterest hasModerator hasMember studyAt worksAt isLocatedIn isPartOf likes hasCreator containerOf"

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 import rpq
-from rpq.workloads.baselines.reevaluation import WindowEdges
+from rpq.workloads.baselines.reevaluation import InsertedEdges
 from rpq.workloads.rivals.questions import Question, RdfQuestion
 
 SOURCES = Path(__file__).parent
@@ -71,7 +71,7 @@ def totals(checksum: np.ndarray, values: np.ndarray | float) -> np.ndarray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class SlideState:
     """The state of an engine at the end of a slide: CPU seconds so far, the number of answers and their checksum.
 
     `total` is the sum of the numbers in the answers, each by the weight of its row (`totals`), and `change_seconds` those of
@@ -93,7 +93,7 @@ class RivalRun:
     `loaded_bytes` is the memory of the edges loaded before the first slide, without their terms, if the rival reports it.
     """
 
-    readings: Sequence[Reading]
+    readings: Sequence[SlideState]
     problem: str | None
     loaded_bytes: int | None = None
 
@@ -269,7 +269,7 @@ def run(
     clock_seconds = clock_seconds or WALL_FACTOR * seconds
     words = [str(changes) if word == "{changes}" else word for word in command]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    readings: list[Reading] = []
+    readings: list[SlideState] = []
     problem: list[str] = []
     memory = MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None
     with tempfile.TemporaryFile("w+") as errors, tempfile.TemporaryDirectory(prefix="rpq-rival-", dir=memory) as files:
@@ -315,11 +315,11 @@ def _ready(line: str) -> tuple[bool, int | None]:
     return word == "ready", int(cells[0]) if cells else None
 
 
-def _parse_reading(line: str, words: Sequence[str]) -> Reading:
+def _parse_reading(line: str, words: Sequence[str]) -> SlideState:
     try:
         slide, seconds, answers, checksum, *others = line.split("\t")
         total, change_seconds = map(float, others) if others else (0.0, None)
-        return Reading(
+        return SlideState(
             slide=int(slide),
             seconds=float(seconds),
             answers=int(answers),
@@ -361,7 +361,7 @@ class WindowChanges:
     """
 
     def __init__(self, window: rpq.Window) -> None:
-        self._edges: WindowEdges[Edge] = WindowEdges(window)
+        self._edges: InsertedEdges[Edge] = InsertedEdges(window)
 
     def slide(self, tuples: Iterable[tuple[Edge, int]], end: int) -> tuple[list[Edge], list[Edge]]:
         """Insert the edges of a slide with their times, up to its end; return the edges that left and that entered."""
@@ -377,7 +377,9 @@ class WindowChanges:
         return [edge for edge, sign in changes.items() if sign < 0], [edge for edge, sign in changes.items() if sign > 0]
 
 
-def compare(rival: str, rival_readings: Iterable[Reading], ours: Mapping[int, Reading]) -> tuple[Reading, Reading] | None:
+def compare(
+    rival: str, rival_readings: Iterable[SlideState], ours: Mapping[int, SlideState]
+) -> tuple[SlideState, SlideState] | None:
     """Check the readings of a rival at the slides for which we have one; return the last pair, or None without any.
 
     Raises `AnswersDifferError`.

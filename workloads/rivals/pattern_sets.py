@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import rpq
-from rpq.workloads.generate.pattern_sets import PatternQuery
-from rpq.workloads.rivals.driver import Reading, checksums
+from rpq.workloads.generate.pattern_sets import SetPattern
+from rpq.workloads.rivals.driver import SlideState, checksums
 
 
 class PatternSet:
@@ -25,7 +25,7 @@ class PatternSet:
     1
     """
 
-    def __init__(self, drawn: Sequence[PatternQuery], table: pa.Table) -> None:
+    def __init__(self, drawn: Sequence[SetPattern], table: pa.Table) -> None:
         self._drawn = drawn
         columns = (table[name].cast(pa.string()).to_pylist() for name in ("source", "label", "target"))
         self._edges = list(zip(*columns, strict=True))
@@ -59,7 +59,7 @@ class PatternSet:
                 file.write("\t".join(atoms) + "\n")
         return edges, patterns
 
-    def reading(self, changes: rpq.Changes, *, updates: int) -> Reading:
+    def reading(self, changes: rpq.Changes, *, updates: int) -> SlideState:
         """Return the number and the checksum of the solutions of queries named `KIND NUMBER` in the first updates."""
         names = pa.array(self._vertices)
         answers = checksum = 0
@@ -71,4 +71,4 @@ class PatternSet:
                 numbers.append(places.to_numpy().astype(np.int64))
             answers += len(table)
             checksum += int(checksums(numbers).sum()) if len(table) else 0
-        return Reading(slide=updates, seconds=0.0, answers=answers, checksum=checksum % 2**64)
+        return SlideState(slide=updates, seconds=0.0, answers=answers, checksum=checksum % 2**64)

@@ -9,12 +9,12 @@ from typing import Literal
 LABELS = ("a2q", "c2a", "c2q")
 """The labels of the questions; their places are their numbers."""
 
-MOST_HOPS = 100_000
+MAX_HOPS = 100_000
 """The bound on the length of a path that ladybug requires: more than the number of vertices in a window."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class PathStep:
     """One edge with one of the labels or, with a repetition, any number of such edges ("*"), or at least one ("+")."""
 
     labels: tuple[int, ...]
@@ -37,7 +37,7 @@ class PathQuestion:
 
     name: str
     text: str
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
 
     @property
     def sparql(self) -> str:
@@ -90,7 +90,7 @@ class PathQuestion:
         near, far = len(chain), len(chain) + 1
         text = f"{' '.join(clauses)} RETURN v0.id AS x, v{near}.id AS y"
         if last.repetition:
-            closure = f"MATCH (v{near})-[:{types[-1]}* SHORTEST 1..{MOST_HOPS}]->(v{far}:V)"
+            closure = f"MATCH (v{near})-[:{types[-1]}* SHORTEST 1..{MAX_HOPS}]->(v{far}:V)"
             text += f" UNION {' '.join(clauses)} {closure} RETURN v0.id AS x, v{far}.id AS y"
         return text
 
@@ -174,10 +174,12 @@ class RdfQuestion:
 Question = PathQuestion | PatternQuestion | RdfQuestion
 
 QUESTIONS: tuple[PathQuestion | PatternQuestion, ...] = (
-    PathQuestion(name="Q1", text="a2q*", steps=(Step(labels=(0,), repetition="+"),)),
-    PathQuestion(name="Q2", text="a2q/c2a*", steps=(Step(labels=(0,)), Step(labels=(1,), repetition="*"))),
-    PathQuestion(name="Q4", text="(a2q|c2a|c2q)*", steps=(Step(labels=(0, 1, 2), repetition="+"),)),
-    PathQuestion(name="Q11", text="a2q/c2a/c2q", steps=(Step(labels=(0,)), Step(labels=(1,)), Step(labels=(2,)))),
+    PathQuestion(name="Q1", text="a2q*", steps=(PathStep(labels=(0,), repetition="+"),)),
+    PathQuestion(name="Q2", text="a2q/c2a*", steps=(PathStep(labels=(0,)), PathStep(labels=(1,), repetition="*"))),
+    PathQuestion(name="Q4", text="(a2q|c2a|c2q)*", steps=(PathStep(labels=(0, 1, 2), repetition="+"),)),
+    PathQuestion(
+        name="Q11", text="a2q/c2a/c2q", steps=(PathStep(labels=(0,)), PathStep(labels=(1,)), PathStep(labels=(2,)))
+    ),
     PatternQuestion(
         name="P2", text="?x a2q ?y . ?y c2a ?z . ?z c2q ?w", atoms=((0, 0, 1), (1, 1, 2), (2, 2, 3))
     ),

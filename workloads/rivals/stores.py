@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.workloads.rivals.driver import checksums, totals
-from rpq.workloads.rivals.questions import MOST_HOPS
+from rpq.workloads.rivals.questions import MAX_HOPS
 from rpq.workloads.rivals.rdf_changes import NUMBER, NUMBERS, UNBOUND
 
 Edge = tuple[int, ...]
@@ -145,7 +145,7 @@ class Ladybug(Store):
         import ladybug
 
         self._connection = ladybug.Connection(ladybug.Database(":memory:"), num_threads=1)
-        self._connection.execute(f"CALL var_length_extend_max_depth={MOST_HOPS}")
+        self._connection.execute(f"CALL var_length_extend_max_depth={MAX_HOPS}")
         self._connection.execute("CREATE NODE TABLE V(id INT64, PRIMARY KEY (id))")
         self._query = query
 

@@ -47,7 +47,7 @@ from rpq.cli.outputs.formats import (
     with_computed_columns,
 )
 from rpq.files import destinations
-from rpq.files.compression import FRAMES, ArrowFile, Frame
+from rpq.files.compression import FRAMES, ArrowFile, CompressionFrame
 from rpq.rows.table_formats import CSV, JSON_LINES, MESSAGES, LineFormat, json_lines, parquet_writer
 from rpq.rows.typed_columns import WITNESS_COLUMNS
 
@@ -188,7 +188,7 @@ class TextSink:
         self._columns = list(columns)
         self._lines = lines
         self._new_frame = FRAMES.get(packed)
-        self._frame: Frame | None = None
+        self._frame: CompressionFrame | None = None
         self._is_resumed = self._has_begun = position is not None
         self._bytes = self._complete_bytes = position or 0
         self._has_lines = self._bytes > len(lines.header(self._columns))

@@ -19,7 +19,7 @@ from rpq.compiled.kernel_cache import njit
 
 _NONE = -1
 _SIZE_CLASSES = 40
-_MOST_ENTRIES = 1 << 32
+_MAX_ENTRIES = 1 << 32
 
 # Fields of `Lists.fields`.
 _TOP = 0  # the first unused entry of the pool
@@ -63,8 +63,8 @@ def lists_with_room(lists: Lists, room: int) -> Lists:
     regions = lists.size_class[lists.size_class >= 0].astype(np.int64)
     occupied = int((np.int64(1) << regions).sum())
     capacity = occupied + max(room, occupied // 2)
-    if capacity > _MOST_ENTRIES:
-        raise MemoryError(f"lists that need a pool of {capacity:,} entries, which can have {_MOST_ENTRIES:,} at most")
+    if capacity > _MAX_ENTRIES:
+        raise MemoryError(f"lists that need a pool of {capacity:,} entries, which can have {_MAX_ENTRIES:,} at most")
     request(8 * capacity + lists.start.nbytes + lists.size_class.nbytes)
     packed = lists._replace(
         entries=np.zeros(capacity, np.int64),

@@ -19,9 +19,9 @@ from rpq.compiled.arrays.distinct_values import distinct_values
 from rpq.compiled.kernel_cache import njit
 from rpq.errors import InputError, WhereError
 from rpq.language.conditions import Condition, condition_of
-from rpq.language.edge_variables import Filter
+from rpq.language.edge_variables import BindingFilter
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
-from rpq.language.where import COMPARE, Comparison, Literal, Name
+from rpq.language.where import COMPARE, Comparison, Name, WhereConstant
 from rpq.stream.arrays.properties import PropertyTypes
 from rpq.stream.names.stream_labels import ConditionLabel
 
@@ -46,7 +46,7 @@ class _Comparison(NamedTuple):
 def _comparison(condition: Condition, types: PropertyTypes) -> _Comparison | None:
     """Return the comparison of a condition that is one of an integer or a float; None for others."""
     tree = condition.where.tree
-    if not (isinstance(tree, Comparison) and isinstance(tree.left, Name) and isinstance(tree.right, Literal)):
+    if not (isinstance(tree, Comparison) and isinstance(tree.left, Name) and isinstance(tree.right, WhereConstant)):
         return None
     name, value = tree.left.name, tree.right.value
     kind = types.by_name.get(name)
@@ -152,7 +152,7 @@ class ConditionSets:
         self._conditions_on: Callable[[str], Iterable[str]] = lambda label: ()
         self._of_label: dict[str, _LabelConditions] = {}
         self._predicates: dict[str, Predicate] = {}
-        self._filters: list[Filter] = []
+        self._filters: list[BindingFilter] = []
         self.time_unit: str | None = None
         self.is_timed = False  # whether tuples have come, so that the unit of timestamps is known
         self._sets: list[tuple[int, ...]] = [()]
@@ -166,7 +166,7 @@ class ConditionSets:
         texts: Iterable[str],
         conditions_on: Callable[[str], Iterable[str]],
         *,
-        filters: Mapping[str, Filter],
+        filters: Mapping[str, BindingFilter],
         values: Iterable[str],
     ) -> None:
         """Set all conditions, and the function that returns those on a label.
@@ -446,7 +446,7 @@ def write_sets(label, number, code, sets, found):
             found[i] = sets[code[i]]
 
 
-def _check_filters(filters: Iterable[Filter], kind_of: Callable[..., ColumnKind], types: PropertyTypes) -> None:
+def _check_filters(filters: Iterable[BindingFilter], kind_of: Callable[..., ColumnKind], types: PropertyTypes) -> None:
     """Raise `WhereError` for a filter that does not fit the types of properties."""
     for one in filters:
         kinds = one.column_kinds(lambda value: kind_of(value.name or "timestamp", types, key=value.column))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rpq.language.edge_variables import Filter
+from rpq.language.edge_variables import BindingFilter
 from rpq.language.protocol import Question
 from rpq.language.readings import LabelSet, Reading, filters_of, is_ordered, values_read_by
 from rpq.stream.names.labels import LabelDictionary
@@ -30,7 +30,7 @@ class EdgeReadings:
         """The sets of labels that queries read with conditions on labels that they do not name."""
         self.values: frozenset[str] = frozenset()
         """The properties that columns and filters of queries read."""
-        self.filters: dict[str, Filter] = {}
+        self.filters: dict[str, BindingFilter] = {}
         """The filters of queries, by their text."""
         self._flags: dict[Hashable, np.ndarray] = {}
 

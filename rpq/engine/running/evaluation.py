@@ -51,7 +51,7 @@ from rpq.language.readings import (
     over_dataset,
     static_graphs_of,
 )
-from rpq.rows.blocks import FEW, FEW_OF_CHUNK, Block, FewRows, few_rows_of
+from rpq.rows.blocks import FEW, FEW_OF_CHUNK, FewRows, RowBlock, few_rows_of
 from rpq.rows.delta import Delta, split_by_query
 from rpq.stream.arrays.event_grouping import begins_of_events, end_of_event
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
@@ -98,7 +98,7 @@ _NAMED_BESIDE_VALUES = (
     "without the name of a graph"
 )
 
-ChunkRows = list[Block] | FewRows
+ChunkRows = list[RowBlock] | FewRows
 """The rows of one chunk."""
 
 

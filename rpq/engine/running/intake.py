@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _LEAST_ESTIMATED = 4096
 """The number of tuples from which on a chunk tells how many names and edges the rest of a push brings."""
-_MOST_ROOM_AHEAD = 4
+_MAX_ROOM_AHEAD = 4
 """Room is made ahead for at most so many times the names or edges that there are: a chunk can bring more than all others."""
 _LIMIT_SHARE_AHEAD = 16
 """Room is made ahead only below this fraction of the memory limit, to which also room that is never used counts."""
@@ -206,7 +206,7 @@ class Room:
         if not self._running.are_hosted:  # an index of paths writes to every entry, used or not
             return 0
         following = self._count_before_reuse(tuples, first) + self._first_chunk
-        expected = min(growth * following // self._growth.tuples, _MOST_ROOM_AHEAD * used)
+        expected = min(growth * following // self._growth.tuples, _MAX_ROOM_AHEAD * used)
         would_grow = expected > 0 and used + expected > room
         if would_grow and self._guard.nbytes > self._guard.limit // _LIMIT_SHARE_AHEAD:
             return 0

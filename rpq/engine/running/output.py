@@ -13,7 +13,7 @@ import pyarrow as pa
 from rpq.engine.running.limits import MemoryGuard, RowOverflow, find_row_overflow
 from rpq.engine.running.running_queries import RunningQueries
 from rpq.language.protocol import ROW_COPIES, PresentGraph, RunningQuery
-from rpq.rows.blocks import Block, blocks_of, witness_array
+from rpq.rows.blocks import RowBlock, blocks_of, witness_array
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, split_by_query, without_boundaries
 from rpq.rows.weighted_rows import as_changes, merge, net_delta
@@ -125,7 +125,7 @@ class Output:
 
     # --- rows ------------------------------------------------------------------------------------------------
 
-    def rows(self, deltas: Deltas, edge_times: EdgeTimes | None = None) -> list[Block]:
+    def rows(self, deltas: Deltas, edge_times: EdgeTimes | None = None) -> list[RowBlock]:
         """Return the rows of deltas, with names and, if the engine has them, with witnesses.
 
         `edge_times` are those of the edges at each tuple; without them they are those of the graph. Raises
@@ -193,11 +193,11 @@ class Output:
                     None if first is None or overrun.place < 0 else first + overrun.place,
                     overrun.size,
                 )
-                for overrun in running.take_overruns()
+                for overrun in running.pop_overruns()
             ]
             self.overruns += sorted(reports, key=lambda r: (r.row or 0, r.timestamp, str(r.root)))
 
-    def take_overruns(self) -> list[SetAside]:
+    def pop_overruns(self) -> list[SetAside]:
         """Return the roots that were not reported yet, and clear them."""
         overruns, self.overruns = self.overruns, []
         return overruns

@@ -15,7 +15,7 @@ from rpq.engine.running.reports import Reports
 from rpq.engine.running.retention import count_key
 from rpq.errors import QueryError
 from rpq.language.kinds import kind_of
-from rpq.language.protocol import Figures, Guard, Part, Question, Resources, RunningQuery, Worker
+from rpq.language.protocol import EnginePart, Figures, Guard, Question, Resources, RunningQuery, Worker
 from rpq.language.readings import accepted_edges_by, readings_of, report_windows_of
 from rpq.rows.blocks import Schema
 from rpq.rows.changes import QueryNames
@@ -51,9 +51,9 @@ class RunningQueries:
         self._columns: dict[str, Schema] = {}
         self._texts: dict[str, Texts] = {}  # of queries whose ids are not all those of vertices
         self._texts_by_number: dict[int, Texts] | None = {}
-        self._parts: Counter[Part] = Counter()  # the parts of queries and of kinds, each with its number of queries
-        self._working_parts: dict[Part, None] = {}  # those with workers
-        self._room_users: dict[Part, None] = {}  # those that have to know of new vertices
+        self._parts: Counter[EnginePart] = Counter()  # the parts of queries and of kinds, each with its number of queries
+        self._working_parts: dict[EnginePart, None] = {}  # those with workers
+        self._room_users: dict[EnginePart, None] = {}  # those that have to know of new vertices
         self._shared_parts: dict[Hashable, Any] = {}  # parts that queries share, by keys
         self._vertex_holders: dict[str, RunningQuery] = {}  # queries that name vertices though no edge may
         self._overrunning_queries: dict[str, RunningQuery] = {}  # queries with roots that can go over a budget
@@ -136,12 +136,12 @@ class RunningQueries:
         """True unless all workers are hosts that can apply a chunk before its edges have ids in the graph."""
         return not self.are_hosted or any(host.needs_edge_ids for host in self.hosts)
 
-    def parts_of(self, running: RunningQuery) -> list[Part]:
+    def parts_of(self, running: RunningQuery) -> list[EnginePart]:
         """Return the parts that evaluate a query: the host of its kind, and its own or one that it shares."""
         make = kind_of(running.question).host
         return [running.part] if make is None else [self._hosts[make], running.part]
 
-    def has_part(self, part: Part) -> bool:
+    def has_part(self, part: EnginePart) -> bool:
         """Return whether a query needs a part."""
         return part in self._parts
 

@@ -24,14 +24,21 @@ from rpq.engine.running.evaluation import Evaluation
 from rpq.engine.running.reports import Reports
 from rpq.engine.running.retention import KeepOption, count_key
 from rpq.engine.state.sealed import damage_error
-from rpq.engine.state.state_content import Content, CountedState, EdgesByIdState, Labels, MultigraphState, QueryState
+from rpq.engine.state.state_content import (
+    CountedState,
+    EdgesByIdState,
+    MultigraphState,
+    QueryState,
+    StateContent,
+    StateLabels,
+)
 from rpq.engine.state.state_layout import (
     COUNTED_COLUMNS,
     STATE,
     STATIC_COLUMNS,
-    Edges,
     EdgeValueArrays,
     EdgeVertexArrays,
+    StateEdges,
     StateFile,
     copy_of,
     read_file,
@@ -78,11 +85,11 @@ def copy_state(evaluation: Evaluation, about: dict[str, Any]) -> SavedState:
     return _read_content(copy_of(*_content_of(evaluation, about)), "a copy of an engine")
 
 
-def _content_of(evaluation: Evaluation, about: dict[str, Any]) -> tuple[dict[str, Any], Edges]:
+def _content_of(evaluation: Evaluation, about: dict[str, Any]) -> tuple[dict[str, Any], StateEdges]:
     graph = evaluation.graph
     evaluation.collector.collect()
     window_edges = graph.live_edges()
-    content = Content(
+    content = StateContent(
         time=graph.time,
         kind=evaluation.vertices.kind,
         share=evaluation.share,
@@ -95,7 +102,7 @@ def _content_of(evaluation: Evaluation, about: dict[str, Any]) -> tuple[dict[str
     return content.to_json(), _edges_of(evaluation, window_edges)
 
 
-def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
+def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> StateEdges:
     edges, vertices = evaluation.graph.edges, evaluation.vertices
     static = evaluation.graph.static_edges()
     version_source, version_label, version_target, version_timestamp, version_set = _versions_of(evaluation)
@@ -121,7 +128,7 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
     stays = ~is_link | from_edge | to_edge
     labels = _label_numbers(evaluation)
     names = None if vertices.kind is None else pa.chunked_array([vertices.names_of(named)])
-    return Edges(
+    return StateEdges(
         names=names,
         vertices=_edge_vertices_of(evaluation, edge_ids, number, labels),
         source=number[edges.source[window_edges]],
@@ -170,7 +177,7 @@ def _statics_of(evaluation: Evaluation, number: np.ndarray, labels: np.ndarray) 
 
 
 def _counted_table_of(evaluation: Evaluation, number: np.ndarray) -> np.ndarray:
-    """Return the table of the edges of a count window, as `Edges.counted`; `number` are those of vertices in the file."""
+    """Return the table of the edges of a count window, as `StateEdges.counted`; `number` has the vertices in the file."""
     multigraph = evaluation.multigraph
     if multigraph is None or multigraph.window_edges is None or not len(multigraph.window_edges):
         return table_bytes({})
@@ -341,10 +348,10 @@ def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
     )
 
 
-def _labels_of(evaluation: Evaluation) -> Labels:
+def _labels_of(evaluation: Evaluation) -> StateLabels:
     labels = evaluation.labels
     graph, ids = evaluation.graph, list(labels.ids.values())
-    return Labels(
+    return StateLabels(
         names=list(labels.ids),
         lost=graph.horizons.lost[ids].tolist(),
         passed_by=graph.horizons.passed_by[ids].tolist(),
@@ -367,8 +374,8 @@ class SavedState:
     """The content of a file: the edges, and everything else as `content`."""
 
     path: str
-    edges: Edges
-    content: Content
+    edges: StateEdges
+    content: StateContent
 
     def times(self) -> tuple[StreamTime, dict[str, Any]]:
         """Return the known properties of the stream's time, and the original queries by name."""
@@ -843,12 +850,12 @@ def read_state(path: str) -> SavedState:
 
 def _read_content(file: StateFile, path: str) -> SavedState:
     with _damage_named(path):
-        content = Content.read(file.content)
+        content = StateContent.read(file.content)
         _check_edges(content, file.edges)
     return SavedState(path=path, edges=file.edges, content=content)
 
 
-def _check_edges(content: Content, edges: Edges) -> None:
+def _check_edges(content: StateContent, edges: StateEdges) -> None:
     """Raise `Damage` unless the edges are consistent with labels, stream time and windows."""
     kind = None if edges.names is None else "int64" if pa.types.is_integer(edges.names.type) else "string"
     if kind != content.kind:

@@ -31,7 +31,7 @@ _DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class SealedKind:
     """A kind of sealed content: its `magic` (8 bytes), its name in messages, and the version of its format."""
 
     magic: bytes
@@ -40,7 +40,7 @@ class Kind:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Header:
+class SealedHeader:
     """The fields of an intact header."""
 
     version: int
@@ -48,7 +48,7 @@ class Header:
     digest: bytes
 
 
-def seal(kind: Kind, parts: Iterable[bytes | memoryview]) -> bytes:
+def seal(kind: SealedKind, parts: Iterable[bytes | memoryview]) -> bytes:
     """Return the header for content that consists of these parts.  O(bytes)."""
     digest, length = hashlib.blake2b(digest_size=_DIGEST_BYTES), 0
     for part in parts:
@@ -58,7 +58,7 @@ def seal(kind: Kind, parts: Iterable[bytes | memoryview]) -> bytes:
     return fields + _CHECK.pack(zlib.crc32(fields))
 
 
-def header_of(kind: Kind, data: bytes, size: int, *, name: str) -> Header:
+def header_of(kind: SealedKind, data: bytes, size: int, *, name: str) -> SealedHeader:
     """Return the header at the beginning of `data`, where the whole content has `size` bytes with its header.  O(1).
 
     Raises `StateFormatError` for other content, incomplete content, or another version of the format; messages
@@ -85,10 +85,10 @@ def header_of(kind: Kind, data: bytes, size: int, *, name: str) -> Header:
         raise _truncation_error(kind, name, size, HEADER_BYTES + length)
     if size > HEADER_BYTES + length:
         raise damage_error(kind, name, f"{size - HEADER_BYTES - length:,} bytes follow its end")
-    return Header(version=version, length=length, digest=digest)
+    return SealedHeader(version=version, length=length, digest=digest)
 
 
-def verify(kind: Kind, header: Header, parts: Iterable[bytes | memoryview], *, name: str) -> None:
+def verify(kind: SealedKind, header: SealedHeader, parts: Iterable[bytes | memoryview], *, name: str) -> None:
     """Raise `StateFormatError` unless the content, which consists of these parts, matches its header.  O(bytes)."""
     digest, length = hashlib.blake2b(digest_size=_DIGEST_BYTES), 0
     for part in parts:
@@ -100,7 +100,7 @@ def verify(kind: Kind, header: Header, parts: Iterable[bytes | memoryview], *, n
         raise damage_error(kind, name, "its checksum is wrong")
 
 
-def unseal(kind: Kind, data: bytes, *, name: str) -> memoryview:
+def unseal(kind: SealedKind, data: bytes, *, name: str) -> memoryview:
     """Return the content after a header.  Raises `StateFormatError` like `header_of` and `verify`.  O(bytes)."""
     header = header_of(kind, data[:HEADER_BYTES], len(data), name=name)
     content = memoryview(data)[HEADER_BYTES:]
@@ -108,7 +108,7 @@ def unseal(kind: Kind, data: bytes, *, name: str) -> memoryview:
     return content
 
 
-def damage_error(kind: Kind, name: str, problem: str) -> StateFormatError:
+def damage_error(kind: SealedKind, name: str, problem: str) -> StateFormatError:
     """Return the error for damaged content of this kind."""
     return StateFormatError(f"{name} is a damaged {kind.noun}: {problem}", reason="damaged")
 
@@ -119,6 +119,6 @@ def _is_whole(data: bytes) -> bool:
     return bool(_CHECK.unpack_from(data, _FIELDS.size)[0] == zlib.crc32(data[: _FIELDS.size]))
 
 
-def _truncation_error(kind: Kind, name: str, size: int, whole: int | None) -> StateFormatError:
+def _truncation_error(kind: SealedKind, name: str, size: int, whole: int | None) -> StateFormatError:
     of = "" if whole is None else f" of {whole:,}"
     return StateFormatError(f"{name} is a truncated {kind.noun}: only {size:,} bytes{of}", reason="truncated")

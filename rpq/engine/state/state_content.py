@@ -26,7 +26,7 @@ _LARGEST_COUNT = 2**56
 
 
 @dataclass(frozen=True, kw_only=True)
-class Labels:
+class StateLabels:
     """The labels by number, each with the largest timestamp of a lost insert, or `rpq.stream.names.labels.NEVER_LOST`.
 
     `passed_by` has the same timestamps of inserts that were passed by, `accepted` the edges that queries accept, each
@@ -56,7 +56,7 @@ class Labels:
         }
 
     @classmethod
-    def read(cls, content: JsonValue) -> Labels:
+    def read(cls, content: JsonValue) -> StateLabels:
         """Read the output of `to_json`. Raises `Damage`."""
         names: list[LabelName] = [label.unicode() for label in content["labels"]]
         for place, stream in (pair.tuple_of(2) for pair in content["label_streams"]):
@@ -285,13 +285,13 @@ def _type(content: JsonValue) -> pa.DataType:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Content:
+class StateContent:
     """Everything except the edges. `time_unit`, `times`, `seconds`, `left` and `extra` belong to the engine itself."""
 
     time: int | None
     kind: str | None
     share: Share
-    labels: Labels
+    labels: StateLabels
     outcomes: dict[str, int]
     queries: list[QueryState]
     time_unit: str
@@ -324,7 +324,7 @@ class Content:
         }
 
     @classmethod
-    def read(cls, content: JsonValue) -> Content:
+    def read(cls, content: JsonValue) -> StateContent:
         """Read the output of `to_json`. Raises `Damage`."""
         queries = [QueryState.read(query) for query in content["queries"]]
         if len({state.question.name for state in queries}) < len(queries):
@@ -339,7 +339,7 @@ class Content:
             time=None if time.is_none else time.integer(-INT64_MAX, latest),
             kind=None if kind.is_none else kind.one_of("int64", "string"),
             share=Share.of(share.integer(0, shares.integer(1) - 1), shares.integer(), sizes),
-            labels=Labels.read(content),
+            labels=StateLabels.read(content),
             outcomes=dict(zip(OUTCOMES, map(_count, content["outcomes"].tuple_of(len(OUTCOMES))), strict=True)),
             queries=queries,
             time_unit=content["time_unit"].one_of(*TIME_UNITS),

@@ -18,10 +18,10 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rpq.engine.state.sealed import HEADER_BYTES, Kind, damage_error, header_of, seal, verify
+from rpq.engine.state.sealed import HEADER_BYTES, SealedKind, damage_error, header_of, seal, verify
 from rpq.stream.json_values import Damage, JsonValue
 
-STATE = Kind(magic=b"RPQSTATE", noun="saved state of an engine", version=3)
+STATE = SealedKind(magic=b"RPQSTATE", noun="saved state of an engine", version=3)
 _LENGTH = struct.Struct("<Q")
 _TYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype("<i4"), "int64": np.dtype("<i8"), "bytes": np.dtype("u1")}
 _COLUMNS = ("source", "target", "label", "timestamp")
@@ -102,7 +102,7 @@ def _table(content: np.ndarray, count: int | None) -> pa.Table:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Edges:
+class StateEdges:
     """The edges of a window.
 
     `source` and `target` are indices of `names`, and `slides` has an array for each window of each query, with the slide at
@@ -174,17 +174,17 @@ class StateFile:
     """The content of a file; `content` is everything except the edges."""
 
     content: JsonValue
-    edges: Edges
+    edges: StateEdges
 
 
-def write_file(file: IO[bytes], described: dict[str, Any], edges: Edges) -> None:
+def write_file(file: IO[bytes], described: dict[str, Any], edges: StateEdges) -> None:
     """Write a state. O(bytes)."""
     parts = _content_parts(described, edges)
     for part in (seal(STATE, parts), *parts):
         file.write(part)
 
 
-def _content_parts(described: dict[str, Any], edges: Edges) -> list[bytes | memoryview]:
+def _content_parts(described: dict[str, Any], edges: StateEdges) -> list[bytes | memoryview]:
     """Return the parts of a file after its header."""
     arrays = _arrays(edges)
     types = {dtype: name for name, dtype in _TYPES.items()}
@@ -216,7 +216,7 @@ def read_file(path: str) -> StateFile:
             raise damage_error(STATE, path, str(problem)) from problem
 
 
-def copy_of(described: dict[str, Any], edges: Edges) -> StateFile:
+def copy_of(described: dict[str, Any], edges: StateEdges) -> StateFile:
     """Return what `read_file` returns of a file with this content, without a file. O(bytes)."""
     return _state_file(JsonValue.parse(json.dumps(described)), _arrays(edges))
 
@@ -224,7 +224,7 @@ def copy_of(described: dict[str, Any], edges: Edges) -> StateFile:
 # --- writing -----------------------------------------------------------------------------------------------------
 
 
-def _arrays(edges: Edges) -> dict[str, np.ndarray]:
+def _arrays(edges: StateEdges) -> dict[str, np.ndarray]:
     """Return the arrays by their names in the file."""
     arrays: dict[str, np.ndarray] = {}
     if edges.names is not None and pa.types.is_integer(edges.names.type):
@@ -373,7 +373,7 @@ def _expiries(arrays: dict[str, np.ndarray], prefix: str = "expiry_") -> list[st
     return [name for name in names if name in arrays]
 
 
-def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edges:
+def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> StateEdges:
     """Return the edges after checking that all numbers are in range. Raises `Damage`."""
     count = len(_array(arrays, "source", np.int32))
     has_static = any(name in arrays for name in _STATIC)
@@ -397,7 +397,7 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
         of_edges = count if version_names is None else versions
         is_known = _array(arrays, "value_known", np.uint8, of_edges)
         values = EdgeValueArrays(is_known, _array(arrays, "value_values", np.uint8))
-    edges = Edges(
+    edges = StateEdges(
         names=names,
         vertices=made,
         values=values,

@@ -12,11 +12,19 @@ from functools import reduce
 from operator import or_
 from typing import Protocol
 
-from rpq.language.match.block import Block, BoundEdge
+from rpq.language.match.block import BoundEdge, MatchBlock
 from rpq.language.match.condition_trees import condition_nodes, variables_of_paths, variables_of_pattern
 from rpq.language.match.path_expressions import PathExpressions, chain_text, has_trails
-from rpq.language.match.scope import Binding, Scope, ValueReader
-from rpq.language.match.syntax import EdgePattern, Element, Exists, Group, NodePattern, PathPattern, match_error
+from rpq.language.match.scope import NameBinding, Scope, ValueReader
+from rpq.language.match.syntax import (
+    EdgePattern,
+    Element,
+    MatchExists,
+    NodePattern,
+    PathPattern,
+    QuantifiedGroup,
+    match_error,
+)
 from rpq.language.pattern import Atom, Term, Variable, edge_column
 from rpq.language.sparql import algebra
 from rpq.language.sparql.algebra import Distinct, Project
@@ -28,24 +36,28 @@ _ALONE = "a condition inside a path behind ANY reads the path alone: write it in
 class Clauses(Protocol):
     """The translation of nodes, edges and conditions, which a path behind ANY consists of."""
 
-    def add_node(self, block: Block, node: NodePattern) -> Term:
+    def add_node(self, block: MatchBlock, node: NodePattern) -> Term:
         """Add the labels and conditions of a node to a block and return its term."""
 
-    def add_atom(self, block: Block, atom: Atom, at: int) -> None:
+    def add_atom(self, block: MatchBlock, atom: Atom, at: int) -> None:
         """Add an atom to a block."""
 
     def add_steps(
-        self, block: Block, path: PathPattern, nodes: Sequence[NodePattern], connectors: Sequence[EdgePattern | Group]
+        self,
+        block: MatchBlock,
+        path: PathPattern,
+        nodes: Sequence[NodePattern],
+        connectors: Sequence[EdgePattern | QuantifiedGroup],
     ) -> list[BoundEdge]:
         """Add each edge and each quantified path of a path to a block on its own, and return them."""
 
-    def add_condition(self, block: Block, condition: Node) -> None:
+    def add_condition(self, block: MatchBlock, condition: Node) -> None:
         """Add a condition to a block."""
 
 
 def declare_inner(scope: Scope, element: Element, text: str) -> None:
     """Add the variables inside a path of which only the ends are returned. Each may occur once, as nothing compares them."""
-    if isinstance(element, Group):
+    if isinstance(element, QuantifiedGroup):
         for part in element.elements:
             declare_inner(scope, part, text)
     elif element.variable is not None:
@@ -56,12 +68,12 @@ def declare_inner(scope: Scope, element: Element, text: str) -> None:
                 f"{element.variable} is inside a path of which only the ends are returned, and occurs elsewhere, too; the "
                 "two would not be compared: name them apart, or write the path edge by edge",
             )
-        scope.own[element.variable] = Binding("inner", element.variable)
+        scope.own[element.variable] = NameBinding("inner", element.variable)
 
 
 def add_any_path(
     clauses: Clauses,
-    block: Block,
+    block: MatchBlock,
     path: PathPattern,
     *,
     expressions: PathExpressions,
@@ -94,7 +106,7 @@ def add_any_path(
                 path.at,
                 "the ends of a path behind ANY need names where its edges or inner nodes have conditions or must differ",
             )
-        inner = Block(Scope(block.scope), is_set=True)
+        inner = MatchBlock(Scope(block.scope), is_set=True)
         labels = [edge.labels for edge in clauses.add_steps(inner, path, [first, *nodes[1:-1], last], connectors)]
         inner.outer_names.clear()  # the ends are columns of the part, whose values join it
         _add_inner_conditions(clauses, inner, values)
@@ -102,7 +114,7 @@ def add_any_path(
         bound = algebra.possible_variables(body)
         names = dict.fromkeys(term.name for term in (source, target) if isinstance(term, Variable) and term.name in bound)
         block.parts.append(Distinct(Project(body, tuple(names))))
-        block.scope.own |= {name: Binding("inner", name) for name in inner.scope.own}
+        block.scope.own |= {name: NameBinding("inner", name) for name in inner.scope.own}
     is_trail = len(connectors) == 1 and has_trails(connectors[0])
     return BoundEdge(reduce(or_, labels), None, path.at, is_trail=is_trail)
 
@@ -110,7 +122,7 @@ def add_any_path(
 def _is_one_expression(
     path: PathPattern,
     nodes: Sequence[NodePattern],
-    connectors: Sequence[EdgePattern | Group],
+    connectors: Sequence[EdgePattern | QuantifiedGroup],
     expressions: PathExpressions,
 ) -> bool:
     """Return whether a path expression alone has the pairs of a path."""
@@ -140,7 +152,7 @@ def check_alone(path: PathPattern, later: Sequence[PathPattern], scope: Scope, t
             raise match_error(text, at, _ALONE)
 
 
-def _add_inner_conditions(clauses: Clauses, inner: Block, values: ValueReader) -> None:
+def _add_inner_conditions(clauses: Clauses, inner: MatchBlock, values: ValueReader) -> None:
     """Add the conditions inside a path behind ANY. Raises `MatchError` for one that reads other variables."""
     bound = algebra.possible_variables(inner.operator())
     bindings = [one for name in inner.scope.names() if (one := inner.scope.get(name)) is not None]
@@ -154,6 +166,8 @@ def _add_inner_conditions(clauses: Clauses, inner: Block, values: ValueReader) -
         for body, _ in inner.tests[before:]:
             if not outer.isdisjoint(algebra.mentioned_variables(body)):
                 raise match_error(
-                    values.text, next(node.column for node in condition_nodes(part) if isinstance(node, Exists)) - 1, _ALONE
+                    values.text,
+                    next(node.column for node in condition_nodes(part) if isinstance(node, MatchExists)) - 1,
+                    _ALONE,
                 )
     inner.deferred_conditions = []

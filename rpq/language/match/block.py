@@ -36,7 +36,7 @@ class BoundEdge:
 
 
 @dataclass
-class Block:
+class MatchBlock:
     """Atoms and conditions that are joined."""
 
     scope: Scope

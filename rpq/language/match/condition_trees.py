@@ -9,12 +9,12 @@ from typing import Any
 from rpq.language.match.syntax import (
     AggregateCall,
     Element,
-    Exists,
     GraphPattern,
-    Group,
+    MatchExists,
     MatchText,
     NodePattern,
     PathPattern,
+    QuantifiedGroup,
 )
 from rpq.language.where import Comparison, In, IsNull, Logical, Name, Node, Not
 
@@ -37,7 +37,7 @@ def disjuncts(condition: Any) -> list[Any]:
 
 def condition_nodes(condition: Any) -> Iterator[Any]:
     """Yield a condition and all nodes below it, but none inside an EXISTS."""
-    if isinstance(condition, Exists):
+    if isinstance(condition, MatchExists):
         yield condition
     elif isinstance(condition, AggregateCall):
         yield condition
@@ -84,7 +84,7 @@ def own_condition(condition: Any, variable: str) -> Node | None:
     """Return a condition on one edge alone with the names of its properties; None if it reads anything else."""
     nodes = [*condition_nodes(condition)]
     names = [node for node in nodes if isinstance(node, Name)]
-    if any(isinstance(node, (Exists, AggregateCall)) for node in nodes) or not names:
+    if any(isinstance(node, (MatchExists, AggregateCall)) for node in nodes) or not names:
         return None
     if any(not node.name.startswith(f"{variable}.") for node in names):
         return None
@@ -96,7 +96,7 @@ def variables_of_paths(paths: Sequence[PathPattern]) -> Iterator[tuple[str, int]
 
     def of_elements(elements: Sequence[Element]) -> Iterator[tuple[str, int]]:
         for element in elements:
-            if isinstance(element, Group):
+            if isinstance(element, QuantifiedGroup):
                 yield from of_elements(element.elements)
             elif element.variable is not None:
                 yield element.variable, element.at
@@ -112,13 +112,13 @@ def variables_of_pattern(paths: Sequence[PathPattern], where: Any = None) -> Ite
         for node in condition_nodes(condition):
             if isinstance(node, Name):
                 yield node.name.partition(".")[0], node.column - 1
-            elif isinstance(node, Exists):
+            elif isinstance(node, MatchExists):
                 yield from variables_of_pattern(node.pattern.paths, node.pattern.where)
 
     def of_elements(elements: Sequence[Element]) -> Iterator[tuple[str, int]]:
         for element in elements:
             yield from of_condition(element.where)
-            if isinstance(element, Group):
+            if isinstance(element, QuantifiedGroup):
                 yield from of_elements(element.elements)
 
     yield from variables_of_paths(paths)
@@ -134,12 +134,12 @@ def names_read(tree: MatchText) -> Iterator[str]:
         for node in condition_nodes(condition):
             if isinstance(node, Name):
                 yield node.name.partition(".")[0]
-            elif isinstance(node, Exists):
+            elif isinstance(node, MatchExists):
                 yield from of_pattern(node.pattern)
 
     def of_elements(elements: Sequence[Element]) -> Iterator[str]:
         for element in elements:
-            if isinstance(element, Group):
+            if isinstance(element, QuantifiedGroup):
                 yield from of_elements(element.elements)
             elif isinstance(element, NodePattern):
                 yield from of_condition(element.where)

@@ -16,10 +16,10 @@ from rpq.language.match.syntax import (
     Dialect,
     Direction,
     EdgePattern,
-    Group,
     LabelTree,
     NodePattern,
     PathPattern,
+    QuantifiedGroup,
     Quantifier,
     match_error,
 )
@@ -130,10 +130,10 @@ class PathExpressions:
     def _fail(self, at: int, message: str) -> NoReturn:
         raise match_error(self.text, at, message)
 
-    def alternating(self, path: PathPattern) -> tuple[list[NodePattern], list[EdgePattern | Group]]:
+    def alternating(self, path: PathPattern) -> tuple[list[NodePattern], list[EdgePattern | QuantifiedGroup]]:
         """Return the nodes of a path, and the edge or group between each node and the next; omitted nodes have no name."""
         nodes: list[NodePattern] = []
-        connectors: list[EdgePattern | Group] = []
+        connectors: list[EdgePattern | QuantifiedGroup] = []
         for element in path.elements:
             if isinstance(element, NodePattern):
                 if len(nodes) > len(connectors):
@@ -185,7 +185,7 @@ class PathExpressions:
             self._fail(error.column - 1, error.message)
         return condition_text(tree)
 
-    def step(self, connector: EdgePattern | Group) -> tuple[str, EdgeLabels]:
+    def step(self, connector: EdgePattern | QuantifiedGroup) -> tuple[str, EdgeLabels]:
         """Return the expression of an edge or a quantified path, and the labels of its edges."""
         quantifier = connector.quantifier
         if quantifier is not None:
@@ -240,11 +240,11 @@ def nameless_node(at: int) -> NodePattern:
     return NodePattern(None, None, (), None, at)
 
 
-def has_trails(connector: EdgePattern | Group) -> bool:
+def has_trails(connector: EdgePattern | QuantifiedGroup) -> bool:
     """Return whether all pairs of an edge or a quantified path are pairs of trails.
 
     One edge is a trail, and so is a shortest path along edges of one direction.
     """
-    if isinstance(connector, Group):
+    if isinstance(connector, QuantifiedGroup):
         return False
     return connector.quantifier is None or (connector.direction != "either" and connector.quantifier.least == 1)

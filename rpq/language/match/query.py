@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 from rpq.automata.symbols import ConditionLabel
 from rpq.errors import QueryError
 from rpq.language.conditions import condition_of
-from rpq.language.edge_variables import Filter, Value, step_of
+from rpq.language.edge_variables import BindingFilter, Value, step_of
 from rpq.language.hypercube import Hypercube, undivided
 from rpq.language.match.syntax import Dialect, parse
 from rpq.language.match.translation import Translation, translate
@@ -106,7 +106,7 @@ class MatchQuery(SparqlQuery):
         return self.translation.properties
 
     @property
-    def filters(self) -> tuple[Filter, ...]:
+    def filters(self) -> tuple[BindingFilter, ...]:
         """The conditions on values of edges."""
         return self.translation.filters
 

@@ -13,11 +13,11 @@ from rpq.language.sparql import algebra
 from rpq.language.sparql.algebra import (
     Aggregate,
     AggregateName,
-    Call,
     Distinct,
     EdgeValue,
     Extend,
     Formula,
+    FunctionCall,
     Operator,
     Project,
 )
@@ -31,7 +31,7 @@ ColumnSource = Literal["vertex", "number", "timestamp", "property", "count", "su
 
 
 @dataclass(frozen=True)
-class Column:
+class ReturnColumn:
     """A column of RETURN: its name, the kind of its content, and the value that it is derived from."""
 
     name: str
@@ -45,17 +45,17 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Result:
+class MatchResult:
     """The rows of a text: the operator whose bag they are, its columns, and the properties of edges that these read."""
 
     body: Operator
-    columns: tuple[Column, ...]
+    columns: tuple[ReturnColumn, ...]
     variables: tuple[str, ...]
     """The variables of the operator whose values are the columns."""
     properties: frozenset[str]
 
 
-def result_of(tree: MatchText, inner: Operator, scope: Scope, *, dialect: Dialect, values: ValueReader) -> Result:
+def result_of(tree: MatchText, inner: Operator, scope: Scope, *, dialect: Dialect, values: ValueReader) -> MatchResult:
     """Return the rows that RETURN derives from the bindings of an operator. Raises `MatchError`. O(items · size)."""
     return _Items(tree, dialect, values).result(inner, scope)
 
@@ -72,10 +72,10 @@ class _Items:
     def _fail(self, at: int, message: str) -> NoReturn:
         raise match_error(self._tree.text, at, message)
 
-    def result(self, inner: Operator, scope: Scope) -> Result:
+    def result(self, inner: Operator, scope: Scope) -> MatchResult:
         """Return the rows of all items."""
         items = self._tree.items
-        columns: list[Column] = []
+        columns: list[ReturnColumn] = []
         internals: list[str] = []
         keys: list[str] = []
         aggregates: dict[str, Aggregate] = {}
@@ -96,7 +96,7 @@ class _Items:
             inner, internal = self._extend(inner, value)
             if internal in internals:
                 inner, internal = Extend(inner, f".column {number}", Variable(internal)), f".column {number}"
-            columns.append(Column(name, value.kind, value))
+            columns.append(ReturnColumn(name, value.kind, value))
             internals.append(internal)
             keys.append(internal)
         if is_grouped:
@@ -106,7 +106,7 @@ class _Items:
         body: Operator = Project(inner, tuple(internals))
         if self._tree.is_distinct:
             body = Distinct(body)
-        return Result(body, tuple(columns), tuple(internals), frozenset(self._properties))
+        return MatchResult(body, tuple(columns), tuple(internals), frozenset(self._properties))
 
     def _item_value(self, scope: Scope, item: Item) -> Value:
         if not isinstance(item.value, Name):
@@ -141,11 +141,11 @@ class _Items:
         internal: str,
         aggregates: dict[str, Aggregate],
         finals: list[tuple[str, Formula]],
-    ) -> tuple[Operator, Column]:
+    ) -> tuple[Operator, ReturnColumn]:
         """Return the operator below the group with the argument of an aggregate, and the column of the aggregate."""
         if item.argument is None:
             aggregates[internal] = Aggregate("COUNT", None, False)
-            return inner, Column(name, "count", None)
+            return inner, ReturnColumn(name, "count", None)
         if not isinstance(item.argument, Name):
             self._fail(
                 item.column - 1,
@@ -164,19 +164,19 @@ class _Items:
         argument = Variable(column)
         if item.function == "count":
             aggregates[internal] = Aggregate("COUNT", argument, item.is_distinct)
-            return inner, Column(name, "count", value)
+            return inner, ReturnColumn(name, "count", value)
         if item.function in ("min", "max"):
             function: AggregateName = "MIN" if item.function == "min" else "MAX"
             aggregates[internal] = Aggregate(function, argument, item.is_distinct, skips_unbound=True)
-            return inner, Column(name, "ends", value)
+            return inner, ReturnColumn(name, "ends", value)
         is_sum = item.function == "sum"
         total = Aggregate("SUM" if is_sum else "AVG", argument, item.is_distinct, skips_unbound=True)
         if is_sum and self._dialect == "cypher":
             aggregates[internal] = total
-            return inner, Column(name, "sum", value)
+            return inner, ReturnColumn(name, "sum", value)
         # SPARQL's sum and average of no values are 0.
         whole, count, nothing = (f"{internal} {part}" for part in ("total", "count", "nothing"))
         aggregates[whole], aggregates[count] = total, Aggregate("COUNT", argument, item.is_distinct)
-        is_some = Call(">", (Variable(count), Constant(integer_term(0))))
-        finals.append((internal, Call("IF", (is_some, Variable(whole), Variable(nothing)))))
-        return inner, Column(name, "sum" if is_sum else "avg", value)
+        is_some = FunctionCall(">", (Variable(count), Constant(integer_term(0))))
+        finals.append((internal, FunctionCall("IF", (is_some, Variable(whole), Variable(nothing)))))
+        return inner, ReturnColumn(name, "sum" if is_sum else "avg", value)

@@ -7,15 +7,15 @@ from typing import Literal, NoReturn
 
 from rpq.errors import WhereError, did_you_mean
 from rpq.language.conditions import TUPLE_COLUMNS, condition_text
-from rpq.language.edge_variables import Filter, Value, filter_of
+from rpq.language.edge_variables import BindingFilter, Value, filter_of
 from rpq.language.match.condition_trees import condition_nodes, rename
-from rpq.language.match.syntax import AggregateCall, Exists, match_error
+from rpq.language.match.syntax import AggregateCall, MatchExists, match_error
 from rpq.language.pattern import Constant
 from rpq.language.where import Name, Node, parse_where
 
 
 @dataclass(frozen=True)
-class Binding:
+class NameBinding:
     """The meaning of a name: a vertex, an edge, or something inside a quantified path."""
 
     kind: Literal["vertex", "edge", "inner"]
@@ -28,9 +28,9 @@ class Scope:
 
     def __init__(self, outer: Scope | None = None) -> None:
         self._outer = outer
-        self.own: dict[str, Binding] = {}
+        self.own: dict[str, NameBinding] = {}
 
-    def get(self, name: str) -> Binding | None:
+    def get(self, name: str) -> NameBinding | None:
         """Return what a name stands for, None if it is unknown."""
         found = self.own.get(name)
         return self._outer.get(name) if found is None and self._outer is not None else found
@@ -75,18 +75,18 @@ class ValueReader:
             self._fail(at, f"{attribute!r} is no property of an edge; there are {variable}.timestamp and its properties")
         return Value("property", binding.internal, attribute)
 
-    def filter(self, scope: Scope, condition: Node) -> Filter:
+    def filter(self, scope: Scope, condition: Node) -> BindingFilter:
         """Return a condition as a filter over the bindings of a block."""
         value_of_name: dict[str, Value] = {}
         for node in condition_nodes(condition):
-            if isinstance(node, (Exists, AggregateCall)):
+            if isinstance(node, (MatchExists, AggregateCall)):
                 what = f"the aggregate {node.function}" if isinstance(node, AggregateCall) else "EXISTS"
-                if isinstance(node, Exists) and node.node is not None:
+                if isinstance(node, MatchExists) and node.node is not None:
                     what = "a label of a node"
                 advice = (
                     "write it as a condition of its own, joined by AND, or by OR with others of its kind; NOT stands "
                     "before all of it"
-                    if isinstance(node, Exists)
+                    if isinstance(node, MatchExists)
                     else "aggregates stand in RETURN; filter rows of groups after collecting them"
                 )
                 self._fail(node.column - 1, f"{what} inside a condition is refused: {advice}")

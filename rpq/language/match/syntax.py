@@ -1,6 +1,6 @@
 """The syntax tree of a MATCH text, made by the grammar in `match.lark`, and errors that point to their place in the text.
 
-Conditions are trees of `rpq.language.where`, whose names are variables (`a`) and their properties (`e.amount`); `Exists` and
+Conditions are trees of `rpq.language.where`, whose names are variables (`a`) and properties (`e.amount`). `MatchExists` and
 `AggregateCall` stand only where the grammar of MATCH has them. Every part has its place, an offset in the text.
 """
 
@@ -32,7 +32,7 @@ from rpq.language.where import (
     exact_number,
     negated,
 )
-from rpq.language.where import Literal as Constant
+from rpq.language.where import WhereConstant as Constant
 
 if TYPE_CHECKING:
     from lark import Lark, Token
@@ -104,7 +104,7 @@ class EdgePattern:
 
 
 @dataclass(frozen=True)
-class Group:
+class QuantifiedGroup:
     """A quantified path in parentheses: `((x)-[:a]->(y)){1,3}`."""
 
     elements: tuple[Element, ...]
@@ -113,7 +113,7 @@ class Group:
     at: int
 
 
-Element = NodePattern | EdgePattern | Group
+Element = NodePattern | EdgePattern | QuantifiedGroup
 PathMode = Literal["WALK", "TRAIL", "ACYCLIC", "SIMPLE"]
 
 
@@ -148,7 +148,7 @@ class Clause:
 
 
 @dataclass(frozen=True)
-class Exists:
+class MatchExists:
     """A condition: whether a pattern has a match."""
 
     pattern: GraphPattern
@@ -547,21 +547,21 @@ def _reader(text: str) -> Any:
         def exists_result(self, meta: Any, children: list[Any]) -> ReturnedValues:
             return ReturnedValues(tuple(one for one in trees(children) if not isinstance(one, SetQuantifier)))
 
-        def has_labels(self, meta: Any, children: list[Any]) -> Exists:
+        def has_labels(self, meta: Any, children: list[Any]) -> MatchExists:
             named, label = trees(children)
             at = start(meta)
             if not isinstance(named, Name) or "." in named.name:
                 refuse(at, "a label is that of a node: write its variable before it, as in a:Account")
             path = PathPattern(False, None, (NodePattern(named.name, label, (), None, at),), at)
-            return Exists(GraphPattern(None, (path,), None, at), at + 1, named)
+            return MatchExists(GraphPattern(None, (path,), None, at), at + 1, named)
 
         def has_no_labels(self, meta: Any, children: list[Any]) -> Not:
             found: Any = self.has_labels(meta, children)
             return Not(found, column=start(meta) + 1)
 
-        def exists(self, meta: Any, children: list[Any]) -> Exists:
+        def exists(self, meta: Any, children: list[Any]) -> MatchExists:
             returned = of_type(children, ReturnedValues)
-            return Exists(
+            return MatchExists(
                 of_type(children, GraphPattern), start(meta) + 1, returned_values=() if returned is None else returned.values
             )
 
@@ -714,10 +714,10 @@ def _reader(text: str) -> Any:
         def path(self, meta: Any, children: list[Any]) -> tuple[Element, ...]:
             return tuple(children)
 
-        def group(self, meta: Any, children: list[Any]) -> Group:
+        def group(self, meta: Any, children: list[Any]) -> QuantifiedGroup:
             where = of_type(children, Where)
             condition = None if where is None else where.condition
-            return Group(children[0], condition, of_type(children, Quantifier), start(meta))
+            return QuantifiedGroup(children[0], condition, of_type(children, Quantifier), start(meta))
 
         def path_pattern(self, meta: Any, children: list[Any]) -> PathPattern:
             if (named := of_type(children, NameOf)) is not None:

@@ -21,7 +21,7 @@ from rpq.automata.expressions import Label
 from rpq.language import edge_variables
 from rpq.language.edge_variables import SameTerm, Value
 from rpq.language.match.any_paths import add_any_path, check_alone, declare_inner
-from rpq.language.match.block import Block, BoundEdge, place_constants, variable_name
+from rpq.language.match.block import BoundEdge, MatchBlock, place_constants, variable_name
 from rpq.language.match.condition_trees import (
     condition_nodes,
     conjuncts,
@@ -31,22 +31,22 @@ from rpq.language.match.condition_trees import (
     variables_of_pattern,
 )
 from rpq.language.match.path_expressions import PathExpressions, has_trails, step_text
-from rpq.language.match.result import Column, result_of
-from rpq.language.match.scope import Binding, Scope, ValueReader
+from rpq.language.match.result import ReturnColumn, result_of
+from rpq.language.match.scope import NameBinding, Scope, ValueReader
 from rpq.language.match.syntax import (
     AggregateCall,
     Dialect,
     EdgePattern,
-    Exists,
     GraphPattern,
-    Group,
     LabelTree,
+    MatchExists,
     MatchText,
     NodePattern,
     PathPattern,
+    QuantifiedGroup,
     match_error,
 )
-from rpq.language.pattern import MOST_ATOMS, Atom, Blank, Constant, Term, Variable, edge_column
+from rpq.language.pattern import MAX_ATOMS, Atom, Blank, Constant, Term, Variable, edge_column
 from rpq.language.sparql import algebra
 from rpq.language.sparql.algebra import (
     Conjunction,
@@ -61,7 +61,7 @@ from rpq.language.sparql.algebra import (
     make_union,
 )
 from rpq.language.where import Comparison, IsNull, Logical, Name, Node, Not, Where
-from rpq.language.where import Literal as Given
+from rpq.language.where import WhereConstant as Given
 from rpq.stream.names.stream_labels import EDGE_ENDS, EdgeEnd
 
 _NAME = re.compile(r"\w+")
@@ -73,8 +73,8 @@ class Translation:
     """The algebra of a MATCH text, and the properties that it reads of edges."""
 
     question: SparqlQuestion
-    columns: tuple[Column, ...]
-    filters: tuple[edge_variables.Filter, ...]
+    columns: tuple[ReturnColumn, ...]
+    filters: tuple[edge_variables.BindingFilter, ...]
     properties: frozenset[str]
     """The properties of edges that columns and filters read."""
     has_edge_variables: bool
@@ -113,7 +113,7 @@ class _Translator:
         self._used: set[str] = set()
         self._numbers = 0
         self._atoms = 0
-        self._filters: list[edge_variables.Filter] = []
+        self._filters: list[edge_variables.BindingFilter] = []
         self._properties: set[str] = set()
         self._has_edges = False
         self._differs = False
@@ -126,7 +126,7 @@ class _Translator:
         tree = self._tree
         aggregates = any(isinstance(item.value, AggregateCall) for item in tree.items)
         scope = Scope()
-        block = Block(scope, is_set=tree.is_distinct and not aggregates)
+        block = MatchBlock(scope, is_set=tree.is_distinct and not aggregates)
         optional: list[tuple[GraphPattern, tuple[str, ...]]] = []
         perhaps_null: set[str] = set()
         for clause in tree.clauses:
@@ -140,7 +140,7 @@ class _Translator:
             self._fail(tree.clauses[0].at, "OPTIONAL MATCH is refused as the first clause: write a MATCH before it")
         self._check_lone(block)
         found = block.operator()
-        of_optional: dict[str, Binding] = {}
+        of_optional: dict[str, NameBinding] = {}
         for pattern, before in optional:
             found = self._optional(
                 found, pattern, {name: scope.own[name] for name in before}, of_optional, is_set=block.is_set
@@ -188,7 +188,7 @@ class _Translator:
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 
-    def add_node(self, block: Block, node: NodePattern, *, is_lone: bool = False) -> Term:
+    def add_node(self, block: MatchBlock, node: NodePattern, *, is_lone: bool = False) -> Term:
         """Add the labels and conditions of a node to a block, and return its term. A lone node has no edge in its path."""
         term: Term = Blank(self._new_name())
         name = node.variable
@@ -197,7 +197,7 @@ class _Translator:
             binding = block.scope.get(name)
             if binding is None:
                 internal = self._internal(name)
-                binding = block.scope.own[name] = Binding("vertex", internal)
+                binding = block.scope.own[name] = NameBinding("vertex", internal)
             if binding.kind != "vertex":
                 what = "an edge" if binding.kind == "edge" else "inside a path of which only the ends are returned"
                 self._fail(node.at, f"{name} is {what}, and a node too: rename one of them")
@@ -228,7 +228,7 @@ class _Translator:
         block.deferred_conditions += conjuncts(node.where)
         return term
 
-    def _add_labels(self, block: Block, term: Term, label: LabelTree, at: int, *, is_lone: bool) -> None:
+    def _add_labels(self, block: MatchBlock, term: Term, label: LabelTree, at: int, *, is_lone: bool) -> None:
         """Add the condition that a node has labels, as edges with the node label, which do not multiply rows.
 
         An alternative of labels tests a node that edges bind. If the node is alone, the alternative binds it.
@@ -257,13 +257,13 @@ class _Translator:
         bodies = [Conjunction((WindowAtom(place_constants(atom, block.constants)),)) for atom in atoms]
         block.tests.append((make_union(*bodies), False))
 
-    def add_atom(self, block: Block, atom: Atom, at: int) -> None:
+    def add_atom(self, block: MatchBlock, atom: Atom, at: int) -> None:
         self._atoms += 1
-        if self._atoms > MOST_ATOMS:
-            self._fail(at, f"too many edges and labels: at most {MOST_ATOMS}")
+        if self._atoms > MAX_ATOMS:
+            self._fail(at, f"too many edges and labels: at most {MAX_ATOMS}")
         block.atoms.append(atom)
 
-    def _check_lone(self, block: Block) -> None:
+    def _check_lone(self, block: MatchBlock) -> None:
         """Refuse nodes that stand in no edge."""
         for internal, name, at in block.lone_nodes:
             has_edge = any(Variable(internal) in (atom.subject, atom.object) for atom in block.atoms)
@@ -276,12 +276,12 @@ class _Translator:
 
     # --- patterns --------------------------------------------------------------------------------------------------
 
-    def _add_pattern(self, block: Block, pattern: GraphPattern) -> None:
+    def _add_pattern(self, block: MatchBlock, pattern: GraphPattern) -> None:
         """Add the paths and the conditions of a clause to a block."""
         for part in self._add_paths(block, pattern):
             self.add_condition(block, part)
 
-    def _add_paths(self, block: Block, pattern: GraphPattern) -> list[Node]:
+    def _add_paths(self, block: MatchBlock, pattern: GraphPattern) -> list[Node]:
         """Add the paths of a clause to a block; return its conditions."""
         differs = self._dialect == "cypher" if pattern.different_edges is None else pattern.different_edges
         self._differs |= differs
@@ -306,7 +306,7 @@ class _Translator:
             steps[place].at for one, other in pairs if labels[one].overlaps(labels[other]) for place in (one, other)
         )
 
-    def _separate(self, block: Block, edges: Sequence[BoundEdge]) -> None:
+    def _separate(self, block: MatchBlock, edges: Sequence[BoundEdge]) -> None:
         """Add the conditions that edges of a clause are different."""
         for one, other in combinations(edges, 2):
             if not one.labels.overlaps(other.labels):
@@ -330,18 +330,18 @@ class _Translator:
     def _without_difference(self) -> str:
         return "write the paths in clauses of their own, or REPEATABLE ELEMENTS behind MATCH"
 
-    def _add_inequality(self, block: Block, one: str, other: str, kind: Literal["vertex", "number"]) -> None:
+    def _add_inequality(self, block: MatchBlock, one: str, other: str, kind: Literal["vertex", "number"]) -> None:
         same = SameTerm(Value(kind, one), Value(kind, other))
         tree = Not(Name(same.column, column=1), column=1)
         text = f"{one} <> {other}"
-        self._add_filter(block, edge_variables.Filter(text, Where(text, tree, frozenset({same.column})), (), (same,)))
+        self._add_filter(block, edge_variables.BindingFilter(text, Where(text, tree, frozenset({same.column})), (), (same,)))
 
-    def _add_filter(self, block: Block, filter: edge_variables.Filter) -> None:
+    def _add_filter(self, block: MatchBlock, filter: edge_variables.BindingFilter) -> None:
         self._filters.append(filter)
         self._properties |= {value.name for value in filter.values if value.kind == "property"}
         block.conditions.append(EdgeCondition(filter))
 
-    def _add_path(self, block: Block, path: PathPattern, overlapping: frozenset[int]) -> list[BoundEdge]:
+    def _add_path(self, block: MatchBlock, path: PathPattern, overlapping: frozenset[int]) -> list[BoundEdge]:
         """Add a path to a block and return its edges."""
         nodes, connectors = self._expressions.alternating(path)
         if not connectors:
@@ -368,10 +368,10 @@ class _Translator:
 
     def add_steps(
         self,
-        block: Block,
+        block: MatchBlock,
         path: PathPattern,
         nodes: Sequence[NodePattern],
-        connectors: Sequence[EdgePattern | Group],
+        connectors: Sequence[EdgePattern | QuantifiedGroup],
         overlapping: frozenset[int] = frozenset(),
     ) -> list[BoundEdge]:
         """Add each edge and each quantified path of a path on its own, and return them."""
@@ -390,7 +390,7 @@ class _Translator:
             self._separate_nodes(block, terms, path)
         return mine
 
-    def _separate_nodes(self, block: Block, terms: Sequence[Term], path: PathPattern) -> None:
+    def _separate_nodes(self, block: MatchBlock, terms: Sequence[Term], path: PathPattern) -> None:
         places = range(len(terms))
         for one, other in combinations(places, 2):
             if path.mode == "SIMPLE" and (one, other) == (0, len(terms) - 1):
@@ -398,7 +398,7 @@ class _Translator:
             names = [self._name_of_term(block, terms[place], path) for place in (one, other)]
             self._add_inequality(block, names[0], names[1], "vertex")
 
-    def _name_of_term(self, block: Block, term: Term, path: PathPattern) -> str:
+    def _name_of_term(self, block: MatchBlock, term: Term, path: PathPattern) -> str:
         if isinstance(term, Constant):
             self._fail(path.at, f"{path.mode} with a node without a name that has an id is refused: name the node")
         return variable_name(term)
@@ -424,9 +424,9 @@ class _Translator:
 
     # --- edges -----------------------------------------------------------------------------------------------------
 
-    def _declare_edge(self, block: Block, connector: EdgePattern | Group) -> None:
+    def _declare_edge(self, block: MatchBlock, connector: EdgePattern | QuantifiedGroup) -> None:
         """Declare the variable of an edge, or those inside a group."""
-        if isinstance(connector, Group):
+        if isinstance(connector, QuantifiedGroup):
             declare_inner(block.scope, connector, self._text)
             return
         name, at = connector.variable, connector.at
@@ -438,19 +438,19 @@ class _Translator:
                 advice = "name them apart, and compare them in WHERE" if binding.kind == "edge" else "rename one of them"
                 self._fail(at, f"{name} is an edge here, and {what} already: {advice}")
             kind: Literal["edge", "inner"] = "edge" if connector.quantifier is None else "inner"
-            block.scope.own[name] = Binding(kind, self._internal(name))
+            block.scope.own[name] = NameBinding(kind, self._internal(name))
 
     def _add_step(
         self,
-        block: Block,
+        block: MatchBlock,
         source: Term,
-        connector: EdgePattern | Group,
+        connector: EdgePattern | QuantifiedGroup,
         target: Term,
         *,
         must_bind: bool,
     ) -> BoundEdge:
         """Add an edge or a quantified path between two terms."""
-        if isinstance(connector, Group) or connector.quantifier is not None:
+        if isinstance(connector, QuantifiedGroup) or connector.quantifier is not None:
             text, labels = self._expressions.step(connector)
             self.add_atom(block, Atom(source, self._expressions.expression(text, connector.at), target), connector.at)
             return BoundEdge(labels, None, connector.at, is_trail=has_trails(connector))
@@ -476,14 +476,14 @@ class _Translator:
 
     # --- conditions ------------------------------------------------------------------------------------------------
 
-    def add_condition(self, block: Block, condition: Node) -> None:
+    def add_condition(self, block: MatchBlock, condition: Node) -> None:
         """Add the conjuncts of a condition to a block."""
         for part in conjuncts(condition):
             negated, inner = False, part
             while isinstance(inner, Not) and not isinstance(inner.inner, IsNull):
                 negated, inner = not negated, inner.inner
             choices = disjuncts(inner)
-            if all(isinstance(one, Exists) for one in choices):
+            if all(isinstance(one, MatchExists) for one in choices):
                 bodies = [self._exists(block.scope, one) for one in choices]
                 block.tests.append((bodies[0] if len(bodies) == 1 else make_union(*bodies), negated))
                 continue
@@ -491,7 +491,7 @@ class _Translator:
                 continue
             self._add_filter(block, self._values.filter(block.scope, part))
 
-    def _fix_id(self, block: Block, part: Node) -> bool:
+    def _fix_id(self, block: MatchBlock, part: Node) -> bool:
         """Replace a vertex of the block by a constant if a conjunct fixes its name. Return whether it does."""
         if not (isinstance(part, Comparison) and part.sign == "==" and isinstance(part.left, Name)):
             return False
@@ -508,12 +508,12 @@ class _Translator:
         block.scope.own[name] = replace(binding, constant=constant)
         return True
 
-    def _exists(self, outer: Scope, exists: Exists) -> Operator:
+    def _exists(self, outer: Scope, exists: MatchExists) -> Operator:
         """Return the body of an EXISTS."""
         if exists.node is not None and self._values.value(outer, exists.node).kind != "vertex":
             at, name = exists.node.column - 1, exists.node.name
             self._fail(at, f"{name} is an edge, whose labels stand in its brackets, as in -[{name}:KNOWS|HATES]->")
-        block = Block(Scope(outer), is_set=True)
+        block = MatchBlock(Scope(outer), is_set=True)
         self._add_pattern(block, exists.pattern)
         self._check_lone(block)
         for node in (part for value in exists.returned_values for part in condition_nodes(value)):
@@ -530,8 +530,8 @@ class _Translator:
         self,
         left: Operator,
         pattern: GraphPattern,
-        sure: Mapping[str, Binding],
-        of_optional: dict[str, Binding],
+        sure: Mapping[str, NameBinding],
+        of_optional: dict[str, NameBinding],
         *,
         is_set: bool,
     ) -> Operator:
@@ -541,7 +541,7 @@ class _Translator:
         """
         scope = Scope()
         scope.own = {**sure, **of_optional}
-        block = Block(Scope(scope), is_set)
+        block = MatchBlock(Scope(scope), is_set)
         conditions = self._add_paths(block, pattern)
         block.outer_names.clear()  # nodes with a constant are columns, which its own inequalities read and which join it
         self._check_lone(block)
@@ -557,7 +557,7 @@ class _Translator:
         for part in conditions:
             read = {self._values.value(block.scope, node) for node in condition_nodes(part) if isinstance(node, Name)}
             columns = {algebra.column_of_value(value) for value in read}
-            is_exists = any(isinstance(node, Exists) for node in condition_nodes(part))
+            is_exists = any(isinstance(node, MatchExists) for node in condition_nodes(part))
             if columns <= of_block or is_exists:
                 self.add_condition(block, part)
             else:

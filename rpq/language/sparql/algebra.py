@@ -45,7 +45,7 @@ AggregateName = Literal["COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CO
 
 
 @dataclass(frozen=True)
-class Call:
+class FunctionCall:
     """A function or an operator with its arguments: `<`, `&&`, `STRLEN`, `IF`, `IN`, or the IRI of a cast."""
 
     function: str
@@ -78,7 +78,7 @@ class Aggregate:
 class EdgeCondition:
     """A condition on vertices and on values of edges, in the language of filters of patterns; SPARQL has none."""
 
-    filter: edge_variables.Filter
+    filter: edge_variables.BindingFilter
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class EdgeValue:
     is_number: bool = False
 
 
-Formula = Variable | Constant | Call | Exists | Aggregate | EdgeCondition | EdgeValue
+Formula = Variable | Constant | FunctionCall | Exists | Aggregate | EdgeCondition | EdgeValue
 """Aggregates occur in formulas only during parsing; afterwards they are part of `Group`."""
 
 
@@ -422,7 +422,7 @@ def conditions_of(formula: Formula) -> list[Formula]:
 
     A filter treats an error like false, so it can evaluate the conjuncts one by one.
     """
-    if isinstance(formula, Call) and formula.function == "&&":
+    if isinstance(formula, FunctionCall) and formula.function == "&&":
         return [condition for argument in formula.arguments for condition in conditions_of(argument)]
     return [formula]
 
@@ -495,7 +495,7 @@ def variables_of(formula: Formula) -> Names:
             return frozenset({name})
         case Constant():
             return frozenset()
-        case Call(_, arguments):
+        case FunctionCall(_, arguments):
             return frozenset().union(*map(variables_of, arguments))
         case Exists(body):
             return mentioned_variables(body)
@@ -565,7 +565,7 @@ def _occurrences_in_formula(formula: Formula) -> Iterator[str]:
     match formula:
         case Variable(name):
             yield name
-        case Call(_, arguments):
+        case FunctionCall(_, arguments):
             for argument in arguments:
                 yield from _occurrences_in_formula(argument)
         case Exists(body):
@@ -658,7 +658,7 @@ def bodies_of(formula: Formula) -> Iterator[Operator]:
     """Yield the bodies of EXISTS in a formula."""
     if isinstance(formula, Exists):
         yield formula.body
-    elif isinstance(formula, Call):
+    elif isinstance(formula, FunctionCall):
         for argument in formula.arguments:
             yield from bodies_of(argument)
     elif isinstance(formula, Aggregate) and formula.argument is not None:
@@ -669,7 +669,7 @@ def aggregates_in(formula: Formula) -> Iterator[Aggregate]:
     """Yield the aggregates in a formula, except those inside EXISTS."""
     if isinstance(formula, Aggregate):
         yield formula
-    elif isinstance(formula, Call):
+    elif isinstance(formula, FunctionCall):
         for argument in formula.arguments:
             yield from aggregates_in(argument)
 

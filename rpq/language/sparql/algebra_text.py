@@ -10,7 +10,6 @@ from rpq.language.pattern import Atom, Blank, Constant, Variable
 from rpq.language.sparql.algebra import (
     NOW,
     Aggregate,
-    Call,
     Conjunction,
     Distinct,
     EdgeCondition,
@@ -19,6 +18,7 @@ from rpq.language.sparql.algebra import (
     Extend,
     Filter,
     Formula,
+    FunctionCall,
     Group,
     Join,
     LeftJoin,
@@ -193,9 +193,9 @@ def _formula(formula: Formula, outer_binding: int) -> str:
             return condition.text
         case EdgeValue(value):
             return f"number of {value.variable}" if value.kind == "number" else value.column
-        case Call(function, arguments) if function in _PREFIX:
+        case FunctionCall(function, arguments) if function in _PREFIX:
             return _PREFIX[function] + _formula(arguments[0], _TIGHTEST)
-        case Call(function, arguments) if function in _INFIX:
+        case FunctionCall(function, arguments) if function in _INFIX:
             binding = _INFIX[function]
             first, *others = [_formula(one, binding + 1) for one in arguments]
             if function in ("IN", "NOT IN"):
@@ -204,6 +204,6 @@ def _formula(formula: Formula, outer_binding: int) -> str:
             else:
                 text = f" {function} ".join([_formula(arguments[0], binding if binding > 2 else binding + 1), *others])
             return f"({text})" if binding < outer_binding else text
-        case Call(function, arguments):
+        case FunctionCall(function, arguments):
             name = f"xsd:{function.removeprefix(XSD)}" if function.startswith(XSD) else function
             return f"{name}({', '.join(_formula(one, 0) for one in arguments)})"

@@ -22,12 +22,12 @@ from dataclasses import replace
 from rpq.automata.transforms import accepts_empty
 from rpq.language.pattern import Blank, Constant, Term, Variable, vertices_of
 from rpq.language.sparql.algebra import (
-    Call,
     Conjunction,
     Distinct,
     Extend,
     Filter,
     Formula,
+    FunctionCall,
     Join,
     Operator,
     Project,
@@ -39,7 +39,7 @@ from rpq.language.sparql.algebra import (
     name_of,
 )
 
-MOST_BRANCHED = 4
+MAX_BRANCHED = 4
 """The maximum number of paths by which a whole conjunction is divided into branches; other paths become parts of a join."""
 
 
@@ -89,7 +89,7 @@ def _divide(atoms: Sequence[WindowAtom], new_blank: Callable[[], Blank]) -> Oper
             together.append(one)
         elif any(isinstance(term, Constant) and len(vertices_of(term)) > 1 for term in ends):
             apart.append(division.with_literals(one))
-        elif branched == MOST_BRANCHED or predicates & {*ends}:
+        elif branched == MAX_BRANCHED or predicates & {*ends}:
             apart.append(division.divide([one], (), 0))
         else:
             together.append(one)
@@ -213,7 +213,7 @@ def _variable_ends(one: WindowAtom) -> set[Term]:
 
 def _differ(operator: Operator, one: Formula, other: Formula) -> Operator:
     """Return the solutions in which two terms are not the same."""
-    return Filter(operator, Call("!", (Call("SAMETERM", (one, other)),)))
+    return Filter(operator, FunctionCall("!", (FunctionCall("SAMETERM", (one, other)),)))
 
 
 def _with_term(one: WindowAtom, replaced: Term, replacement: Term) -> WindowAtom:

@@ -15,13 +15,13 @@ from rpq.language.pattern import Variable
 from rpq.language.sparql.algebra import (
     NOW,
     Aggregate,
-    Call,
     Conjunction,
     Distinct,
     Exists,
     Extend,
     Filter,
     Formula,
+    FunctionCall,
     Group,
     Join,
     LeftJoin,
@@ -39,7 +39,7 @@ from rpq.language.sparql.algebra import (
     possible_variables,
 )
 
-_CALL = Call("NOW", ())
+_CALL = FunctionCall("NOW", ())
 
 
 def reads_report_time(operator: Operator) -> bool:
@@ -91,7 +91,7 @@ def _calls_now(operator: Operator) -> bool:
 
     def calls(formula: Formula) -> bool:
         match formula:
-            case Call(_, arguments):
+            case FunctionCall(_, arguments):
                 return formula == _CALL or any(map(calls, arguments))
             case Aggregate(_, argument) if argument is not None:
                 return calls(argument)
@@ -108,7 +108,7 @@ def _join_report_time(inner: Operator, around: Operator) -> Operator:
 
 def _replace_call(formula: Formula) -> Formula:
     match formula:
-        case Call(_, arguments):
+        case FunctionCall(_, arguments):
             if formula == _CALL:
                 return Variable(NOW)
             return replace(formula, arguments=tuple(map(_replace_call, arguments)))

@@ -3,7 +3,7 @@
 `Product` combines parts, each with a bag of rows: a changed row of a part is combined with all rows of the other parts, and
 each combination is a row of the product as often as the product of the counts says. The rows are stored as parts and not
 multiplied out. A product may have several *meanings*, each with parts of its own, whose products are added up. Under
-DISTINCT bag 0 counts the rows of the product. `Distinct` is the same for a single part, whose rows need not be stored.
+DISTINCT bag 0 counts the rows of the product. `DistinctBag` is the same for a single part, whose rows need not be stored.
 
 Kernels stop before a change, or before the end of an event, for which there is no room, and the same call goes on there.
 """
@@ -44,7 +44,7 @@ IS_APPLIED = 1  # 1: that change is applied, and what is left is the end of its 
 COLUMNS = 2  # of the output
 DISTINCT = 3
 DIFFER = 4  # 1: values of different parts must be different
-MOST_PARTS = 5
+MAX_PARTS = 5
 NEEDED = 6  # entries or rows for which there is no room
 WRITTEN = 7  # changes of the output so far
 WEIGHT = 8  # the sum of the sizes of their weights
@@ -57,7 +57,7 @@ STATE = 14
 
 
 class Parts(NamedTuple):
-    """The state of forming rows. Part p of meaning m has bag 1 + m * MOST_PARTS + p."""
+    """The state of forming rows. Part p of meaning m has bag 1 + m * MAX_PARTS + p."""
 
     parts: np.ndarray  # int32 a meaning: number of its parts; 0 it has no rows
     select: np.ndarray  # int32, two a column: part, and place in its rows
@@ -66,7 +66,7 @@ class Parts(NamedTuple):
     state: np.ndarray  # int64[STATE]
 
 
-class Output(NamedTuple):
+class ProductChanges(NamedTuple):
     """Changes of the output."""
 
     rows: np.ndarray  # int32
@@ -101,7 +101,7 @@ class Product:
         self.width = len(select)
         self._distinct = distinct
         state = np.zeros(STATE, np.int64)
-        state[COLUMNS], state[MOST_PARTS] = len(select), max(1, len(widths))
+        state[COLUMNS], state[MAX_PARTS] = len(select), max(1, len(widths))
         state[DISTINCT], state[DIFFER] = distinct, differ
         self._parts = Parts(
             parts=np.zeros(meanings, np.int32),
@@ -119,7 +119,7 @@ class Product:
         self._parts.parts[:] = 0
 
     def _bag(self, meaning: int, part: int) -> int:
-        return 1 + meaning * int(self._parts.state[MOST_PARTS]) + part
+        return 1 + meaning * int(self._parts.state[MAX_PARTS]) + part
 
     # --- meanings --------------------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class Product:
         row_limit: int | None,
         *,
         reports: bool,
-    ) -> Output:
+    ) -> ProductChanges:
         state = self._parts.state
         state[[AT, IS_APPLIED, WRITTEN, WEIGHT, HAS_STOPPED]] = 0
         state[REPORTS], state[MOST] = reports, -1 if row_limit is None else row_limit
@@ -233,8 +233,8 @@ class Product:
         count = int(state[WRITTEN])
         return np.repeat(output.rows[: count * self.width].reshape(count, self.width), output.weights[:count], axis=0)
 
-    def _room(self, rows: int) -> Output:
-        return Output(np.empty(rows * self.width, np.int32), np.empty(rows, np.int64), np.empty(rows, np.int64))
+    def _room(self, rows: int) -> ProductChanges:
+        return ProductChanges(np.empty(rows * self.width, np.int32), np.empty(rows, np.int64), np.empty(rows, np.int64))
 
     def _call(self, kernel: Any, *arguments: Any) -> Any:
         own = (self.bags.view,) if kernel in (add_all, empty) else (self.bags.view, self._parts_view)
@@ -264,7 +264,7 @@ class Product:
         self.bags.check()
 
 
-class Distinct:
+class DistinctBag:
     """The set of the rows of a bag: a row enters when its count becomes positive, and leaves when it becomes 0.
 
     An event in which it does both changes nothing. Amortised O(changes).
@@ -333,7 +333,7 @@ class Distinct:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _bag(parts, meaning, part):
-    return 1 + meaning * parts.state[MOST_PARTS] + part
+    return 1 + meaning * parts.state[MAX_PARTS] + part
 
 
 @njit(cache=True, nogil=True)
@@ -463,7 +463,7 @@ def change_parts(bags, parts, output, values, places, numbers, weights, events, 
         i = state[AT]
         event, weight = events[i], weights[i]
         if state[IS_APPLIED] == 0:
-            meaning, part = (numbers[i] - 1) // state[MOST_PARTS], (numbers[i] - 1) % state[MOST_PARTS]
+            meaning, part = (numbers[i] - 1) // state[MAX_PARTS], (numbers[i] - 1) % state[MAX_PARTS]
             is_reported = state[REPORTS] != 0 and (weight > 0 or not is_silent[i])
             if i == 0 or events[i - 1] != event:
                 is_limited = state[MOST] >= 0 and state[DISTINCT] == 0

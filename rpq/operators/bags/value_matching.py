@@ -39,8 +39,8 @@ from rpq.operators.bags.value_trees import (
     SIGNS,
     TOUCHED,
     TREE,
-    Matching,
-    Values,
+    MatchArrays,
+    TreeValues,
     bound_of,
     compare,
     delete_node,
@@ -79,7 +79,7 @@ _OF_NODES = {
 _UNTOUCHED = 0
 _HAD_NO_PARTNER = 1
 _HAD_PARTNER = 2
-"""The values of `Matching.pending` for a node that an event may give its first partner, or rob of its last one."""
+"""The values of `MatchArrays.pending` for a node that an event may give its first partner, or rob of its last one."""
 
 
 class ValueMatches:
@@ -110,10 +110,10 @@ class ValueMatches:
         """Remove everything."""
         self._bags = RowBags(self._widths)
         left_keys, right_keys, more = self._columns
-        empty: dict[str, np.ndarray] = {name: np.zeros(0, _dtype(name)) for name in Matching._fields}
+        empty: dict[str, np.ndarray] = {name: np.zeros(0, _dtype(name)) for name in MatchArrays._fields}
         own = {"left_keys": left_keys, "right_keys": right_keys, "more": more}
         tree_row, shape = np.zeros(self._keys + 2, np.int32), np.array(self._shape, np.int64)
-        self._matching = Matching(**{**empty, **own, "tree_row": tree_row, "shape": shape})
+        self._matching = MatchArrays(**{**empty, **own, "tree_row": tree_row, "shape": shape})
         self._follow(16)
 
     def _follow(self, nodes: int) -> None:
@@ -128,7 +128,9 @@ class ValueMatches:
         self.nbytes = self._bags.nbytes + sum(array.nbytes for array in self._matching)
         """The number of bytes held."""
 
-    def change(self, left: WeightedRows, left_values: Values, right: WeightedRows, right_values: Values) -> WeightedRows:
+    def change(
+        self, left: WeightedRows, left_values: TreeValues, right: WeightedRows, right_values: TreeValues
+    ) -> WeightedRows:
         """Apply net changes of both sides, with their values, and return the change of the result."""
         fields, shape = self._bags.bags.fields, self._matching.shape
         count = len(left) + len(right)

@@ -35,7 +35,7 @@ NO_ORDER = 2
 SIGNS = ("=", "<", "<=", ">", ">=")
 EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(5)
 
-# Fields of `Matching.shape`.
+# Fields of `MatchArrays.shape`.
 JOINS = 0  # 1: rows of both sides are joined
 LONE = 1  # 1: rows of the left without a partner are output; -1: those with one, without it
 LEFT_WIDTH = 2
@@ -53,7 +53,7 @@ _SIGN_BIT = np.int64(-(2**63))
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class TreeValues:
     """Values that are compared. Of a kind, they are ordered by `reals` if they are inexact, else by (`high`, `low`).
 
     Exact numbers are 128 bits, moments have seconds as `high`. The real of a number is the double that it is promoted to.
@@ -69,7 +69,7 @@ class Values:
         return [*map(np.ascontiguousarray, (self.kinds, self.high, self.low, self.reals))]
 
 
-class Matching(NamedTuple):
+class MatchArrays(NamedTuple):
     """The arrays of the trees of both sides."""
 
     node_of: np.ndarray  # int32 an entry of a row: its node

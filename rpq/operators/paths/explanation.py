@@ -13,7 +13,7 @@ from rpq.automata.dfa import edge_labels, state_positions
 from rpq.operators.paths.program import CompiledExpression
 
 
-class Node(NamedTuple):
+class DrawnNode(NamedTuple):
     """A node of a drawing, at a place whose second coordinate grows upwards."""
 
     text: str
@@ -21,7 +21,7 @@ class Node(NamedTuple):
     shape: Literal["circle", "double", "round", "box"]
 
 
-class Arrow(NamedTuple):
+class DrawnArrow(NamedTuple):
     """An arrow between two nodes, given by their numbers."""
 
     start: int
@@ -35,8 +35,8 @@ class Drawing:
     """The nodes and arrows that are drawn of a query. The first node of an automaton is its start."""
 
     kind: Literal["automaton", "pattern"]
-    nodes: tuple[Node, ...]
-    arrows: tuple[Arrow, ...]
+    nodes: tuple[DrawnNode, ...]
+    arrows: tuple[DrawnArrow, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +71,10 @@ class ExpressionExplanation:
             return None
         places = state_positions(self.dfa.transitions)
         nodes = (
-            Node(str(state), place, "double" if accepts else "circle")
+            DrawnNode(str(state), place, "double" if accepts else "circle")
             for state, (place, accepts) in enumerate(zip(places, self.dfa.accepting, strict=True))
         )
-        arrows = (Arrow(start, end, label) for (start, end), label in labels.items())
+        arrows = (DrawnArrow(start, end, label) for (start, end), label in labels.items())
         return Drawing(kind="automaton", nodes=tuple(nodes), arrows=tuple(arrows))
 
     def __str__(self) -> str:

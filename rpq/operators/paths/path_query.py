@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError, QueryError
-from rpq.language.kinds import Kind, path_query_json, read_path_query
+from rpq.language.kinds import QueryKind, path_query_json, read_path_query
 from rpq.language.protocol import Division, Figures, Overrun, PresentGraph, Resources, RunningQuery
 from rpq.language.query import PatternQuery, Query, Vertex
 from rpq.operators.paths.direction import way_of
@@ -352,8 +352,8 @@ class PathQuery(RunningQuery):
     def may_overrun(self) -> bool:
         return any(index.may_overrun for index in self.indexes)
 
-    def take_overruns(self) -> list[Overrun]:
-        return [overrun for index in self.indexes for overrun in index.take_overruns()]
+    def pop_overruns(self) -> list[Overrun]:
+        return [overrun for index in self.indexes for overrun in index.pop_overruns()]
 
     def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
         return set_aside_error(self.question, report)
@@ -415,4 +415,4 @@ _FIGURES = ("conflicts", "searches")
 _OF_DOUBT = ("conflicts", "conflicted_roots", "pairs_in_doubt", "searches", "roots_set_aside")
 
 
-KIND = Kind(name="path", question=Query, start=PathQuery, to_json=path_query_json, read=read_path_query)
+KIND = QueryKind(name="path", question=Query, start=PathQuery, to_json=path_query_json, read=read_path_query)

@@ -64,7 +64,7 @@ def words_of(dfa: DFA) -> Hashable:
 
 
 @dataclass(eq=False, kw_only=True)
-class Reader:
+class TreeReader:
     """A query that reads trees."""
 
     name: str
@@ -146,10 +146,10 @@ class PathTrees:
         )
         self.workers = tuple(TreesWorker(self, index) for index in self.indexes)
         self.vertex_room = 0
-        self.readers: dict[int, Reader] = {}
+        self.readers: dict[int, TreeReader] = {}
         self._places = 0
         self._free_places: list[int] = []
-        self._whole: list[Reader] = []  # those for which every vertex is a root
+        self._whole: list[TreeReader] = []  # those for which every vertex is a root
         self.is_shared = False
         """True once there were several readers at a time; from then on, rows are distributed to readers."""
         self._named_roots = NamedRoots()
@@ -161,7 +161,7 @@ class PathTrees:
         self._unread_trees = 0  # roots without a reader whose trees still exist
         self._met_vertices: np.ndarray | None = None
         self._numbers: Mapping[str, int] | None = None
-        self._unnumbered_readers: dict[int, Reader] = {}  # by place: those whose numbers are not known
+        self._unnumbered_readers: dict[int, TreeReader] = {}  # by place: those whose numbers are not known
         self._current_size: _IndexSize | None = None
         self._latency_copy: tuple[bytes, np.ndarray] | None = None
         self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
@@ -196,7 +196,7 @@ class PathTrees:
         """True if the trees have received tuples of the stream or the edges of a window."""
         return bool(self.indexes[0].state[layout.HAS_TIME])
 
-    def join(self, name: str, roots: Collection[Vertex] | None, guard: Guard) -> Reader:
+    def join(self, name: str, roots: Collection[Vertex] | None, guard: Guard) -> TreeReader:
         """Add a reader of the trees of these roots, of all for None. O(roots)."""
         if self.readers and not self.is_shared:
             self._settle_rows()
@@ -208,7 +208,7 @@ class PathTrees:
         if place >= len(self._rows):
             self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
             self._number_of = np.concatenate([self._number_of, np.full_like(self._number_of, -1)])
-        reader = Reader(
+        reader = TreeReader(
             name=name,
             place=place,
             roots=roots,
@@ -225,7 +225,7 @@ class PathTrees:
         self._of_root.make_room(self.vertex_room, self._places)
         return reader
 
-    def leave(self, reader: Reader) -> None:
+    def leave(self, reader: TreeReader) -> None:
         """Remove a reader. O(its roots, and their readers); unread trees are dropped when they are half of all.
 
         Nothing is done for the last reader, because the trees are removed with it.
@@ -292,16 +292,16 @@ class PathTrees:
     def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph; `new_ids` are those of new names."""
         self._grow_arrays(vertices.count)
-        self._meet(vertices, new_ids)
+        self._add_ends(vertices, new_ids)
         self._announce_capacity(graph)
 
-    def admit(self, reader: Reader, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
+    def admit(self, reader: TreeReader, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room like `make_room` for a query that was added; `load` makes the trees that it lacks."""
         self._grow_arrays(vertices.count)
         if not self.is_loaded:
             if new_ids is not self._met_vertices:  # it is the same for all that come in one step
                 self._met_vertices = new_ids
-                self._meet(vertices, new_ids)
+                self._add_ends(vertices, new_ids)
         elif reader.roots is None:
             reader.to_load = self._owned_vertices(vertices, new_ids)
         else:
@@ -328,7 +328,7 @@ class PathTrees:
         for index, flags in zip(self.indexes, self._is_root, strict=True):
             index.make_room(len(self._is_end), graph.capacity, flags, self._is_end)
 
-    def _meet(self, vertices: VertexDictionary, new_ids: np.ndarray) -> None:
+    def _add_ends(self, vertices: VertexDictionary, new_ids: np.ndarray) -> None:
         """Note which of the vertices that come are roots or ends of queries."""
         if not len(new_ids):
             return
@@ -356,7 +356,7 @@ class PathTrees:
             for index in self.indexes:
                 index.load_static(chunk)
 
-    def load(self, reader: Reader, time: int, chunk: Chunk | None, slides: np.ndarray, *, quiet: bool) -> list[Delta]:
+    def load(self, reader: TreeReader, time: int, chunk: Chunk | None, slides: np.ndarray, *, quiet: bool) -> list[Delta]:
         """Load the edges of the window for a new query. Return its first rows, as one event.
 
         The first one loads the window, for all that came with it; for others the trees grow that they lack.
@@ -390,7 +390,7 @@ class PathTrees:
                 self._waiting[place].append(pairs)
         return self._first_rows(reader, time, self._waiting.pop(reader.place))
 
-    def _first_rows(self, reader: Reader, time: int, pairs_of_parts: Sequence[np.ndarray]) -> list[Delta]:
+    def _first_rows(self, reader: TreeReader, time: int, pairs_of_parts: Sequence[np.ndarray]) -> list[Delta]:
         pairs = np.concatenate([_NO_PAIRS, *pairs_of_parts])
         if not len(pairs):
             return []
@@ -398,7 +398,7 @@ class PathTrees:
         event = {"times": np.array([time]), "kinds": np.array([1], np.int8), "orders": np.array([1])}
         return [self._delta(pairs, np.array([len(pairs)]), **event)]
 
-    def _grow_trees(self, index: DeltaIndex, reader: Reader, flags: np.ndarray, roots: np.ndarray) -> np.ndarray:
+    def _grow_trees(self, index: DeltaIndex, reader: TreeReader, flags: np.ndarray, roots: np.ndarray) -> np.ndarray:
         """Make the trees of a query's roots that an index lacks. Return the pairs of these roots."""
         has_tree = flags[roots] > 0
         lacking = roots[~has_tree]
@@ -462,7 +462,7 @@ class PathTrees:
         return PathDelta(pairs=pairs, ends=ends, paths=nothing, path_ends=nothing, is_reversed=self.is_reversed, **events)
 
     def answers(
-        self, reader: Reader, *, root: int | None = None, first: int = 0, end: int = NO_LIMIT, limit: int = NO_LIMIT
+        self, reader: TreeReader, *, root: int | None = None, first: int = 0, end: int = NO_LIMIT, limit: int = NO_LIMIT
     ) -> list[np.ndarray]:
         """Return the pairs that answer a query now, of each index; the options are those of `DeltaIndex.answers`."""
         roots = None if root is None else np.array([root])
@@ -471,7 +471,7 @@ class PathTrees:
             roots = own_roots if roots is None else roots[np.isin(roots, own_roots)]
         return [index.answers(roots=roots, first=first, end=end, limit=limit) for index in self.indexes]
 
-    def joins(self, reader: Reader, root: int, end: int) -> bool:
+    def joins(self, reader: TreeReader, root: int, end: int) -> bool:
         """Return whether a vertex is one of the roots of a query, and another one of the ends."""
         return bool(self._is_end[end]) and (reader.roots is None or self._named_roots.name_of(root) in reader.roots)
 
@@ -479,12 +479,12 @@ class PathTrees:
         """Return how many roots have a tree that is not empty. O(vertices)."""
         return sum(int((index.index.table.slot_of >= 0).sum()) for index in self.indexes)
 
-    def rows(self, reader: Reader) -> np.ndarray:
+    def rows(self, reader: TreeReader) -> np.ndarray:
         """Return the numbers of reported rows of a query: added, removed."""
         rows: np.ndarray = self._rows[reader.place].copy()
         return rows if self.is_shared else rows + self._counted_rows() - self._counted_up_to
 
-    def set_rows(self, reader: Reader, rows: Sequence[int]) -> None:
+    def set_rows(self, reader: TreeReader, rows: Sequence[int]) -> None:
         """Set the numbers of reported rows of a query."""
         self._settle_rows()
         self._rows[reader.place] = rows
@@ -512,7 +512,7 @@ class PathTrees:
             self._latency_copy = state, index.index.latency.copy()
         return self._latency_copy[1]
 
-    def size(self, reader: Reader) -> tuple[int, int, int]:
+    def size(self, reader: TreeReader) -> tuple[int, int, int]:
         """Return the numbers of live cells, answers and edges of a query. O(size of the index), once for all queries."""
         if not self.is_shared:
             live = [index.live() for index in self.indexes]
@@ -521,7 +521,7 @@ class PathTrees:
         roots = slice(None) if reader.roots is None else self._named_roots.ids(reader.roots)
         return int(size.cells[roots].sum()), int(size.answers[roots].sum()), size.edges
 
-    def nbytes(self, reader: Reader) -> int:
+    def nbytes(self, reader: TreeReader) -> int:
         """Return the part of a query in the bytes that all readers hold together, without buffers for rows."""
         total = sum(index.nbytes - index.buffer_bytes for index in self.indexes) + self._of_root.nbytes
         share, rest = divmod(total, len(self.readers))

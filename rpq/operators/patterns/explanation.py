@@ -14,13 +14,13 @@ from typing import Any
 from rpq.errors import QueryError
 from rpq.language.pattern import Blank, Constant, Pattern, Term, Variable, accepted_edges_on_paths
 from rpq.language.query import PatternQuery, Query, automaton_of
-from rpq.operators.paths.explanation import Arrow, Drawing, Node
-from rpq.operators.patterns.joins.plan import Part, describe_seed, format_atom, plan_pattern, spanning_tree
+from rpq.operators.paths.explanation import Drawing, DrawnArrow, DrawnNode
+from rpq.operators.patterns.joins.plan import Component, describe_seed, format_atom, plan_pattern, spanning_tree
 from rpq.operators.patterns.joins.supports import can_have_supports
 from rpq.operators.patterns.meanings import Meaning, NamedVertex, direct_atoms, meanings_of, name_of_read, variable
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.relations.path_relations import PathContent
-from rpq.operators.patterns.relations.shared_relations import Content
+from rpq.operators.patterns.relations.shared_relations import RelationKey
 from rpq.stream.edges.edge_ends import ALL, ends_texts
 
 NODE_DISTANCE = 1.32
@@ -181,11 +181,11 @@ class Explanation:
             return None
         numbers = {name: number for number, name in enumerate(self.nodes)}
         nodes = (
-            Node(name, place, "round" if name.startswith(("?", "_:")) else "box")
+            DrawnNode(name, place, "round" if name.startswith(("?", "_:")) else "box")
             for name, place in zip(self.nodes, _places(self.nodes), strict=True)
         )
         arrows = (
-            Arrow(numbers[atom.subject], numbers[atom.object], atom.reads, is_dashed=atom.kind == "path")
+            DrawnArrow(numbers[atom.subject], numbers[atom.object], atom.reads, is_dashed=atom.kind == "path")
             for atom in self.atoms
         )
         return Drawing(kind="pattern", nodes=tuple(nodes), arrows=tuple(arrows))
@@ -317,7 +317,7 @@ def build_explanation(
 
 def explain_meaning(
     meaning: Meaning,
-    parts: Sequence[Part],
+    parts: Sequence[Component],
     conditions: Sequence[str],
     *,
     relation_name: Callable[[int], str],
@@ -327,7 +327,7 @@ def explain_meaning(
 ) -> ExplainedMeaning:
     """Explain a meaning with its parts; `work` returns the values examined and the rows written for (part, atom)."""
 
-    def seeds(number: int, part: Part) -> list[ExplainedSeed]:
+    def seeds(number: int, part: Component) -> list[ExplainedSeed]:
         found = []
         for seed in part.seeds:
             head, *order = map(_term_text, describe_seed(part, seed, relation_name, vertex_name))
@@ -360,7 +360,7 @@ def _term_text(text: str) -> str:
     return text.replace("?_:", "_:").replace("?.", "?")
 
 
-def why_no_supports(part: Part) -> str | None:
+def why_no_supports(part: Component) -> str | None:
     """Return why a part never has support lists, or None if it may have them."""
     if len(part.atoms) < 2:
         return "none: a part of one atom has no later atoms"
@@ -454,9 +454,9 @@ def _plain(value: Any) -> Any:
 def explain_running(
     question: PatternQuery,
     host: PatternHost,
-    meanings: Sequence[tuple[Meaning, Sequence[tuple[int, Part]] | None]],
-    contents: Mapping[str, Content | PathContent],
-    of_atoms: Sequence[Content | PathContent],
+    meanings: Sequence[tuple[Meaning, Sequence[tuple[int, Component]] | None]],
+    contents: Mapping[str, RelationKey | PathContent],
+    of_atoms: Sequence[RelationKey | PathContent],
     names: Mapping[int, str],
 ) -> Explanation:
     """Explain a running pattern, whose relations have these names.
@@ -471,7 +471,7 @@ def explain_running(
         content = of_atoms[atoms[0] - 1] if of_atoms else contents.get(name)
         return ExplainedRelation(name=name, atoms=atoms) if content is None else explained_relation(name, atoms, content)
 
-    def explained_relation(name: str, atoms: tuple[int, ...], content: Content | PathContent) -> ExplainedRelation:
+    def explained_relation(name: str, atoms: tuple[int, ...], content: RelationKey | PathContent) -> ExplainedRelation:
         shared_with = tuple(
             other for other, member in host.members.items() if other != question.name and content in member.contents
         )
@@ -498,7 +498,7 @@ def explain_running(
 
 
 def _meaning(
-    host: PatternHost, meaning: Meaning, parts: Sequence[tuple[int, Part]] | None, names: Mapping[int, str]
+    host: PatternHost, meaning: Meaning, parts: Sequence[tuple[int, Component]] | None, names: Mapping[int, str]
 ) -> ExplainedMeaning:
     ids = {identity: name for name in meaning.names if (identity := host.constants.id_of(name)) is not None}
     waits = tuple(sorted(meaning.names - {*ids.values()}))

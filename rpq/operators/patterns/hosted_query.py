@@ -19,7 +19,7 @@ from rpq.operators.paths.path_query import read_aside_roots, set_aside_error
 from rpq.operators.patterns.pattern_host import Member, PatternHost
 from rpq.operators.patterns.read_relations import ReadRelations, WindowedReads
 from rpq.operators.patterns.relations.path_relations import PathContent
-from rpq.operators.patterns.relations.shared_relations import Content
+from rpq.operators.patterns.relations.shared_relations import RelationKey
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta
 from rpq.stream.edges.outcomes import OUTCOMES
@@ -79,7 +79,7 @@ class HostedQuery(RunningQuery, Member):
         self._host.forget_sizes()
 
     @property
-    def contents(self) -> set[Content | PathContent]:
+    def contents(self) -> set[RelationKey | PathContent]:
         """The contents of its relations."""
         return self._relations.contents
 
@@ -126,9 +126,9 @@ class HostedQuery(RunningQuery, Member):
     def may_overrun(self) -> bool:
         return any(relation.index.may_overrun for relation in self._relations.path_relations)
 
-    def take_overruns(self) -> list[Overrun]:
+    def pop_overruns(self) -> list[Overrun]:
         relations = self._relations.path_relations
-        return [overrun for relation in relations for overrun in relation.take_overruns(self.question.name)]
+        return [overrun for relation in relations for overrun in relation.pop_overruns(self.question.name)]
 
     def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
         return set_aside_error(self.question, report)
@@ -158,7 +158,7 @@ class HostedQuery(RunningQuery, Member):
         origin = saved["origin"].integer(0, _LARGEST_COUNT)
         if origin != self._origin:  # it reads relations with other edges, before these are loaded
             self._withdraw()
-            self._host.know_origin(origin)
+            self._host.set_origin(origin)
             self._origin = origin
             self._enter()
         relations = self._relations.path_relations

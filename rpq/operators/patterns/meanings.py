@@ -30,7 +30,7 @@ from rpq.language.pattern import Atom, Constant, Term, vertices_of
 from rpq.language.pattern import Term as AskedTerm
 from rpq.language.query import automaton_of
 from rpq.language.time_order import TimeOrder
-from rpq.operators.patterns.joins.plan import Atom as PlanAtom
+from rpq.operators.patterns.joins.plan import EdgeAtom as PlanAtom
 
 
 class Neighbours(NamedTuple):
@@ -167,7 +167,7 @@ def _without_empty_word(expression: Expression) -> Expression:
     return nonempty
 
 
-MOST_MEANINGS = 64
+MAX_MEANINGS = 64
 
 
 class NamedVertex(NamedTuple):
@@ -228,10 +228,10 @@ def meanings_of(atoms: Sequence[DirectedAtom], *, isomorphism: bool) -> list[Mea
     count = 1
     for choice in choices:
         count *= len(choice)
-    if count > MOST_MEANINGS:
+    if count > MAX_MEANINGS:
         raise QueryError(
             f"the pattern has {sum(len(choice) > 1 for choice in choices)} places with a literal constant, each of which "
-            f'means two vertices; at most {MOST_MEANINGS.bit_length() - 1} such places are possible. A constant that does '
+            f'means two vertices; at most {MAX_MEANINGS.bit_length() - 1} such places are possible. A constant that does '
             'not begin with " means one vertex'
         )
     found = []

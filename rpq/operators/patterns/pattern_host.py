@@ -17,16 +17,16 @@ from rpq.language.protocol import OUT_OF_TIME, ROW_COPIES, Resources
 from rpq.language.readings import Reading
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins.live_patterns import LivePatterns
-from rpq.operators.patterns.joins.plan import Part
+from rpq.operators.patterns.joins.plan import Component
 from rpq.operators.patterns.joins.plan_tables import PlanTables
 from rpq.operators.patterns.relations.consistency import check, pairs_of
 from rpq.operators.patterns.relations.constants import Constants
 from rpq.operators.patterns.relations.path_relations import PathContent, PathRelations
 from rpq.operators.patterns.relations.relation import RelationStore
-from rpq.operators.patterns.relations.shared_relations import Content, SharedRelations
+from rpq.operators.patterns.relations.shared_relations import RelationKey, SharedRelations
 from rpq.operators.patterns.rows.delivered_rows import DeliveredRows
-from rpq.operators.patterns.rows.solutions import Place
-from rpq.operators.patterns.tables import Changes
+from rpq.operators.patterns.rows.solutions import PartPlace
+from rpq.operators.patterns.tables import DerivedChanges
 from rpq.rows.delta import Delta
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.edges.edge_ends import Ends
@@ -51,7 +51,7 @@ class Member(Protocol):
         """The size in memory of this query alone, in bytes."""
 
     @property
-    def contents(self) -> Collection[Content | PathContent]:
+    def contents(self) -> Collection[RelationKey | PathContent]:
         """The contents of its relations."""
 
     def leave_changed(self) -> None:
@@ -60,7 +60,7 @@ class Member(Protocol):
     def resolve(self, *, new_names: Container[str] = ()) -> None:
         """Link plans whose constants have ids now, and unlink others. Those with `new_names` have no edges yet."""
 
-    def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
+    def delta(self, parts: dict[PartPlace, Delta], changed: Mapping[int, Delta]) -> Delta:
         """Return the rows that follow from changes of its parts.
 
         `changed` are the changes of the parts of all queries by number, one object for all queries that have a part in them.
@@ -134,7 +134,7 @@ class PatternHost:
         self._most_rows = 0  # an upper bound of the rows that one event has brought to one part
         self._is_by_tuple = True  # whether an event is one tuple, so that its rows can be counted as they are found
         self._most_answers: int | None = None
-        self._parts: dict[int, list[tuple[str, Place]]] = {}  # part to the queries that get its rows, with their places
+        self._parts: dict[int, list[tuple[str, PartPlace]]] = {}  # part to the queries that get its rows, with their places
         self._holders: Counter[int] = Counter()  # part to the number of places of queries that have it
         self._equal_parts: dict[tuple[Any, ...], int] = {}  # by everything that makes parts equal
         self._keys: dict[int, tuple[Any, ...]] = {}
@@ -182,7 +182,7 @@ class PatternHost:
         self._origins += 1
         return self._origins
 
-    def know_origin(self, origin: int) -> None:
+    def set_origin(self, origin: int) -> None:
         """Reserve an origin that a saved engine used."""
         self._origins = max(self._origins, origin)
 
@@ -230,7 +230,7 @@ class PatternHost:
 
     def add_part(
         self,
-        part: Part,
+        part: Component,
         *,
         explicit: bool,
         is_reported: bool,
@@ -273,7 +273,7 @@ class PatternHost:
             texts.append(f"{shared:,} of the {needed:,} conditions that it needs with others")
         return "; ".join(texts)
 
-    def number_of(self, content: Content | PathContent) -> int:
+    def number_of(self, content: RelationKey | PathContent) -> int:
         """Return the number of a relation in the store."""
         return self.paths[content].number if isinstance(content, PathContent) else self.relations[content]
 
@@ -282,14 +282,14 @@ class PatternHost:
         number = self.relations.label_id(label)
         return () if self._graph is None or number < 0 else self._graph.filter.accepted_ends(number).keys()
 
-    def join_part(self, number: int, name: str, place: Place) -> None:
+    def join_part(self, number: int, name: str, place: PartPlace) -> None:
         """Enumerate changes of a part, whose constants are bound, for a query that has it at this place."""
         users = self._parts[number]
         if not users:
             self.tables.link(number)
         users.append((name, place))
 
-    def leave_part(self, number: int, name: str, place: Place) -> None:
+    def leave_part(self, number: int, name: str, place: PartPlace) -> None:
         """Stop enumerating changes of a part for a query. O(queries that have it)."""
         users = self._parts[number]
         users.remove((name, place))
@@ -337,7 +337,7 @@ class PatternHost:
         """Return whether support lists are kept for a part, and why, in words."""
         return self._live.choice.why(number)
 
-    def rows_without_plans(self, part: Part, *, first: bool) -> list[tuple[int, ...]]:
+    def rows_without_plans(self, part: Component, *, first: bool) -> list[tuple[int, ...]]:
         """Return all rows of a part that no query has, or the `first` one found. O(edges, and the cost of joining them)."""
         number = self._numbers = self._numbers + 1
         self.tables.add(number, part, explicit=False)
@@ -388,7 +388,7 @@ class PatternHost:
         """Add the pairs of all roots that are needed by now to a derived relation. Raises `MemoryLimitError`."""
         self._change_quietly(self.paths.settle(content))
 
-    def _change_quietly(self, changes: Changes) -> None:
+    def _change_quietly(self, changes: DerivedChanges) -> None:
         """Apply changes of derived relations by pairs that no atom can use, either not yet or no longer."""
         if len(changes.order):
             time = self.store.relations.state.stream_time
@@ -525,7 +525,7 @@ class PatternHost:
         self, delivered: DeliveredRows, *, before: int | None = None, timed: Iterable[str] = ()
     ) -> list[tuple[str, Delta]]:
         """Return the rows that follow from changes of parts, and those of the `timed` queries, which time may change."""
-        parts_of: dict[str, dict[Place, Delta]] = {name: {} for name in timed}
+        parts_of: dict[str, dict[PartPlace, Delta]] = {name: {} for name in timed}
         changed = delivered.by_part()
         if before is not None:
             changed = {number: rows.events_before(2 * before) for number, rows in changed.items()}

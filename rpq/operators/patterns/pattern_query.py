@@ -13,18 +13,18 @@ import numpy as np
 
 from rpq.automata.symbols import LabelSymbol
 from rpq.language.hypercube import Cell, Share
-from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
+from rpq.language.kinds import QueryKind, pattern_query_json, read_pattern_query
 from rpq.language.protocol import Figures, PresentGraph, Resources
 from rpq.language.query import PatternQuery
 from rpq.operators.patterns.chains import chains_to_evaluate, single_atom_chains
 from rpq.operators.patterns.explanation import Explanation, explain_running
 from rpq.operators.patterns.hosted_query import HostedQuery
 from rpq.operators.patterns.joins.binding_search import Binding
-from rpq.operators.patterns.joins.plan import Part, Plan, condition_part, is_one_part, plan_pattern, shaped_parts
+from rpq.operators.patterns.joins.plan import Component, Plan, condition_part, is_one_part, plan_pattern, shaped_parts
 from rpq.operators.patterns.meanings import Meaning, PathRead, direct_atoms, meanings_of, name_of_read, variable
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.read_relations import ReadRelations
-from rpq.operators.patterns.rows.solutions import Place, Solutions
+from rpq.operators.patterns.rows.solutions import PartPlace, Solutions
 from rpq.operators.patterns.witness import WindowGraph, Witness, witness_of
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
 from rpq.rows.weighted_rows import WeightedRows, as_changes
@@ -83,7 +83,9 @@ class RunningPattern(HostedQuery):
         )
         self._ids: dict[int, dict[str, int | None]] = {}  # meaning to the ids of its constants, as its plans have them
         self._parts: dict[int, list[MeaningPart]] = {}  # meaning to its parts
-        self._written_parts: dict[int, list[Part]] = {}  # meaning to its parts with the names of the pattern, for witnesses
+        self._written_parts: dict[
+            int, list[Component]
+        ] = {}  # meaning to its parts with the names of the pattern, for witnesses
         self._joined_meanings: set[int] = set()  # meanings whose parts deliver rows to it
         self._most_rows = resources.rows.limit if question.report == "change" and self.reports_joins else None
         self._relations = ReadRelations(
@@ -206,11 +208,11 @@ class RunningPattern(HostedQuery):
             self._prepare(number)
         self._written_parts.pop(number, None)  # with the former ids of constants and numbers of relations
         for place, part in enumerate(self._parts[number]):
-            self._host.join_part(part.number, self.question.name, Place(number, place))
+            self._host.join_part(part.number, self.question.name, PartPlace(number, place))
         self._joined_meanings.add(number)
         self._count_solutions(number, row_limit=row_limit, new_names=new_names)
 
-    def _parts_as_written(self, number: int) -> list[tuple[int, Part]]:
+    def _parts_as_written(self, number: int) -> list[tuple[int, Component]]:
         """Return the parts of a meaning with the pattern's own names of variables, and the ids of its constants."""
         plan = self._plan(self._meanings[number], self._id_of(number))
         parts = [*plan.parts, *map(condition_part, plan.conditions)]
@@ -231,7 +233,7 @@ class RunningPattern(HostedQuery):
             return
         self._joined_meanings.remove(number)
         for place, part in enumerate(self._parts[number]):
-            self._host.leave_part(part.number, self.question.name, Place(number, place))
+            self._host.leave_part(part.number, self.question.name, PartPlace(number, place))
         if self._is_isomorphism:
             self._release(number)
         self._solutions.drop(number)
@@ -307,7 +309,7 @@ class RunningPattern(HostedQuery):
 
     # --- results ---------------------------------------------------------------------------------------------
 
-    def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
+    def delta(self, parts: dict[PartPlace, Delta], changed: Mapping[int, Delta]) -> Delta:
         """Return the rows that follow from changes of its parts."""
         if not self._is_direct:
             return self._delta_of_solutions(parts)
@@ -319,7 +321,7 @@ class RunningPattern(HostedQuery):
             return self._net_delta(changes, events)
         return self._count_rows(self._own_rows_of_delta(delta))
 
-    def _delta_of_solutions(self, parts: dict[Place, Delta]) -> Delta:
+    def _delta_of_solutions(self, parts: dict[PartPlace, Delta]) -> Delta:
         # If the row guard would refuse them, not all are formed; the rows of a share are selected first.
         is_partial = self._is_netted or self._host.first is not None or not self._host.is_whole
         row_limit = None if is_partial else self._most_rows
@@ -397,7 +399,7 @@ class RunningPattern(HostedQuery):
         bound = {variable(name): value for name, value in zip(self._joined_pattern.columns, answer, strict=True)}
         return self._witness_of(bound, edges, vertices.name_of, labels, values)
 
-    def _meanings_with_parts(self) -> list[tuple[Meaning, list[Part]]]:
+    def _meanings_with_parts(self) -> list[tuple[Meaning, list[Component]]]:
         """Return the meanings that may have solutions, each with the parts of its plan."""
         for number in self._joined_meanings - self._written_parts.keys():
             self._written_parts[number] = [part for _, part in self._parts_as_written(number)]
@@ -455,7 +457,7 @@ def _coordinates_of(question: PatternQuery, share: Share) -> dict[str, tuple[int
     return {variable(name): coordinate for name, coordinate in found.items()}
 
 
-KIND = Kind(
+KIND = QueryKind(
     name="pattern",
     question=PatternQuery,
     start=RunningPattern,

@@ -18,7 +18,7 @@ from rpq.language.readings import LabelSet, Reading
 from rpq.operators.patterns.meanings import DirectedAtom, MeaningEdge, Neighbours, PathRead, Roots
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.relations.path_relations import Need, PathContent, PathRelation, content_of
-from rpq.operators.patterns.relations.shared_relations import Content
+from rpq.operators.patterns.relations.shared_relations import RelationKey
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.outcomes import IRRELEVANT, NOT_HELD, WindowMembership
 from rpq.stream.edges.parallel_edges import youngest_of_parallel
@@ -33,7 +33,7 @@ BYTES_AN_EDGE = 100
 
 def fill(
     host: PatternHost,
-    content: Content,
+    content: RelationKey,
     chunk: Chunk,
     is_selected: np.ndarray,
     slides: np.ndarray,
@@ -114,8 +114,8 @@ class ReadRelations:
         """For each label the content of the relation that counts tuples, with all edges in the window; none with paths."""
         self._of_edges = {*self._counting_contents, *self._atom_contents}
 
-    def _content(self, label: LabelSymbol, *, loopless: bool = False) -> Content:
-        return Content(label, self._question.window, self._numbered_labels, self.origin, loopless)
+    def _content(self, label: LabelSymbol, *, loopless: bool = False) -> RelationKey:
+        return RelationKey(label, self._question.window, self._numbered_labels, self.origin, loopless)
 
     @property
     def _numbered_labels(self) -> LabelSet | None:
@@ -123,7 +123,7 @@ class ReadRelations:
         return self._question.label_set if self._is_counted else None
 
     @property
-    def contents(self) -> set[Content | PathContent]:
+    def contents(self) -> set[RelationKey | PathContent]:
         """The contents of all relations."""
         return {*self._of_edges, *self.path_contents}
 
@@ -133,16 +133,16 @@ class ReadRelations:
         return {derived.content for derived in self._derived_paths}
 
     @property
-    def contents_by_read(self) -> dict[LabelSymbol | PathRead, Content | PathContent]:
+    def contents_by_read(self) -> dict[LabelSymbol | PathRead, RelationKey | PathContent]:
         """The content of the relation for each label or path that an atom reads."""
-        contents: dict[LabelSymbol | PathRead, Content | PathContent] = {}
+        contents: dict[LabelSymbol | PathRead, RelationKey | PathContent] = {}
         contents |= {content.label: content for content in self._atom_contents if content.label is not None}
         return contents | {derived.read: derived.content for derived in self._derived_paths}
 
     @property
-    def reads_by_content(self) -> dict[Content | PathContent, LabelSymbol | PathRead]:
+    def reads_by_content(self) -> dict[RelationKey | PathContent, LabelSymbol | PathRead]:
         """The label or path of each content."""
-        reads: dict[Content | PathContent, LabelSymbol | PathRead] = {}
+        reads: dict[RelationKey | PathContent, LabelSymbol | PathRead] = {}
         reads |= {content: content.label for content in self._atom_contents if content.label is not None}
         return reads | {derived.content: derived.read for derived in self._derived_paths}
 
@@ -389,17 +389,17 @@ class WindowedReads:
         self._question = question
         self._static = frozenset(static)
         self._graphs = graphs
-        self._contents: dict[WindowedEdge | WindowedPath, Content | PathContent] = {
+        self._contents: dict[WindowedEdge | WindowedPath, RelationKey | PathContent] = {
             read: self._content(read) for read in dict.fromkeys(reads)
         }
         self._key = (self.readings, origin)
 
-    def _content(self, read: WindowedEdge | WindowedPath) -> Content | PathContent:
+    def _content(self, read: WindowedEdge | WindowedPath) -> RelationKey | PathContent:
         loopless = self._question.paths == "simple"
         if read.reading is None:
             alone, graphs = static_content(read.graph, self._graphs)
             if isinstance(read, WindowedEdge):
-                return Content(read.label, UnboundedWindow(), None, self.origin, loopless, alone, graphs=graphs)
+                return RelationKey(read.label, UnboundedWindow(), None, self.origin, loopless, alone, graphs=graphs)
             return content_of(
                 read.expression, self._question, self.origin, window=UnboundedWindow(), stream=alone, graphs=graphs
             )
@@ -409,7 +409,9 @@ class WindowedReads:
         if isinstance(read, WindowedEdge):
             counted_labels = reading.labels if reading.window.kind == "count" else None
             stream = reading.stream
-            return Content(read.label, reading.window, counted_labels, self.origin, loopless, stream, without_static, graphs)
+            return RelationKey(
+                read.label, reading.window, counted_labels, self.origin, loopless, stream, without_static, graphs
+            )
         return content_of(
             read.expression,
             self._question,
@@ -455,7 +457,7 @@ class WindowedReads:
         return self._membership.timestamp(edge, int(edges.timestamp[edge]))
 
     @property
-    def contents(self) -> set[Content | PathContent]:
+    def contents(self) -> set[RelationKey | PathContent]:
         """The contents of its relations."""
         return {*self._contents.values()}
 
@@ -465,11 +467,11 @@ class WindowedReads:
         return [self._host.paths[content] for content in dict.fromkeys(content for _, content in self._paths)]
 
     @property
-    def _edge_contents(self) -> dict[Content, int | None]:
+    def _edge_contents(self) -> dict[RelationKey, int | None]:
         """The contents of relations of edges, each with one of the readings that it is over."""
-        found: dict[Content, int | None] = {}
+        found: dict[RelationKey, int | None] = {}
         for read, content in self._contents.items():
-            if isinstance(content, Content):
+            if isinstance(content, RelationKey):
                 found.setdefault(content, read.reading)
         return found
 
@@ -515,7 +517,7 @@ class WindowedReads:
                     )
                 self._host.paths.load_static(path, chunk if path.graphs is None else self._of_graphs(chunk, path.graphs))
 
-    def _static_labels(self, content: Content) -> list[LabelName]:
+    def _static_labels(self, content: RelationKey) -> list[LabelName]:
         """Return the names of the labels whose static edges a relation has."""
         streams: list[str | None]
         if content.stream != STATIC_ALONE and is_static_stream(content.stream):

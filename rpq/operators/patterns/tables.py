@@ -66,7 +66,7 @@ NO_LABEL = -1
 """In place of the label of an edge, where all edges of the relation have one label."""
 
 
-class Edge(Record):
+class RelationEdge(Record):
     """An edge of a relation."""
 
     _fields_ = (
@@ -90,7 +90,7 @@ class Relation(Record):
         ("cell", int64 * 2),  # offset of its header in a vertex record; -1 not kept
         ("word", int64 * 2),  # offset of the word with its bit
         ("bit", int64 * 2),
-        ("first_seed", int64),  # of the plans that read it, chained through `Seed.next`; -1 none
+        ("first_seed", int64),  # of the plans that read it, chained through `SeedRecord.next`; -1 none
         ("is_loopless", int64),  # 1: an edge from a vertex to itself is not in it
         ("has_labels", int64),  # 1: it has the edges of all labels, with their labels, and no lists
         ("edges", int64),  # number of its edges
@@ -100,11 +100,11 @@ class Relation(Record):
     )
 
 
-# Values of `Window.kind`.
+# Values of `WindowRecord.kind`.
 TIME_WINDOW, COUNT_WINDOW, UNBOUNDED = range(3)
 
 
-class Window(Record):
+class WindowRecord(Record):
     """A window."""
 
     _fields_ = (
@@ -178,7 +178,7 @@ class RelationState(Record):
     )
 
 
-class Seed(Record):
+class SeedRecord(Record):
     """A seed: an atom of a pattern to which a changing edge is bound."""
 
     _fields_ = (
@@ -212,7 +212,7 @@ class Seed(Record):
     )
 
 
-class Step(Record):
+class StepRecord(Record):
     """A step of a seed: it binds a variable."""
 
     _fields_ = (
@@ -230,7 +230,7 @@ class Step(Record):
     )
 
 
-class Reach(Record):
+class ReachRecord(Record):
     """An atom with one bound end."""
 
     _fields_ = (
@@ -242,7 +242,7 @@ class Reach(Record):
     )
 
 
-class Test(Record):
+class TestRecord(Record):
     """An atom both of whose ends are bound, or two slots that must differ."""
 
     _fields_ = (
@@ -253,7 +253,7 @@ class Test(Record):
     )
 
 
-class Look(Record):
+class LookRecord(Record):
     """The bits that the vertex at a slot must have."""
 
     _fields_ = (("slot", int64), ("word", int64), ("bits", int64))
@@ -265,7 +265,7 @@ class ConstantSlot(Record):
     _fields_ = (("slot", int64), ("vertex", int64))
 
 
-class Frame(Record):
+class SearchFrame(Record):
     """A frame of the enumeration: the place in the list of the atom that proposes."""
 
     _fields_ = (("position", int64), ("end", int64), ("proposer", int64))
@@ -302,7 +302,7 @@ class PlanState(Record):
         ("change_pair", int64),  # next pair of that event
         ("is_derived", int64),  # 1: the changing edge is a pair of that event
         ("tuple_start", int64),  # cycle counter at the beginning of the current tuple; 0 not begun, or no relation reads it
-        ("timed_tuples", int64),  # tuples for which `Changes.ticks` has the ticks taken before
+        ("timed_tuples", int64),  # tuples for which `DerivedChanges.ticks` has the ticks taken before
     )
 
 
@@ -310,7 +310,7 @@ SLOTS = 96
 """Room for the variables and constants of a connected part, at most 33 + 32, and for a whole vector behind them."""
 
 
-class Run(Record):
+class RunRecord(Record):
     """A run of the output: rows of one query and one event."""
 
     _fields_ = (
@@ -385,7 +385,7 @@ class Plans(NamedTuple):
     deadline: np.ndarray  # int64[1]: the tick after which kernels return NEED_TIME
 
 
-class Output(NamedTuple):
+class FoundRows(NamedTuple):
     """Rows found so far: the values of a run's rows are adjacent, row by row."""
 
     values: np.ndarray  # int32; with room for a whole vector after the last value
@@ -393,7 +393,7 @@ class Output(NamedTuple):
     state: OutputState
 
 
-class Changes(NamedTuple):
+class DerivedChanges(NamedTuple):
     """Changes of derived relations in a chunk: ordered events, each of which adds edges to a relation or removes them."""
 
     order: np.ndarray  # int64 an event: 2 * tuple + 1, or 2 * tuple for a boundary before it
@@ -407,7 +407,7 @@ class Changes(NamedTuple):
 
 
 _NO_EVENTS = np.zeros(0, np.int64)
-NO_CHANGES = Changes(
+NO_CHANGES = DerivedChanges(
     order=_NO_EVENTS,
     time=_NO_EVENTS,
     sign=np.zeros(0, np.int8),
@@ -420,7 +420,7 @@ NO_CHANGES = Changes(
 """No change of any derived relation."""
 
 
-class Tuples(NamedTuple):
+class ChunkTuples(NamedTuple):
     """A chunk of the stream, in ids."""
 
     source: np.ndarray  # int32 vertex
@@ -430,7 +430,7 @@ class Tuples(NamedTuple):
     delete: np.ndarray  # uint8
 
 
-class Node(Record):
+class ConditionNode(Record):
     """A node; node 0 is the condition that always holds."""
 
     _fields_ = (
@@ -487,7 +487,7 @@ class VertexNodes(Record):
     )
 
 
-class Group(Record):
+class SeedGroup(Record):
     """A group of seeds, which read one relation and need one node at its targets; number 0 is not used."""
 
     _fields_ = (

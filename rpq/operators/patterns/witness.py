@@ -23,7 +23,7 @@ from rpq.operators.paths.ordered.ordered_index import OrderedIndex
 from rpq.operators.paths.path import json_properties
 from rpq.operators.patterns.chains import Chain
 from rpq.operators.patterns.joins.binding_search import Binding, find_binding, find_bindings
-from rpq.operators.patterns.joins.plan import Part
+from rpq.operators.patterns.joins.plan import Component
 from rpq.operators.patterns.meanings import Meaning, MeaningEdge, NamedVertex, PathRead, edge_step
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.stream.edges.edge_values import ValuesOf
@@ -229,7 +229,7 @@ def _ends(automatons: Sequence[DFA], walk: Sequence[Step]) -> list[int]:
 
 
 def witness_of(
-    meanings: Sequence[tuple[Meaning, Sequence[Part]]],
+    meanings: Sequence[tuple[Meaning, Sequence[Component]]],
     bound: Binding,
     *,
     question: PatternQuery,
@@ -266,7 +266,7 @@ def witness_of(
     return None
 
 
-def bindings_of(parts: Sequence[Part], bound: Binding, host: PatternHost, *, first: bool = False) -> Iterator[Binding]:
+def bindings_of(parts: Sequence[Component], bound: Binding, host: PatternHost, *, first: bool = False) -> Iterator[Binding]:
     """Yield all bindings of the parts of a meaning that agree with the `bound` ones; with `first`, perhaps only one."""
     return find_bindings(_HostRelations(host), parts, bound, first=first)
 
@@ -354,5 +354,5 @@ class _HostRelations:
     def current_edges(self, relation: int) -> int:
         return self.host.store.current_edges(relation)
 
-    def rows(self, part: Part, *, first: bool) -> list[tuple[int, ...]]:
+    def rows(self, part: Component, *, first: bool) -> list[tuple[int, ...]]:
         return self.host.rows_without_plans(part, first=first)

@@ -22,19 +22,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import WhereError
-from rpq.language.edge_variables import ALWAYS, Filter, Value, step_of
-from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
+from rpq.language.edge_variables import ALWAYS, BindingFilter, Value, step_of
+from rpq.language.kinds import QueryKind, pattern_query_json, read_pattern_query
 from rpq.language.pattern import edge_column
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn, kind_of_type
 from rpq.language.protocol import Figures, PresentGraph, Resources
 from rpq.language.query import EdgeValuesQuery
 from rpq.language.sparql.algebra import EdgeCondition, EdgeValue, column_of_value
-from rpq.operators.bags.product import Distinct
+from rpq.operators.bags.product import DistinctBag
 from rpq.operators.patterns.joins.binding_search import Binding
 from rpq.operators.patterns.meanings import variable
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.pattern_query import RunningPattern
-from rpq.operators.patterns.rows.solutions import Place
+from rpq.operators.patterns.rows.solutions import PartPlace
 from rpq.operators.patterns.witness import AtomWitness, Step, Vertex, Witness, bindings_of
 from rpq.operators.relational.nodes import Node
 from rpq.operators.relational.values.term_ids import FIRST, TermIds
@@ -47,14 +47,14 @@ from rpq.stream.names.edge_vertices import EdgeVertices
 from rpq.stream.names.terms import XSD, literal_text
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
 
-_MOST_ROWS = 1 << 16
+_MAX_ROWS = 1 << 16
 """The number of rows for which a filter is evaluated at once."""
 
 
 class BoundFilter:
     """A filter over the bindings of a join with these columns."""
 
-    def __init__(self, condition: Filter, columns: Sequence[str]) -> None:
+    def __init__(self, condition: BindingFilter, columns: Sequence[str]) -> None:
         self._condition = condition
         self.text = condition.text
         self._place = {name: place for place, name in enumerate(columns)}
@@ -69,7 +69,7 @@ class BoundFilter:
         if self._predicate is None or self._types != (dict(edges.types.by_name), unit):
             self._types = dict(edges.types.by_name), unit
             self._predicate = self._bound(edges, vertices.kind, unit)
-        pieces = (rows[first : first + _MOST_ROWS] for first in range(0, len(rows), _MOST_ROWS))
+        pieces = (rows[first : first + _MAX_ROWS] for first in range(0, len(rows), _MAX_ROWS))
         found = []
         self.non_numeric = 0
         for piece in pieces:
@@ -135,7 +135,7 @@ class RunningEdgeValues(RunningPattern):
         self._values = pattern.values
         self._places = [columns.index(_column_of(value)) for value in pattern.values]
         self._filter = None if pattern.filter is None else BoundFilter(pattern.filter, columns)
-        self._distinct = Distinct(len(pattern.values)) if question.distinct else None
+        self._distinct = DistinctBag(len(pattern.values)) if question.distinct else None
         self._vertices: VertexDictionary | None = None
         self._terms = TermIds()
         self._own_columns = question.columns
@@ -242,7 +242,7 @@ class RunningEdgeValues(RunningPattern):
     def _net(self, changes: WeightedRows) -> WeightedRows:
         return changes.net() if self._distinct is None else self._distinct.change(changes)
 
-    def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
+    def delta(self, parts: dict[PartPlace, Delta], changed: Mapping[int, Delta]) -> Delta:
         events, changes = as_changes(parts.values(), first=self._host.first)
         if self._is_direct:
             (joined,) = changes
@@ -328,7 +328,7 @@ class RunningEdgeValues(RunningPattern):
         names = [variable(name) for name in self._joined_pattern.columns]
         for _, parts in self._meanings_with_parts():
             bindings = bindings_of(parts, bound, self._host)
-            while some := [*islice(bindings, _MOST_ROWS)]:
+            while some := [*islice(bindings, _MAX_ROWS)]:
                 rows = np.array([[binding[name] for name in names] for binding in some], np.int32)
                 rows = rows.reshape(len(some), len(names))
                 passing = self._solution_mask(rows)
@@ -434,7 +434,7 @@ def step_of_edge(
     )
 
 
-KIND = Kind(
+KIND = QueryKind(
     name="edge values",
     question=EdgeValuesQuery,
     start=RunningEdgeValues,

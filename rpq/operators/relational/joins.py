@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from rpq.language.sparql.algebra import Call, Formula
+from rpq.language.sparql.algebra import Formula, FunctionCall
 from rpq.language.sparql.algebra_text import formula_text
 from rpq.operators.bags.matching import MatchedRows, Mode
 from rpq.operators.bags.value_matching import ValueMatches, ValueMode
 from rpq.operators.relational.nodes import Node, name_by_place, places_of
 from rpq.operators.relational.values.compared_values import ComparedValues, PlaceColumn, values_of
-from rpq.operators.relational.values.formula_columns import Condition
+from rpq.operators.relational.values.formula_columns import FormulaCondition
 from rpq.operators.relational.values.term_ids import TermIds
 from rpq.rows.weighted_rows import UNBOUND, WeightedRows, merge
 
@@ -205,7 +205,7 @@ class LeftJoinNode(MatchNode):
         else:
             matched = [agreement.match_rows("join"), agreement.match_left("not exists")]
         super().__init__(agreement, agreement.columns, left.sure, left, right, *matched)
-        self._condition = None if condition is None else Condition(condition, self.columns, terms)
+        self._condition = None if condition is None else FormulaCondition(condition, self.columns, terms)
         self._formula = None if condition is None else name_by_place(condition, self.columns)
 
     @property
@@ -342,7 +342,7 @@ _NAMES: dict[ValueMode, str] = {
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FormulaComparison:
     """A comparison of a formula over the left side with a formula over the right side."""
 
     sign: str
@@ -350,11 +350,11 @@ class Comparison:
     right: Formula
 
     def __str__(self) -> str:
-        return formula_text(Call(self.sign, (self.left, self.right)))
+        return formula_text(FunctionCall(self.sign, (self.left, self.right)))
 
-    def mirror(self) -> Comparison:
+    def mirror(self) -> FormulaComparison:
         """Return the same comparison with the sides exchanged."""
-        return Comparison(MIRRORED[self.sign], self.right, self.left)
+        return FormulaComparison(MIRRORED[self.sign], self.right, self.left)
 
 
 class ValueMatchNode(Node):
@@ -371,7 +371,7 @@ class ValueMatchNode(Node):
     A comparison with an error does not hold.
     """
 
-    def __init__(self, mode: ValueMode, left: Node, right: Node, comparison: Comparison, terms: TermIds) -> None:
+    def __init__(self, mode: ValueMode, left: Node, right: Node, comparison: FormulaComparison, terms: TermIds) -> None:
         agreement = Agreement(left, right)
         joins = mode in ("join", "left join")
         sure = agreement.sure if mode in ("join", "rows") else left.sure

@@ -22,9 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.automata.expressions import Label
-from rpq.language.kinds import Kind
+from rpq.language.kinds import QueryKind
 from rpq.language.match.query import MatchQuery, result_columns
-from rpq.language.match.result import Column
+from rpq.language.match.result import ReturnColumn
 from rpq.language.pattern import Constant, Variable
 from rpq.language.protocol import PresentGraph, Resources
 from rpq.language.sparql.algebra import (
@@ -53,7 +53,7 @@ from rpq.language.sparql.algebra import (
 from rpq.language.sparql.algebra_text import atom_texts
 from rpq.language.sparql.rewriting import rewrite
 from rpq.operators.patterns.joins.binding_search import Binding
-from rpq.operators.patterns.joins.plan import Part, condition_part, plan_pattern
+from rpq.operators.patterns.joins.plan import Component, condition_part, plan_pattern
 from rpq.operators.patterns.meanings import Meaning, MeaningEdge, NamedVertex, variable
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.witness import AtomWitness, Step, WindowGraph, Witness, bindings_of, steps_of_atom
@@ -85,7 +85,7 @@ class RunningMatch(RunningSparql):
         self._own_columns = result_columns(question.translation)
         self.has_witnesses = not any(column.is_aggregate for column in question.translation.columns)
         self._body = rewrite(question.parsed.body)
-        self._planned_parts: dict[Conjunction, tuple[dict[str, int | None], list[tuple[Meaning, list[Part]]]]] = {}
+        self._planned_parts: dict[Conjunction, tuple[dict[str, int | None], list[tuple[Meaning, list[Component]]]]] = {}
         super().__init__(question, resources, pool=pool)
         self._search = SolutionSearch(self._terms, self._matches)
         if isinstance(self._own_columns, ValueColumns):
@@ -156,13 +156,13 @@ class RunningMatch(RunningSparql):
             for one in bindings_of(parts, binding, self._host, first=first):
                 yield Match(conjunction, meaning, one)
 
-    def _meanings_with_parts(self, conjunction: Conjunction) -> list[tuple[Meaning, list[Part]]]:
+    def _meanings_with_parts(self, conjunction: Conjunction) -> list[tuple[Meaning, list[Component]]]:
         """Return the meanings of a conjunction that may have matches, each with the parts of its plan."""
         ids = {name: self._host.constants.id_of(name) for name in self._names}
         planned = self._planned_parts.get(conjunction)
         if planned is not None and planned[0] == ids:
             return planned[1]
-        found: list[tuple[Meaning, list[Part]]] = []
+        found: list[tuple[Meaning, list[Component]]] = []
         names = sorted(possible_variables(conjunction))
         for meaning, parts in zip(meanings_in(conjunction), parts_of(conjunction, names), strict=True):
             vertices = {name: identity for name in meaning.names if (identity := ids[name]) is not None}
@@ -193,7 +193,7 @@ class RunningMatch(RunningSparql):
         )
 
 
-def type_of(column: Column, vertices: VertexDictionary) -> pa.DataType | None:
+def type_of(column: ReturnColumn, vertices: VertexDictionary) -> pa.DataType | None:
     """Return the type of a column if values of edges determine it, or None if they do not, or not yet."""
     if column.source == "avg":
         return pa.float64()
@@ -237,7 +237,7 @@ def parse_match(content: JsonValue) -> MatchQuery:
     return read_query(content, MatchQuery, text="match", own=("language", "node_label"))
 
 
-KIND = Kind(
+KIND = QueryKind(
     name="match",
     question=MatchQuery,
     start=start_match,

@@ -16,10 +16,10 @@ from typing import ClassVar
 import numpy as np
 
 from rpq.language.pattern import Blank, Constant, Term, Variable
-from rpq.language.sparql.algebra import NOW, Aggregate, Call, Formula, TemplateTriple
+from rpq.language.sparql.algebra import NOW, Aggregate, Formula, FunctionCall, TemplateTriple
 from rpq.language.sparql.algebra_text import formula_text
-from rpq.operators.bags.product import Distinct, Product
-from rpq.operators.relational.values.formula_columns import Condition, IdColumn
+from rpq.operators.bags.product import DistinctBag, Product
+from rpq.operators.relational.values.formula_columns import FormulaCondition, IdColumn
 from rpq.operators.relational.values.term_ids import TermIds
 from rpq.rows.weighted_rows import UNBOUND, Row, WeightedRows, merge
 from rpq.stream.names.terms import is_blank, is_literal
@@ -115,7 +115,7 @@ def name_by_place(formula: Formula, columns: Sequence[str]) -> Formula:
     match formula:
         case Variable(name):
             return Variable(str(columns.index(name)) if name in columns else "")
-        case Call(_, arguments):
+        case FunctionCall(_, arguments):
             return replace(formula, arguments=tuple(name_by_place(one, columns) for one in arguments))
         case Aggregate(_, argument) if argument is not None:
             return replace(formula, argument=name_by_place(argument, columns))
@@ -316,7 +316,7 @@ class FilterNode(Node):
     """FILTER: the rows for which a condition holds; an error counts as false.
 
     On bags: Filter(C, Ω) = { μ in Ω | C(μ) is true }, with the counts of Ω (§18.5). Δ Filter(C, Ω) = Filter(C, ΔΩ). Results
-    for vertices are cached (`Condition`).
+    for vertices are cached (`FormulaCondition`).
     """
 
     is_linear = True
@@ -324,7 +324,7 @@ class FilterNode(Node):
     def __init__(self, inner: Node, condition: Formula, terms: TermIds) -> None:
         super().__init__(inner.columns, inner.sure, inner)
         self._text = formula_text(condition)
-        self._condition = Condition(condition, inner.columns, terms)
+        self._condition = FormulaCondition(condition, inner.columns, terms)
         self._formula = name_by_place(condition, inner.columns)
 
     @property
@@ -474,7 +474,7 @@ def blank_node_of(label: str, solution: Sequence[str | None]) -> str:
 class StoringNode(Node):
     """A node whose rows are stored by an operator of `rpq.operators.bags`."""
 
-    _operator: Distinct | Product
+    _operator: DistinctBag | Product
 
     @property
     def entries(self) -> int:
@@ -496,14 +496,14 @@ class DistinctNode(StoringNode):
 
     On bags: Distinct(Ω) = { μ | μ in Ω }, with the count 1 (§18.5). It is not linear and stores the count of each row. A
     row enters when its count becomes positive and leaves when it becomes 0. An event in which it does both changes nothing.
-    Kernels maintain the counts (`rpq.operators.bags.product.Distinct`).
+    Kernels maintain the counts (`rpq.operators.bags.product.DistinctBagBag`).
     """
 
-    _operator: Distinct
+    _operator: DistinctBag
 
     def __init__(self, inner: Node) -> None:
         super().__init__(inner.columns, inner.sure, inner)
-        self._operator = Distinct(self.width)
+        self._operator = DistinctBag(self.width)
 
     @property
     def parameters(self) -> Hashable:

@@ -23,7 +23,6 @@ from typing import NamedTuple
 from rpq.automata.symbols import LabelSymbol
 from rpq.language.pattern import Blank, Constant, Variable
 from rpq.language.sparql.algebra import (
-    Call,
     Conjunction,
     Distinct,
     EdgeCondition,
@@ -32,6 +31,7 @@ from rpq.language.sparql.algebra import (
     Extend,
     Filter,
     Formula,
+    FunctionCall,
     Group,
     Join,
     LeftJoin,
@@ -74,8 +74,8 @@ from rpq.operators.relational.groups import GroupNode
 from rpq.operators.relational.joins import (
     MIRRORED,
     Agreement,
-    Comparison,
     ExistsNode,
+    FormulaComparison,
     JoinNode,
     LeftJoinNode,
     ValueMatchNode,
@@ -302,7 +302,7 @@ def exists_in(formula: Formula) -> list[Exists]:
     """Return the EXISTS in a formula, each once."""
     if isinstance(formula, Exists):
         return [formula]
-    if isinstance(formula, Call):
+    if isinstance(formula, FunctionCall):
         return [*dict.fromkeys(one for argument in formula.arguments for one in exists_in(argument))]
     return []
 
@@ -311,7 +311,7 @@ def replace_exists(formula: Formula, names: Mapping[Exists, str]) -> Formula:
     """Return a formula in which variables with these `names` replace EXISTS."""
     if isinstance(formula, Exists):
         return Variable(names[formula])
-    if isinstance(formula, Call):
+    if isinstance(formula, FunctionCall):
         return replace(formula, arguments=tuple(replace_exists(one, names) for one in formula.arguments))
     return formula
 
@@ -589,7 +589,7 @@ class _Planner:
             name = names[one] = self._new_column("exists")
             inner = self.exists(inner, one.body, is_negated=False, mark=name)
             if one.is_negated:
-                formula = _replace_one_exists(formula, one, Call("!", (Variable(name),)))
+                formula = _replace_one_exists(formula, one, FunctionCall("!", (Variable(name),)))
         return inner, replace_exists(formula, names)
 
     def exists(self, left: Node, body: Operator, *, is_negated: bool, mark: str | None = None) -> Node:
@@ -652,11 +652,11 @@ class _Planner:
                     return self.extend_node(apply(inner), variable, formula)
                 node, name = apply(inner), self._new_column("bound")
                 if is_joined:
-                    unbound = Call("!", (Call("BOUND", (Variable(variable),)),))
-                    equal = Call("SAMETERM", (Variable(variable), formula))
-                    node = self.filter_node(node, Call("||", (unbound, equal)))
+                    unbound = FunctionCall("!", (FunctionCall("BOUND", (Variable(variable),)),))
+                    equal = FunctionCall("SAMETERM", (Variable(variable), formula))
+                    node = self.filter_node(node, FunctionCall("||", (unbound, equal)))
                 # A value of the outer variable replaces the variable.
-                either = self.extend_node(node, name, Call("COALESCE", (Variable(variable), formula)))
+                either = self.extend_node(node, name, FunctionCall("COALESCE", (Variable(variable), formula)))
                 sources = [name if column == variable else column for column in node.columns]
                 return ProjectNode(node.columns, either, sources=sources)
             case Project(inner, columns):
@@ -701,18 +701,18 @@ def _project(columns: Sequence[str], inner: Node) -> Node:
     return ProjectNode(columns, inner, sources=sources)
 
 
-def _comparison(condition: Formula) -> Comparison | None:
+def _comparison(condition: Formula) -> FormulaComparison | None:
     """Return a condition as a comparison of two formulas with variables, or None if it is none."""
-    if not isinstance(condition, Call) or condition.function not in MIRRORED:
+    if not isinstance(condition, FunctionCall) or condition.function not in MIRRORED:
         return None
     left, right = condition.arguments
     of_left, of_right = variables_of(left), variables_of(right)
     if has_exists(condition) or not of_left or not of_right or of_left & of_right:
         return None
-    return Comparison(condition.function, left, right)
+    return FormulaComparison(condition.function, left, right)
 
 
-def _are_linked(sides: Sequence[Names], comparisons: Sequence[Comparison]) -> bool:
+def _are_linked(sides: Sequence[Names], comparisons: Sequence[FormulaComparison]) -> bool:
     """Return whether a comparison joins two of several sides."""
     return any(
         variables_of(one.left) <= side and variables_of(one.right) <= other
@@ -723,7 +723,7 @@ def _are_linked(sides: Sequence[Names], comparisons: Sequence[Comparison]) -> bo
     )
 
 
-def _link(condition: Formula, left: Node, right: Node, other_nodes: Sequence[Node]) -> Comparison | None:
+def _link(condition: Formula, left: Node, right: Node, other_nodes: Sequence[Node]) -> FormulaComparison | None:
     """Return a condition as a comparison of values of `left` with values of `right`, None if it is none.
 
     The values must be those that the condition sees above the join of all nodes: a variable that some row of a side leaves
@@ -745,7 +745,7 @@ def _link(condition: Formula, left: Node, right: Node, other_nodes: Sequence[Nod
 
 def _links(
     conditions: Sequence[Formula], left: Node, right: Node, other_nodes: Sequence[Node]
-) -> list[tuple[Formula, Comparison]]:
+) -> list[tuple[Formula, FormulaComparison]]:
     """Return the conditions that are comparisons of values of `left` with values of `right`, as in `_link`."""
     found = ((one, _link(one, left, right, other_nodes)) for one in conditions)
     return [(one, link) for one, link in found if link is not None]
@@ -762,6 +762,6 @@ def _replace_one_exists(formula: Formula, exists: Exists, other: Formula) -> For
     """Return a formula with another in place of an EXISTS."""
     if formula == exists:
         return other
-    if isinstance(formula, Call):
-        return Call(formula.function, tuple(_replace_one_exists(one, exists, other) for one in formula.arguments))
+    if isinstance(formula, FunctionCall):
+        return FunctionCall(formula.function, tuple(_replace_one_exists(one, exists, other) for one in formula.arguments))
     return formula

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from rpq.language.kinds import Kind, read_options, read_question, read_window, window_json
+from rpq.language.kinds import QueryKind, read_options, read_question, read_window, window_json
 from rpq.language.protocol import Figures, ReportContent, Resources
 from rpq.language.readings import report_windows_of
 from rpq.language.sparql.algebra import Reporting, atoms_of
@@ -25,8 +25,8 @@ from rpq.operators.patterns.meanings import MeaningEdge, NamedVertex, Neighbours
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads, static_content
 from rpq.operators.patterns.relations.path_relations import Need
-from rpq.operators.patterns.relations.shared_relations import Content
-from rpq.operators.patterns.rows.solutions import Place
+from rpq.operators.patterns.relations.shared_relations import RelationKey
+from rpq.operators.patterns.rows.solutions import PartPlace
 from rpq.operators.relational.evaluation import LeafChange, LeafChanges, Network, SharedOperators, ids_in
 from rpq.operators.relational.explanation import SparqlExplanation, explain_query
 from rpq.operators.relational.nodes import LeafNode, ProjectNode
@@ -245,12 +245,12 @@ class RunningSparql(HostedQuery):
         place = self._places.get(window)
         if place is None:
             stream, graphs = static_content(self._named_graph(window), self._from_graphs)
-            content = Content(roots.label, UnboundedWindow(), None, self._origin, is_simple, stream, graphs=graphs)
+            content = RelationKey(roots.label, UnboundedWindow(), None, self._origin, is_simple, stream, graphs=graphs)
             return Need(roots.names, content, roots.inward)
         reading = self.question.readings[place]
         counted_labels = reading.labels if reading.window.kind == "count" else None
         without_static = self._places.get(None) != place
-        content = Content(
+        content = RelationKey(
             roots.label,
             reading.window,
             counted_labels,
@@ -289,13 +289,13 @@ class RunningSparql(HostedQuery):
         number = self._host.add_part(
             shaped.part, explicit=self._is_explicit, is_reported=False, constants=shaped.constants
         )
-        self._host.join_part(number, self.question.name, Place(leaf, 0))
+        self._host.join_part(number, self.question.name, PartPlace(leaf, 0))
         places = tuple(shaped.columns.index(variable(name)) for name in part.leaf_columns)
         self._parts[leaf] = _InstalledPart(dict(ids), number, places)
 
     def _remove_part(self, leaf: int) -> None:
         number = self._parts.pop(leaf).number
-        self._host.leave_part(number, self.question.name, Place(leaf, 0))
+        self._host.leave_part(number, self.question.name, PartPlace(leaf, 0))
         self._host.release_part(number)
 
     # --- labels and edges ------------------------------------------------------------------------------------
@@ -402,7 +402,7 @@ class RunningSparql(HostedQuery):
         }
         return (leaves, events) if self._report_steps is None else self._net_by_report(leaves, events, self._report_steps)
 
-    def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
+    def delta(self, parts: dict[PartPlace, Delta], changed: Mapping[int, Delta]) -> Delta:
         """Return the changes of the answer that changes of leaves cause."""
         if self._report_clock is not None:
             leaves, events = self._bags(self._leaf_changes(changed))
@@ -637,7 +637,7 @@ def read_query(content: JsonValue, kind: type[AnySparqlQuery], *, text: str, own
     return read_question(content, kind, text, options | {"window": read_window_of(content)})
 
 
-KIND = Kind(
+KIND = QueryKind(
     name="sparql",
     question=SparqlQuery,
     start=start_sparql,

@@ -21,14 +21,14 @@ from rpq.stream.gc_pause import gc_paused
 _ENTITY = re.compile(rb'<!ENTITY\s+([^\s%"&<>;]+)\s+"([^"<]*)"\s*>')
 _REFERENCE = re.compile(rb"&([^\s#&;<]+);")
 
-MOST_GROWTH = 16
+MAX_GROWTH = 16
 """How many times as large the entities of a document in RDF/XML may make it, besides a megabyte."""
 
-MOST_TERM_GROWTH, FREE_TERM_BYTES = 250, 1 << 24
+MAX_TERM_GROWTH, FREE_TERM_BYTES = 250, 1 << 24
 """How many times as large as an input its statements may be when each is written out, besides 16 MB."""
 
 _TOO_LARGE = (
-    f"written out in full, its statements have over {MOST_TERM_GROWTH} times as many bytes; expected shorter prefixes and "
+    f"written out in full, its statements have over {MAX_TERM_GROWTH} times as many bytes; expected shorter prefixes and "
     "subjects"
 )
 
@@ -56,7 +56,7 @@ class TermGrowth:
     def note_written(self, lines: bytes) -> None:
         """Count further statements. Raises `GrowthError` if there are too many bytes of them, or if one is too long."""
         self._written += len(lines)
-        if self._written > MOST_TERM_GROWTH * self.read + FREE_TERM_BYTES:
+        if self._written > MAX_TERM_GROWTH * self.read + FREE_TERM_BYTES:
             raise GrowthError(_TOO_LARGE)
         if len(lines) > LONGEST_LINE and max(map(len, lines.split(b"\n"))) > LONGEST_LINE:
             raise GrowthError(
@@ -84,11 +84,11 @@ def refuse_growing_entities(data: bytes, *, name: str) -> None:
     for entity, text in entities:  # each may contain those before it
         length = len(text) + sum(lengths.get(one, 0) for one in _REFERENCE.findall(text))
         lengths[entity] = max(length, lengths.get(entity, 0))
-    left = MOST_GROWTH * len(data) + (1 << 20)
+    left = MAX_GROWTH * len(data) + (1 << 20)
     for reference in _REFERENCE.finditer(data):
         left -= lengths.get(reference[1], 0)
         if left < 0:
-            raise InputError(f"{name}: its entities stand for over {MOST_GROWTH} times as many bytes; write them out")
+            raise InputError(f"{name}: its entities stand for over {MAX_GROWTH} times as many bytes; write them out")
 
 
 _Pairs: TypeAlias = tuple[tuple[str, Any], ...]
@@ -107,7 +107,7 @@ def check_json_growth(data: bytes, *, most_bytes: int | None = None) -> None:
 
     >>> check_json_growth(b'{"@id": "x:a", "x:p": [1, 2]}')
     """
-    limit = MOST_TERM_GROWTH * len(data) + FREE_TERM_BYTES
+    limit = MAX_TERM_GROWTH * len(data) + FREE_TERM_BYTES
     if most_bytes is not None:
         limit = min(limit, max(most_bytes, FREE_TERM_BYTES))
     if len(data) <= _SMALL_JSON or _is_surely_small(data, limit):
@@ -124,7 +124,7 @@ def check_json_growth(data: bytes, *, most_bytes: int | None = None) -> None:
     except json.JSONDecodeError as error:
         message = f"is no JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
         raise GrowthError(message, line=error.lineno) from None
-    if size > MOST_TERM_GROWTH * len(data) + FREE_TERM_BYTES:
+    if size > MAX_TERM_GROWTH * len(data) + FREE_TERM_BYTES:
         raise GrowthError(_TOO_LARGE)
     check_size(size, most_bytes=limit, name="a document of JSON-LD")
 

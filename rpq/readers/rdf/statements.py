@@ -29,7 +29,7 @@ from rpq.readers.rdf.rdf_syntax import (
     pyoxigraph,
     unresolved_iri,
 )
-from rpq.readers.source import Block, ByteSource
+from rpq.readers.source import ByteSource, LineBlock
 from rpq.stream.arrays.fields import quote_value
 from rpq.stream.gc_pause import gc_paused
 
@@ -113,7 +113,7 @@ class Statements:
         for block in self._source.blocks(size):
             yield from self._read_block(block)
 
-    def _read_block(self, block: Block) -> Iterator[ReadResult]:
+    def _read_block(self, block: LineBlock) -> Iterator[ReadResult]:
         try:
             lines = lines_of(block.data)
         except pa.ArrowInvalid:
@@ -135,12 +135,12 @@ class Statements:
         bad = {int(numbers[others[row]]): message for row, message in parsed.bad.items()}
         yield from _yield_in_order(columns, numbers[np.sort(rows)], bad)
 
-    def _line_by_line(self, block: Block) -> Iterator[ReadResult]:
+    def _line_by_line(self, block: LineBlock) -> Iterator[ReadResult]:
         """Read a block that contains invalid UTF-8 line by line."""
         for number, data in enumerate(_LINE.findall(block.data), block.line):
-            yield from self._read_one_by_one(Block(data, number))
+            yield from self._read_one_by_one(LineBlock(data, number))
 
-    def _read_one_by_one(self, block: Block) -> Iterator[ReadResult]:
+    def _read_one_by_one(self, block: LineBlock) -> Iterator[ReadResult]:
         try:
             block.data.decode()
         except UnicodeDecodeError as error:

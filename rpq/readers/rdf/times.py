@@ -5,8 +5,8 @@ Times are integers and xsd:dateTime, as literals or at the end of an IRI (`TimeT
 A property of a graph is a triple `<graph> prov:generatedAtTime "2024-05-01T12:00:00Z"^^xsd:dateTime`. The triple is in the
 default graph or in the graph itself, before, among or after the other triples of the graph; it is not an edge. Any other
 triple of the default graph belongs to the graph that is its subject. Triples wait until the time of their graph is known,
-and later triples wait with them to preserve the order; at most `MOST_WAITING` triples wait. The times of at least the last
-`MOST_GRAPHS` graphs are stored.
+and later triples wait with them to preserve the order; at most `MAX_WAITING` triples wait. The times of at least the last
+`MAX_GRAPHS` graphs are stored.
 """
 
 from __future__ import annotations
@@ -240,8 +240,8 @@ def split_untimed(
         start = row + 1
 
 
-MOST_WAITING = 100_000
-MOST_GRAPHS = 100_000
+MAX_WAITING = 100_000
+MAX_GRAPHS = 100_000
 
 
 class GraphPropertyTimes:
@@ -286,7 +286,7 @@ class GraphPropertyTimes:
             before = self._time_of(graph)
             if before is not None and before != time:
                 return row, f"the graph {quote_value(graph)} already has the time {before}; found {time}"
-            if len(self._times) >= MOST_GRAPHS:
+            if len(self._times) >= MAX_GRAPHS:
                 self._earlier_times, self._times = self._times, {}
             self._times[graph] = time
         return None
@@ -312,7 +312,7 @@ class GraphPropertyTimes:
             numbers = waiting.column("number").to_numpy()  # equal within a line: a document stays whole
             end = len(codes) if has_time.all() else int(np.searchsorted(numbers, numbers[np.argmin(has_time)]))
             judged = end
-            if len(codes) - end > MOST_WAITING:  # the first has waited too long: reject untimed statements of the first half
+            if len(codes) - end > MAX_WAITING:  # the first has waited too long: reject untimed statements of the first half
                 end = judged = int(np.searchsorted(numbers, numbers[end + (len(codes) - end) // 2 - 1], "right"))
         untimed = np.flatnonzero(~has_time[:judged]).tolist()
         problems = {row: self._describe_missing(graph[row].as_py(), at_end) for row in untimed}
@@ -320,6 +320,6 @@ class GraphPropertyTimes:
         yield from split_untimed(waiting.slice(0, end), times[:end], graph.slice(0, end), problems)
 
     def _describe_missing(self, graph: str, at_end: bool) -> str:
-        where = "in the input" if at_end else f"before it, nor among the {MOST_WAITING:,} triples after it"
+        where = "in the input" if at_end else f"before it, nor among the {MAX_WAITING:,} triples after it"
         name, property_ = quote_value(graph), quote_value(self._property)
         return f"the graph {name} has no time: there is no triple {name} {property_} {where}"

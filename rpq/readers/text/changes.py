@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from rpq.errors import InputError
 from rpq.readers.key_paths import name_of, names_in, path_of, value_at
-from rpq.readers.source import Block
+from rpq.readers.source import LineBlock
 from rpq.readers.text.edge_rules import (
     EdgeReader,
     Metadata,
@@ -366,7 +366,7 @@ class ChangeParser(RecordParser):
         self._prefix = b""
         self._types: Mapping[str, Any] = {}
 
-    def parse(self, block: Block, *, stop: bool, metadata: Metadata | None = None) -> Iterator[Rows]:
+    def parse(self, block: LineBlock, *, stop: bool, metadata: Metadata | None = None) -> Iterator[Rows]:
         """Read a block, in pieces of changes with the same schema."""
         for piece, types in self._pieces(block):
             self.reader.types = types
@@ -381,7 +381,7 @@ class ChangeParser(RecordParser):
         payload, _ = self._payload(line)
         self.reader.check_first(read_object(payload))
 
-    def _pieces(self, block: Block) -> Iterator[tuple[Block, Mapping[str, Any]]]:
+    def _pieces(self, block: LineBlock) -> Iterator[tuple[LineBlock, Mapping[str, Any]]]:
         lines, payloads = block.data.split(b"\n"), list[bytes]()
         if not lines[-1]:
             lines.pop()
@@ -390,12 +390,12 @@ class ChangeParser(RecordParser):
         for number, line in enumerate(lines, block.line):
             payload, found = self._payload(line)
             if found is not types and payloads:
-                yield Block(b"\n".join(payloads) + b"\n", first), types
+                yield LineBlock(b"\n".join(payloads) + b"\n", first), types
                 first, payloads = number, []
             types = found
             payloads.append(payload)
         if payloads:
-            yield Block(b"\n".join(payloads) + b"\n", first), types
+            yield LineBlock(b"\n".join(payloads) + b"\n", first), types
 
     def _payload(self, line: bytes) -> tuple[bytes, Mapping[str, Any]]:
         """Return a change without its schema, and the schemas of the columns of its row."""

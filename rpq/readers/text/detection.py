@@ -14,17 +14,17 @@ from rpq.language.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.language.where import Where
 from rpq.readers.column_names import EVENT, ColumnNames, refuse_unread_deletes
 from rpq.readers.key_paths import MISSING, names_in, value_at
-from rpq.readers.source import Block
+from rpq.readers.source import LineBlock
 from rpq.readers.text.changes import ChangeParser, refuse_form
 from rpq.readers.text.edge_rules import EdgeReader, EdgeRules, RecordParser, json_records
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
-from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, split_line
+from rpq.readers.text.line_layout import FURTHER, INTEGER, LineLayout, split_line
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows, data_records
 from rpq.readers.text.textfile import DetectedFormat, TextSource, detect_file, line_error
 from rpq.stream.arrays.fields import DEFAULT_UNIT, EDGE, STREAM, FieldError, quote_value, time_kind
 
 
-def with_times(layout: Layout, block: Block, *, unit: str) -> Layout | None:
+def with_times(layout: LineLayout, block: LineBlock, *, unit: str) -> LineLayout | None:
     """Return the layout with the kind of the first timestamp in the block, or None if no line has a timestamp.
 
     >>> line = Layout(separator=",", fields=("source", "target", "timestamp"))
@@ -51,12 +51,12 @@ def with_times(layout: Layout, block: Block, *, unit: str) -> Layout | None:
 class PipeParser:
     """A parser for the lines of a pipe, whose layout is known except for the kind of its timestamps."""
 
-    def __init__(self, layout: Layout, *, unit: str) -> None:
+    def __init__(self, layout: LineLayout, *, unit: str) -> None:
         self.layout = layout
         self._unit = unit
         self._parser: LineParser | None = None
 
-    def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
+    def parse(self, block: LineBlock, *, stop: bool) -> Iterator[Rows]:
         if self._parser is None:
             layout = with_times(self.layout, block, unit=self._unit)
             self._parser = None if layout is None else LineParser(layout)
@@ -87,7 +87,7 @@ def detect(line: bytes, separators: Sequence[str] = SEPARATORS) -> DetectedForma
     return DetectedFormat(parser=LineParser(layout), is_header=bool(names), quoted=layout if layout.has_quotes else None)
 
 
-def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = SEPARATORS) -> tuple[Layout, list[str]]:
+def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = SEPARATORS) -> tuple[LineLayout, list[str]]:
     """Return the layout of the lines of a file, and the names of its columns if its first line is a header."""
     cuts: dict[str, list[str]] = {}
     for separator in separators:
@@ -104,7 +104,7 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
                     message = f"is both {other} and {column}; in a file of fields each needs one of its own"
                     raise FieldError(message, names[place])
             fields = tuple(places.get(place, "") for place in range(len(names)))
-            return Layout(separator=separator, fields=fields, quotes=True), names
+            return LineLayout(separator=separator, fields=fields, quotes=True), names
     names = max(cuts.values(), key=len, default=[])
     fields, optional = _headerless_fields(columns)
     hint = _unsupported_text_hint(line, names)
@@ -114,7 +114,7 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
         columns.places(names, any_case=True)  # raises an error with the missing columns
     for separator, texts in cuts.items() if not needs_header else ():
         if len(fields) - optional <= len(texts) <= len(fields):
-            return Layout(separator=separator, fields=fields, optional=optional, quotes=True), []
+            return LineLayout(separator=separator, fields=fields, optional=optional, quotes=True), []
     raise FieldError(
         f"the first line does not determine the columns: expected {', '.join(columns.columns[:-1])} and optionally op, "
         "separated by tabs, commas or blanks, or a header with these names (delete in place of op is true or false)"
@@ -316,7 +316,7 @@ class Detection:
         """The columns of rows that have properties."""
         return {name: FURTHER + self.columns[name] for name in self.columns.properties}
 
-    def _with_properties(self, layout: Layout, names: list[str]) -> Layout:
+    def _with_properties(self, layout: LineLayout, names: list[str]) -> LineLayout:
         """Add the columns of properties. Raises `FieldError` for one that is missing."""
         fields = list(layout.fields)
         for name in (self.columns[name] for name in self.columns.properties):
@@ -335,7 +335,7 @@ class Detection:
         edge = FURTHER + self.columns[EDGE] if self.columns.has_ids and FURTHER + self.columns[EDGE] in fields else ""
         return replace(layout, fields=tuple(fields), edge=edge)
 
-    def _with_condition(self, where: Where, layout: Layout, names: list[str]) -> tuple[Layout, Predicate]:
+    def _with_condition(self, where: Where, layout: LineLayout, names: list[str]) -> tuple[LineLayout, Predicate]:
         """Add the columns that a condition uses; an input's names take precedence over a tuple's."""
         kinds = self._tuple_kinds("text")
         fields = list(layout.fields)
@@ -364,7 +364,7 @@ class Detection:
         return {**kinds, **{self.columns[column]: kinds[column] for column in self.columns.accepted_columns}}
 
 
-def _record_layout(line: bytes, reader: EdgeReader, condition: Collection[str]) -> Layout:
+def _record_layout(line: bytes, reader: EdgeReader, condition: Collection[str]) -> LineLayout:
     """Return the layout of lines with this header, whose records become edges.  Raises `FieldError`."""
     cuts: dict[str, list[str]] = {}
     for separator in SEPARATORS:
@@ -384,10 +384,10 @@ def _record_layout(line: bytes, reader: EdgeReader, condition: Collection[str]) 
         hint = did_you_mean(missing[0], names)
         raise FieldError(f"is missing in the header; a condition or a query reads it{hint}", missing[0])
     fields = tuple(FURTHER + name if name in reader.names else "" for name in names)
-    return Layout(separator=separator, fields=fields, quotes=True)
+    return LineLayout(separator=separator, fields=fields, quotes=True)
 
 
-def _refuse_first(path: str, layout: Layout, block: Block) -> None:
+def _refuse_first(path: str, layout: LineLayout, block: LineBlock) -> None:
     """Raise `InputError` for the first line of a file, if it has no tuple."""
     for number, line in data_records(block, layout):
         try:

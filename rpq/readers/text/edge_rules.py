@@ -38,7 +38,7 @@ from rpq.errors import InputError, WhereError, did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn
 from rpq.language.where import Where, parse_where
 from rpq.readers.column_names import EVENT, ColumnNames
-from rpq.readers.source import Block
+from rpq.readers.source import LineBlock
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines
 from rpq.readers.text.line_layout import FURTHER, INTEGER, NO_ID, check_integer
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows, data_lines, data_records
@@ -698,7 +698,7 @@ class RecordParser:
         self.inner = inner
         self.reader = reader
 
-    def parse(self, block: Block, *, stop: bool, metadata: Metadata | None = None) -> Iterator[Rows]:
+    def parse(self, block: LineBlock, *, stop: bool, metadata: Metadata | None = None) -> Iterator[Rows]:
         """Read a block in pieces; with `stop`, no further than its first bad record.
 
         `metadata` are values from outside of the records of the block.
@@ -724,7 +724,7 @@ class RecordParser:
             if stop and errors:
                 return
 
-    def _lines(self, block: Block) -> Iterator[tuple[int, bytes]]:
+    def _lines(self, block: LineBlock) -> Iterator[tuple[int, bytes]]:
         layout = self.inner.layout if isinstance(self.inner, LineParser) else None
         return data_lines(block) if layout is None else data_records(block, layout)
 

@@ -29,7 +29,7 @@ from rpq.language.predicate import UntypedColumn, WrittenFloat, float_of, texts_
 from rpq.language.where import EXACT
 from rpq.readers.column_names import EVENT, OP_AND_DELETE, ColumnNames
 from rpq.readers.key_paths import MISSING, column_of, names_in, nested_schema, objects_on_path, path_of, value_at
-from rpq.readers.source import Block
+from rpq.readers.source import LineBlock
 from rpq.readers.text.line_layout import FURTHER, LARGEST, NO_ID, SMALLEST, check_text, no_operation
 from rpq.readers.text.parsing import EXACT_BYTES, Rows, data_lines, halves, read_exactly
 from rpq.stream.arrays.fields import (
@@ -47,7 +47,7 @@ from rpq.stream.arrays.fields import (
 from rpq.stream.arrays.values import boolean_of_text, booleans_of_text
 
 if TYPE_CHECKING:
-    from rpq.stream.arrays.flat_objects import Key
+    from rpq.stream.arrays.flat_objects import ObjectKey
 
 _VALUE_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 _VERTICES = ("source", "target")
@@ -94,14 +94,14 @@ class JsonLayout:
         return tuple((column, self.names[column]) for column in self.names.accepted_columns)
 
     @cached_property
-    def keys(self) -> tuple[Key, ...]:
+    def keys(self) -> tuple[ObjectKey, ...]:
         """The keys of a tuple with the kinds of their values, by column."""
-        from rpq.stream.arrays.flat_objects import Key  # imports Numba, which other formats do not need
+        from rpq.stream.arrays.flat_objects import ObjectKey  # imports Numba, which other formats do not need
 
         kinds: dict[str, Literal["integer", "boolean"]] = {DELETE: "boolean"}
         for column in (*(_VERTICES if self.integers else ()), *(("timestamp",) if self.times == "integers" else ())):
             kinds[column] = "integer"
-        return tuple(Key(name, kinds.get(column, "text"), column not in _OPTIONAL) for column, name in self.columns)
+        return tuple(ObjectKey(name, kinds.get(column, "text"), column not in _OPTIONAL) for column, name in self.columns)
 
     def read(self, line: bytes) -> dict[str, Any]:
         """Return the values of one line by column (`op` as `delete`, other keys unchanged); raise `FieldError`.
@@ -335,7 +335,7 @@ class JsonLines:
     layout: JsonLayout
     _types: dict[str, pa.DataType] = field(default_factory=dict)
 
-    def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
+    def parse(self, block: LineBlock, *, stop: bool) -> Iterator[Rows]:
         rows = self._parse_plain(block.data)
         middle = block.data.find(b"\n", len(block.data) // 2) + 1
         if rows is not None:
@@ -437,7 +437,7 @@ class JsonLines:
         return self._types != before
 
 
-def parse_exact(block: Block, layout: JsonLayout, *, stop: bool) -> Rows:
+def parse_exact(block: LineBlock, layout: JsonLayout, *, stop: bool) -> Rows:
     """Read a block line by line with `JsonLayout.read`; O(bytes), in Python."""
     read = read_exactly(data_lines(block), layout.read, stop=stop)
     vertex = pa.int64() if layout.integers else pa.string()

@@ -158,7 +158,7 @@ def without_brackets(name: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class LineLayout:
     """The fields of every line of a file.
 
     `fields` contains their names in order: `source`, `target`, `label`, `timestamp`, `op` or `delete`, `stream` and

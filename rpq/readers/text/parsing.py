@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from rpq.readers.batch import LABEL_TYPE
-from rpq.readers.source import BYTE_ORDER_MARK, Block, count_lines
-from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, is_ignored
+from rpq.readers.source import BYTE_ORDER_MARK, LineBlock, count_lines
+from rpq.readers.text.line_layout import FURTHER, INTEGER, LineLayout, is_ignored
 from rpq.readers.text.quotes import pieces, quotes_of, records
 from rpq.stream.arrays.fields import FieldError, quote_value, times_of
 from rpq.stream.arrays.values import booleans_of_text
@@ -105,7 +105,7 @@ class PaddedValues:
 class BlockParser(Protocol):
     """A parser of blocks of lines into tuples."""
 
-    def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
+    def parse(self, block: LineBlock, *, stop: bool) -> Iterator[Rows]:
         """Read a block in one or more pieces; with `stop`, no further than its first bad line."""
 
 
@@ -116,9 +116,9 @@ class LineParser:
     A block that is not plain is halved repeatedly, so that only small pieces around bad lines are read exactly.
     """
 
-    layout: Layout
+    layout: LineLayout
 
-    def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
+    def parse(self, block: LineBlock, *, stop: bool) -> Iterator[Rows]:
         rows = parse_plain(block.data, self.layout)
         middle = block.data.find(b"\n", len(block.data) // 2) + 1
         if rows is not None:
@@ -130,14 +130,14 @@ class LineParser:
             cut = pieces(block, self.layout, EXACT_BYTES) if self._may_span(block) else iter(halves(block, middle))
             yield from self._parse_parts(cut, block, stop=stop)
 
-    def _may_span(self, block: Block) -> bool:
+    def _may_span(self, block: LineBlock) -> bool:
         """Return whether a record may span several lines."""
         if not self.layout.has_quotes or b'"' not in block.data:
             return False
         quotes = quotes_of(block.data, self.layout.separator)
         return not quotes.regular or len(quotes.inner) > 0
 
-    def _parse_parts(self, parts: Iterator[Block], block: Block, *, stop: bool) -> Iterator[Rows]:
+    def _parse_parts(self, parts: Iterator[LineBlock], block: LineBlock, *, stop: bool) -> Iterator[Rows]:
         for part in parts:
             if len(part.data) == len(block.data):  # a single record, or nearly
                 found: Iterator[Rows] = iter([parse_exact(part, self.layout, stop=stop)])
@@ -149,13 +149,13 @@ class LineParser:
                     return
 
 
-def halves(block: Block, middle: int) -> tuple[Block, Block]:
+def halves(block: LineBlock, middle: int) -> tuple[LineBlock, LineBlock]:
     """Split a block in two at the beginning of a line."""
     first, second = block.data[:middle], block.data[middle:]
-    return Block(first, block.line), Block(second, block.line + count_lines(first))
+    return LineBlock(first, block.line), LineBlock(second, block.line + count_lines(first))
 
 
-def data_lines(block: Block) -> Iterator[tuple[int, bytes]]:
+def data_lines(block: LineBlock) -> Iterator[tuple[int, bytes]]:
     """Yield the number and the text, without its end, of each line that is neither blank nor a comment."""
     lines = block.data.split(b"\n")
     if not lines[-1]:
@@ -166,7 +166,7 @@ def data_lines(block: Block) -> Iterator[tuple[int, bytes]]:
             yield number, line
 
 
-def data_records(block: Block, layout: Layout) -> Iterator[tuple[int, bytes]]:
+def data_records(block: LineBlock, layout: LineLayout) -> Iterator[tuple[int, bytes]]:
     """Yield the number of the first line and the text, without its end, of each record of one or more lines."""
     if not layout.has_quotes or b'"' not in block.data:
         yield from data_lines(block)
@@ -215,8 +215,8 @@ def read_exactly(
     return ExactRows(values=values, ordinals=ordinals, errors=errors, data_lines=count)
 
 
-def parse_exact(block: Block, layout: Layout, *, stop: bool) -> Rows:
-    """Read a block line by line with `Layout.read`; O(bytes), in Python."""
+def parse_exact(block: LineBlock, layout: LineLayout, *, stop: bool) -> Rows:
+    """Read a block line by line with `LineLayout.read`; O(bytes), in Python."""
     read = read_exactly(data_records(block, layout), layout.read, stop=stop)
     of_tuples = ("source", "target", "label", "timestamp", "stream", "event")
     names: list[str] = [name for name in of_tuples if name in layout.fields]
@@ -235,7 +235,7 @@ def column_of(values: Sequence[str | int | bool | None], name: str) -> pa.Array:
     return pa.array(values, type_)
 
 
-def parse_plain(data: bytes, layout: Layout) -> Rows | None:
+def parse_plain(data: bytes, layout: LineLayout) -> Rows | None:
     """Read a block with Arrow, or return None if the exact path is required; O(bytes), vectorised."""
     plain = _with_plain_line_ends(data)
     if plain is None or not _is_plain(plain):
@@ -253,7 +253,7 @@ def parse_plain(data: bytes, layout: Layout) -> Rows | None:
     return _parse_plain(_with_single_blanks(data), layout)
 
 
-def _parse_quoted(data: bytes, layout: Layout, *, has_returns: bool) -> Rows | None:
+def _parse_quoted(data: bytes, layout: LineLayout, *, has_returns: bool) -> Rows | None:
     """Read a block with quotes if all parsers agree on them; return None otherwise."""
     quotes = quotes_of(data, layout.separator)
     if quotes.regular:
@@ -265,7 +265,7 @@ def _parse_quoted(data: bytes, layout: Layout, *, has_returns: bool) -> Rows | N
     return None
 
 
-def _parse_plain(data: bytes, layout: Layout, *, quotes: bool = False) -> Rows | None:
+def _parse_plain(data: bytes, layout: LineLayout, *, quotes: bool = False) -> Rows | None:
     # Arrow reads hexadecimal numbers as integers.  Names such as 0xab are common, so only timestamps are checked.
     as_text = layout.times != "integers" or b"x" in data or b"X" in data
     for width in reversed(layout.widths):
@@ -280,7 +280,7 @@ def _parse_plain(data: bytes, layout: Layout, *, quotes: bool = False) -> Rows |
     return None
 
 
-def _with_every_op(data: bytes, layout: Layout) -> bytes:
+def _with_every_op(data: bytes, layout: LineLayout) -> bytes:
     """Return the block with `+` added to lines that lack the last field, op."""
     separator = layout.separator.encode()
     short, insert = len(layout.fields) - 2, separator + b"+"
@@ -315,7 +315,7 @@ def _with_single_blanks(data: bytes) -> bytes:
     return data
 
 
-def _arrow_table(data: bytes, layout: Layout, width: int, *, timestamps_as_text: bool, quotes: bool) -> pa.Table | None:
+def _arrow_table(data: bytes, layout: LineLayout, width: int, *, timestamps_as_text: bool, quotes: bool) -> pa.Table | None:
     fields = layout.fields[:width]
     names = [name or f"unread {place}" for place, name in enumerate(fields)]
     types = {name: _TYPES.get(name, pa.string()) for name in fields if name}
@@ -338,7 +338,7 @@ def _arrow_table(data: bytes, layout: Layout, width: int, *, timestamps_as_text:
         return None
 
 
-def _check_columns(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | None:
+def _check_columns(table: pa.Table, layout: LineLayout) -> dict[str, pa.Array] | None:
     """Convert the columns of a parsed block; return None if a value is not allowed."""
     if not table.num_rows:
         return None
@@ -383,7 +383,7 @@ def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return texts.dictionary_encode() if pa.types.is_dictionary(column.type) else texts
 
 
-def _deletes_by_id(table: pa.Table, layout: Layout) -> pa.Array | None:
+def _deletes_by_id(table: pa.Table, layout: LineLayout) -> pa.Array | None:
     """Return which tuples are deletes with an id of an edge; None where an insert has none, or a delete cannot be read."""
     names = [name for name in table.column_names if name in ("op", "delete", layout.edge)]
     columns = {name: table.column(name).combine_chunks() for name in names}
@@ -406,7 +406,7 @@ def _names_or_none(column: pa.Array) -> pa.Array:
     return column
 
 
-def _timestamps(column: pa.Array, layout: Layout) -> pa.Array | None:
+def _timestamps(column: pa.Array, layout: LineLayout) -> pa.Array | None:
     if layout.times != "integers":
         return times_of(column, kind=layout.times, unit=layout.time_unit)
     if column.type == pa.int64():
@@ -427,7 +427,7 @@ def _deletes(column: pa.DictionaryArray) -> pa.Array | None:
     return pa.array(is_delete[column.indices.to_numpy(zero_copy_only=False)])
 
 
-def _names(column: pa.Array, layout: Layout) -> pa.Array | None:
+def _names(column: pa.Array, layout: LineLayout) -> pa.Array | None:
     if not pa.types.is_dictionary(column.type):
         return _check_names(column, layout)
     names = _check_names(column.dictionary, layout)
@@ -438,7 +438,7 @@ def _names(column: pa.Array, layout: Layout) -> pa.Array | None:
     return pa.DictionaryArray.from_arrays(unique.indices.take(column.indices), unique.dictionary)
 
 
-def _check_names(names: pa.Array, layout: Layout) -> pa.Array | None:
+def _check_names(names: pa.Array, layout: LineLayout) -> pa.Array | None:
     if pc.min(pc.binary_length(names)).as_py() == 0:
         return None
     if layout.integers and not pc.all(pc.match_substring_regex(names, _PLAIN_INTEGER)).as_py():

@@ -21,8 +21,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from rpq.readers.source import Block, count_lines
-from rpq.readers.text.line_layout import Layout, is_ignored
+from rpq.readers.source import LineBlock, count_lines
+from rpq.readers.text.line_layout import LineLayout, is_ignored
 
 LONGEST = 1 << 16
 """The maximum number of bytes from the quote that begins a field to the quote that ends it."""
@@ -77,7 +77,7 @@ def quotes_of(data: bytes, separator: str) -> Quotes:
     return Quotes(regular=True, inner=inner)
 
 
-def records(data: bytes, layout: Layout) -> Iterator[tuple[int, int, bool]]:
+def records(data: bytes, layout: LineLayout) -> Iterator[tuple[int, int, bool]]:
     """Yield the start and end of each record (without its line end), and whether it is complete.
 
     An incomplete record has an open quote at the end of the data that more data may close; it extends to the end of its
@@ -93,7 +93,7 @@ def records(data: bytes, layout: Layout) -> Iterator[tuple[int, int, bool]]:
         start = end + 1
 
 
-def whole_records(blocks: Iterator[Block], layout: Layout) -> Iterator[Block]:
+def whole_records(blocks: Iterator[LineBlock], layout: LineLayout) -> Iterator[LineBlock]:
     """Yield blocks that end at the end of a record: an incomplete record at the end of a block moves to the next block."""
     pending, line = b"", 1
     for block in blocks:
@@ -101,13 +101,13 @@ def whole_records(blocks: Iterator[Block], layout: Layout) -> Iterator[Block]:
         cut = _whole_part(data, layout)
         pending = data[cut:]
         if cut:
-            yield Block(data[:cut], line)
+            yield LineBlock(data[:cut], line)
             line += count_lines(data[:cut]) if pending else 0
     if pending:
-        yield Block(pending, line)
+        yield LineBlock(pending, line)
 
 
-def unfinished_record(data: bytes, following: bytes | None, layout: Layout) -> bool:
+def unfinished_record(data: bytes, following: bytes | None, layout: LineLayout) -> bool:
     """Return whether a record that begins in whole lines ends after them.
 
     `following` is the beginning of the text after them, long enough to contain the end of a quoted field, or None if it is
@@ -130,20 +130,20 @@ def unfinished_record(data: bytes, following: bytes | None, layout: Layout) -> b
     return False
 
 
-def pieces(block: Block, layout: Layout, size: int) -> Iterator[Block]:
+def pieces(block: LineBlock, layout: LineLayout, size: int) -> Iterator[LineBlock]:
     """Split a block into pieces of complete records, about `size` bytes each."""
     first, line = 0, block.line
     for _, end, _ in records(block.data, layout):
         after = end + 1
         if after - first >= size:
             piece = block.data[first:after]
-            yield Block(piece, line)
+            yield LineBlock(piece, line)
             first, line = after, line + count_lines(piece)
     if first < len(block.data):
-        yield Block(block.data[first:], line)
+        yield LineBlock(block.data[first:], line)
 
 
-def _whole_part(data: bytes, layout: Layout) -> int:
+def _whole_part(data: bytes, layout: LineLayout) -> int:
     """Return the number of bytes of complete records at the beginning of the data."""
     if b'"' not in data:
         return len(data)
@@ -154,7 +154,7 @@ def _whole_part(data: bytes, layout: Layout) -> int:
     return next((start for start, _, whole in records(data, layout) if not whole), len(data))
 
 
-def _record_end(data: bytes, start: int, line_end: int, layout: Layout) -> tuple[int, bool]:
+def _record_end(data: bytes, start: int, line_end: int, layout: LineLayout) -> tuple[int, bool]:
     """Return the end of a record with quotes, and whether it is complete."""
     separator = layout.separator.encode()
     is_text = layout.separator == "\t"
@@ -181,7 +181,7 @@ def _record_end(data: bytes, start: int, line_end: int, layout: Layout) -> tuple
     return end, True
 
 
-def _fits(line: bytes, layout: Layout) -> bool:
+def _fits(line: bytes, layout: LineLayout) -> bool:
     return line.count(layout.separator.encode()) + 1 in layout.widths
 
 

@@ -14,8 +14,8 @@ from rpq.errors import InputError
 from rpq.language.predicate import Predicate, UntypedColumn
 from rpq.readers.batch import LABEL_TYPE, left_after_condition
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
-from rpq.readers.source import Block, ByteSource
-from rpq.readers.text.line_layout import Layout, is_ignored
+from rpq.readers.source import ByteSource, LineBlock
+from rpq.readers.text.line_layout import LineLayout, is_ignored
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, PaddedValues, Rows
 from rpq.readers.text.quotes import whole_records
 from rpq.stream.arrays.fields import FieldError
@@ -38,7 +38,7 @@ class DetectedFormat:
 
     parser: BlockParser
     is_header: bool = False
-    quoted: Layout | None = None
+    quoted: LineLayout | None = None
     predicate: Predicate | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     """The columns of `Rows` with the properties of edges, by the names of the properties."""
@@ -49,7 +49,7 @@ Detect = Callable[[bytes], DetectedFormat]
 """A function that detects the format from the first data line; raises `FieldError` if it cannot."""
 
 
-def fixed_layout(layout: Layout) -> Detect:
+def fixed_layout(layout: LineLayout) -> Detect:
     """Return a detection function for a format whose files all have the same layout."""
     return lambda line: DetectedFormat(parser=LineParser(layout))
 
@@ -61,7 +61,7 @@ class TextSource(Protocol):
     position: int
     size: int | None
 
-    def blocks(self, size: int) -> Iterator[Block]: ...
+    def blocks(self, size: int) -> Iterator[LineBlock]: ...
 
 
 class TextFile:
@@ -136,7 +136,7 @@ class TextFile:
                 for bad in rows.errors:
                     self._reject(bad)
 
-    def _detect_block(self, block: Block) -> tuple[DetectedFormat | None, Block]:
+    def _detect_block(self, block: LineBlock) -> tuple[DetectedFormat | None, LineBlock]:
         def reject(bad: LineError) -> None:
             self._reject(bad)
             self.next_position += 1
@@ -179,7 +179,9 @@ class TextFile:
             self.rejections.append(str(line_error(self.name, bad)))
 
 
-def detect_block(block: Block, detect: Detect, reject: Callable[[LineError], None]) -> tuple[DetectedFormat | None, Block]:
+def detect_block(
+    block: LineBlock, detect: Detect, reject: Callable[[LineError], None]
+) -> tuple[DetectedFormat | None, LineBlock]:
     """Detect at the first data line how to read a file. Return the format and the rest of the block."""
     start, line = 0, block.line
     while start < len(block.data):
@@ -192,15 +194,15 @@ def detect_block(block: Block, detect: Detect, reject: Callable[[LineError], Non
                 reject(LineError(line=line, error=error))
             else:
                 if detected.is_header:
-                    return detected, Block(block.data[end:], line + 1)
-                return detected, Block(block.data[start:], line)
+                    return detected, LineBlock(block.data[end:], line + 1)
+                return detected, LineBlock(block.data[start:], line)
         start, line = end, line + 1
     return None, block
 
 
 def detect_file(
     path: str | TextSource, detect: Detect, reject: Callable[[LineError], None]
-) -> tuple[DetectedFormat, Block] | None:
+) -> tuple[DetectedFormat, LineBlock] | None:
     """Detect how to read a file. Return the format and some thousand lines, or None if detection fails."""
     try:
         source = ByteSource(path) if isinstance(path, str) else path

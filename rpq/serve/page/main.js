@@ -6,7 +6,7 @@ import { Curves } from "./curves.js";
 import { emptyStage } from "./answers/empty_stage.js";
 import { GraphModel } from "./graph/model.js";
 import { GraphView } from "./graph/view.js";
-import { DrawnAnswers, LiveAnswers, MOST_ANSWERS } from "./answers/live_answers.js";
+import { DrawnAnswers, LiveAnswers, MAX_ANSWERS } from "./answers/live_answers.js";
 import { Playback } from "./playback.js";
 import { QueryList } from "./queries/list.js";
 import { usualWindow } from "./queries/options.js";
@@ -81,7 +81,7 @@ async function readAnswers() {
   const waiting = [];
   reading = waiting;
   try {
-    const response = await request("GET", ofQuery(list.chosen, `/answers?limit=${MOST_ANSWERS}`));
+    const response = await request("GET", ofQuery(list.chosen, `/answers?limit=${MAX_ANSWERS}`));
     if (mine !== turn || reading !== waiting) return;
     reading = null;
     answers.load(response);
@@ -141,7 +141,7 @@ function redraw() {
   const { came, went } = drawn.choose(answers, chosen?.key ?? null);
   for (const key of went) model.remove(key, now);
   for (const answer of came) model.add(answer, now);
-  if (chosen && !chosen.left && !answers.has(chosen.key) && answers.size >= Math.min(answers.total, MOST_ANSWERS)) {
+  if (chosen && !chosen.left && !answers.has(chosen.key) && answers.size >= Math.min(answers.total, MAX_ANSWERS)) {
     chosen.left = true;
     showChosen();
   }

@@ -21,11 +21,11 @@ import pyarrow as pa
 from rpq.compiled.intrinsics import VECTOR, copy_vector, trailing_zeros, word_at, wraps_around
 from rpq.compiled.kernel_cache import njit
 
-_MOST_BYTES = np.iinfo(np.int32).max - VECTOR
+_MAX_BYTES = np.iinfo(np.int32).max - VECTOR
 _FEWEST_BYTES = len(b'{"":1}\n')
-_MOST_DIGITS = 18
+_MAX_DIGITS = 18
 """The number of digits up to which every integer fits 64 bits."""
-_MOST_KEYS = 32
+_MAX_KEYS = 32
 _KINDS = {"text": 0, "integer": 1, "boolean": 2}
 _TEXT, _INTEGER, _BOOLEAN = _KINDS.values()
 _ABSENT = -1  # in place of the length of a missing text
@@ -45,7 +45,7 @@ _ONES, _HIGHEST, _QUOTES, _ESCAPES, _CONTROLS = (
 """One byte repeated in a whole word."""
 
 
-class Key(NamedTuple):
+class ObjectKey(NamedTuple):
     """A requested key, whose values are texts, integers, or booleans.
 
     Booleans are true, false, or one of the texts "true", "false", "1", "0". Unless `required`, values may be missing or
@@ -57,7 +57,7 @@ class Key(NamedTuple):
     required: bool = True
 
 
-def read_flat_objects(data: bytes, keys: Sequence[Key]) -> list[pa.Array] | None:
+def read_flat_objects(data: bytes, keys: Sequence[ObjectKey]) -> list[pa.Array] | None:
     """Return the values of each key, as string, int64 or bool arrays with one entry per line; None if a line is not plain.
 
     Does not check whether texts are UTF-8.  O(bytes).
@@ -68,7 +68,7 @@ def read_flat_objects(data: bytes, keys: Sequence[Key]) -> list[pa.Array] | None
     >>> read_flat_objects(b'{"x": "\\\\u0061"}\\n', [Key("x", "text")]) is None
     True
     """
-    if not data or len(data) > _MOST_BYTES or len(keys) > _MOST_KEYS or len({key.name for key in keys}) < len(keys):
+    if not data or len(data) > _MAX_BYTES or len(keys) > _MAX_KEYS or len({key.name for key in keys}) < len(keys):
         return None
     names = [key.name.encode("utf-8", "surrogatepass") for key in keys]
     if any(byte < _CONTROL or byte in b'"\\' for name in names for byte in name):  # such a key always contains an escape
@@ -190,7 +190,7 @@ def _integer(data, place, end):
         place += 1
     first = place
     value = np.int64(0)
-    while place < end and place - first < _MOST_DIGITS and _ZERO <= data[place] <= _NINE:
+    while place < end and place - first < _MAX_DIGITS and _ZERO <= data[place] <= _NINE:
         value = value * np.int64(10) + np.int64(data[place] - _ZERO)
         place += 1
     digits = place - first
@@ -315,9 +315,9 @@ def _read(data, end, names, ends, kinds, required, values, lengths):
     for key in range(keys):
         needed |= np.uint64(required[key]) << np.uint64(key)
     # The bytes before each requested value in the previous line, including its key, which usually occur again.
-    order = np.full(_MOST_KEYS, np.int64(_UNREAD))
-    starts = np.zeros(_MOST_KEYS, np.int64)
-    sizes = np.zeros(_MOST_KEYS, np.int64)
+    order = np.full(_MAX_KEYS, np.int64(_UNREAD))
+    starts = np.zeros(_MAX_KEYS, np.int64)
+    sizes = np.zeros(_MAX_KEYS, np.int64)
     place = np.int64(0)
     for row in range(rows):
         if place >= end or data[place] != _BEGIN:
@@ -325,17 +325,17 @@ def _read(data, end, names, ends, kinds, required, values, lengths):
         number = 0
         present = np.uint64(0)
         while True:
-            is_known = number < _MOST_KEYS and sizes[number] > 0
+            is_known = number < _MAX_KEYS and sizes[number] > 0
             if is_known and _are_equal(data, place, starts[number], sizes[number], end):
                 key = order[number]
                 place += sizes[number]
             else:
                 before = place
-                expected = order[number] if number < _MOST_KEYS else np.int64(_UNREAD)
+                expected = order[number] if number < _MAX_KEYS else np.int64(_UNREAD)
                 key, place = _to_value(data, place + 1, end, names, ends, expected)
                 if place < 0:
                     return False
-                if number < _MOST_KEYS:
+                if number < _MAX_KEYS:
                     order[number], starts[number] = key, before
                     sizes[number] = place - before if key != _UNREAD else 0
             number += 1

@@ -130,7 +130,7 @@ class PropertyTypes:
         """
         scale = max(kind.scale, array.type.scale)
         digits = scale + max(kind.precision - kind.scale, array.type.precision - array.type.scale)
-        if digits <= _MOST_DIGITS:
+        if digits <= _MAX_DIGITS:
             self.by_name[name] = decimal_type(digits, scale)
             return array.cast(self.by_name[name])
         for row in np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)).tolist():
@@ -139,7 +139,7 @@ class PropertyTypes:
             except pa.ArrowInvalid:
                 reason = (
                     f"{short_repr(array[row].as_py())} is beyond the values before, which are decimals of {kind.precision} "
-                    f"digits with {kind.scale} behind the point; values of one property have at most {_MOST_DIGITS}"
+                    f"digits with {kind.scale} behind the point; values of one property have at most {_MAX_DIGITS}"
                 )
                 problems.append(row_error(row, name, reason))
                 array = pa.concat_arrays([array[:row], pa.nulls(len(array) - row, array.type)])
@@ -147,7 +147,7 @@ class PropertyTypes:
         return array.cast(kind)
 
 
-_MOST_DIGITS = 76
+_MAX_DIGITS = 76
 """The largest number of digits of a decimal in Arrow."""
 
 

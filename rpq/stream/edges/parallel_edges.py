@@ -24,7 +24,7 @@ from rpq.stream.window import AnyWindow, CountWindow, Window
 
 _TYPES = (np.int32, np.int32, np.int32, np.int64, np.uint8)
 _FEW = 32
-_MOST_RECENT = 1024
+_MAX_RECENT = 1024
 _BYTES_OF_ONE = 240
 """About what a tuple of five integers takes in Python."""
 
@@ -141,7 +141,7 @@ class ParallelEdges:
         """Note one insert or delete. O(1) on average."""
         self._recent.append((source, label, target, timestamp, delete))
         self._count += 1
-        if len(self._recent) >= _MOST_RECENT:
+        if len(self._recent) >= _MAX_RECENT:
             self._settle_recent()
 
     def _settle_recent(self) -> None:

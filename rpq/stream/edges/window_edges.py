@@ -341,7 +341,7 @@ class WindowEdges:
             if oldest.number > bound:
                 break
             evicted.append(oldest)
-        self._let_leave(row, 0, evicted, time, changes)
+        self._evict_together(row, 0, evicted, time, changes)
 
     def _expire(self, row: int, now: int, changes: _Changes) -> None:
         """Remove the edges whose time is over, each boundary in an event of its own."""
@@ -357,9 +357,9 @@ class WindowEdges:
             stage = STAGES * (place - len(events))
             changes.boundaries[row, stage] = boundary
             changes.move_time(row, stage, edges[0].label, boundary)
-            self._let_leave(row, stage, edges, boundary, changes)
+            self._evict_together(row, stage, edges, boundary, changes)
 
-    def _let_leave(self, row: int, stage: int, edges: Sequence[WindowEdge], time: int, changes: _Changes) -> None:
+    def _evict_together(self, row: int, stage: int, edges: Sequence[WindowEdge], time: int, changes: _Changes) -> None:
         """Evict edges in one event, whose stages begin with `stage`."""
         touched: dict[Link, int] = {}
         for edge in edges:

@@ -25,7 +25,7 @@ NEVER_LOST = int(np.iinfo(np.int64).min)
 
 _UNKNOWN = -2
 """In place of the id of a label in a stream that was not looked up."""
-_MOST_KNOWN = 1 << 16
+_MAX_KNOWN = 1 << 16
 """The most pairs of a stream and a label whose ids are in a table."""
 _FEW_STREAMS = 64
 """Up to this number of streams, all of them are looked up, not only those of a column."""
@@ -204,7 +204,7 @@ class LabelDictionary:
             names = [*encoded.dictionary.to_pylist(), None]  # the last one for tuples without a stream
             indices = encoded.indices
             codes = numpy_array(indices.fill_null(len(names) - 1) if indices.null_count else indices)
-        if len(names) * self.room > _MOST_KNOWN:
+        if len(names) * self.room > _MAX_KNOWN:
             pairs, places = np.unique(codes.astype(np.int64) * self.room + label, return_inverse=True)
             different, new = self._add_in_streams([names[pair // self.room] for pair in pairs.tolist()], pairs % self.room)
             return different[places], new
@@ -227,7 +227,7 @@ class LabelDictionary:
         streams, room = self._streams, self._in_streams.shape[1]
         if room < self.room or not streams.keys() >= {*names}:
             room = max(room, self.room + self.room // 2)
-            if len({*streams, *names}) * room > _MOST_KNOWN:
+            if len({*streams, *names}) * room > _MAX_KNOWN:
                 self._forget_rows()
                 room = self.room
             for name in names:

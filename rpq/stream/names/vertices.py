@@ -37,7 +37,7 @@ from rpq.errors import InputError
 from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array, text_offsets
 from rpq.stream.names.edge_vertices import EdgeVertices
 
-# Fields of `Names.fields`.
+# Fields of `NameArrays.fields`.
 _COUNT = 0  # ids given out so far (high water)
 _FREE = 1  # entries in the stack of free ids
 _ARENA = 2  # bytes used in the arena
@@ -62,11 +62,11 @@ _TOGETHER = 16
 """Names whose hashes are found together."""
 _FEW_NAMES = 16
 """The number of names from which on a column is cheaper than a lookup of each."""
-_MOST_REMEMBERED = 1 << 15
+_MAX_REMEMBERED = 1 << 15
 """The limit of names that are held as Python objects too."""
 
 
-class Names(NamedTuple):
+class NameArrays(NamedTuple):
     """The arrays of a dictionary; `number` for integer names, `hash`, `start`, `length` and `arena` for text."""
 
     hash: np.ndarray  # uint32 an id: the upper half of that of the table; it grows only in a dictionary of text
@@ -79,7 +79,7 @@ class Names(NamedTuple):
     fields: np.ndarray  # int64[_FIELDS]
 
 
-_MOST_DIGITS = 20
+_MAX_DIGITS = 20
 """The length of the longest text of an integer of 64 bits."""
 
 
@@ -89,7 +89,7 @@ def as_vertex(name: str, kind: str | None) -> int | str:
     >>> as_vertex("7", "int64"), as_vertex("07", "int64"), as_vertex("7", "string")
     (7, '07', '7')
     """
-    if kind != "int64" or len(name) > _MOST_DIGITS or not name.removeprefix("-").isdecimal() or str(int(name)) != name:
+    if kind != "int64" or len(name) > _MAX_DIGITS or not name.removeprefix("-").isdecimal() or str(int(name)) != name:
         return name
     return int(name) if -(1 << 63) <= int(name) < 1 << 63 else name
 
@@ -109,7 +109,7 @@ class VertexDictionary:
         # The names of ids in use that were read or given lately, by id; `_is_remembered` says which are there.
         self._objects, self._is_remembered = np.empty(0, object), np.zeros(0, bool)
         self._remembered = 0
-        self.names = Names(
+        self.names = NameArrays(
             hash=np.zeros(capacity, np.uint32),
             number=np.zeros(capacity, np.int64),
             start=np.zeros(capacity, np.int64),
@@ -121,12 +121,12 @@ class VertexDictionary:
         )
 
     @property
-    def names(self) -> Names:
+    def names(self) -> NameArrays:
         """The arrays of the graph; assigning them replaces all."""
         return self._names
 
     @names.setter
-    def names(self, names: Names) -> None:
+    def names(self, names: NameArrays) -> None:
         names.fields[_TABLE] = len(names.table)
         names.fields[_ROOM] = len(names.length)
         names.fields[_ARENA_ROOM] = len(names.arena)
@@ -303,7 +303,7 @@ class VertexDictionary:
 
     def _remember_room(self, names: int) -> None:
         """Make room for this number of further names, if they belong to ids that were assigned."""
-        if self._remembered + names > _MOST_REMEMBERED:
+        if self._remembered + names > _MAX_REMEMBERED:
             self._forget_names(np.flatnonzero(self._is_remembered))
         if (more := len(self.names.length) - len(self._objects)) > 0:
             self._objects = np.concatenate([self._objects, np.empty(more, object)])

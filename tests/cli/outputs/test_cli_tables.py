@@ -152,10 +152,10 @@ def test_a_table_that_is_older_than_the_checkpoint_is_refused(tmp_path, monkeypa
     monkeypatch.setattr(table_output, "PostgresTables", lambda *_, **__: database)
     arguments = ["run", *PATH, "--input", tmp_path / "edges.txt", "--output", TABLE, "--checkpoint", tmp_path / "state"]
     assert rpq(*arguments)[0] == 0
-    database.at = table_output.Progress(3, 50)
+    database.at = table_output.TableProgress(3, 50)
     status, _, err = rpq(*arguments)
     assert status == 1 and "is at position 50, before position 100 of the checkpoint" in err and "--replace" in err
-    database.at = table_output.Progress(3, 150)
+    database.at = table_output.TableProgress(3, 150)
     status, _, err = rpq(*arguments)
     assert status == 1 and "is at position 150, but the input ends at 100" in err
 

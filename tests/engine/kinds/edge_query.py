@@ -258,4 +258,4 @@ def _read(content: JsonValue) -> EdgesOf:
     return EdgesOf(label=label, name=name, ends=ends, explicit=content["explicit"].flag(), window=window)
 
 
-kinds.register(kinds.Kind(name="edges", question=EdgesOf, start=RunningEdges, to_json=_described, read=_read))
+kinds.register(kinds.QueryKind(name="edges", question=EdgesOf, start=RunningEdges, to_json=_described, read=_read))

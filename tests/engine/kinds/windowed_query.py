@@ -20,11 +20,11 @@ from rpq.language import kinds
 from rpq.language.pattern import accepted_edges, accepted_edges_on_paths, parse_pattern
 from rpq.language.protocol import Figures, Resources, RunningQuery
 from rpq.language.readings import LabelSet, Reading
-from rpq.operators.patterns.joins.plan import Atom, plan_pattern
+from rpq.operators.patterns.joins.plan import EdgeAtom, plan_pattern
 from rpq.operators.patterns.meanings import DirectedAtom, direct_atoms
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads
-from rpq.operators.patterns.rows.solutions import Place
+from rpq.operators.patterns.rows.solutions import PartPlace
 from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.edge_ends import ALL, Ends
@@ -110,18 +110,19 @@ class RunningWindowed(RunningQuery):
         )
         self._reads.enter()
         atoms = [
-            Atom(f"?{atom.source.name}", self._reads.relation(read), f"?{atom.target.name}") for atom, read in self._atoms
+            EdgeAtom(f"?{atom.source.name}", self._reads.relation(read), f"?{atom.target.name}")
+            for atom, read in self._atoms
         ]
         (self._plan,) = plan_pattern(atoms, select=[f"?{name}" for name in self.question.columns]).parts
         self._part = self._host.add_part(self._plan, explicit=True, is_reported=False)
-        self._host.join_part(self._part, self.question.name, Place(0, 0))
+        self._host.join_part(self._part, self.question.name, PartPlace(0, 0))
 
     def leave(self) -> None:
         self._withdraw()
         del self._host.members[self.question.name]
 
     def _withdraw(self) -> None:
-        self._host.leave_part(self._part, self.question.name, Place(0, 0))
+        self._host.leave_part(self._part, self.question.name, PartPlace(0, 0))
         self._host.release_part(self._part)
         self._reads.leave()
 
@@ -162,7 +163,7 @@ class RunningWindowed(RunningQuery):
 
     # --- what it tells ---------------------------------------------------------------------------------------
 
-    def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
+    def delta(self, parts: dict[PartPlace, Delta], changed: Mapping[int, Delta]) -> Delta:
         (part,) = parts.values()
         rows = part.as_lists()
         events: dict[tuple[int, int], Counter[tuple[int, ...]]] = {}
@@ -233,7 +234,7 @@ class RunningWindowed(RunningQuery):
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
         if (origin := saved["origin"].integer(0)) != self._origin:
             self._withdraw()
-            self._host.know_origin(origin)
+            self._host.set_origin(origin)
             self._origin = origin
             self._enter()
         load()
@@ -268,7 +269,7 @@ def _window(size: int | str, slide: int | None) -> Window | CountWindow | Unboun
 
 
 kinds.register(
-    kinds.Kind(
+    kinds.QueryKind(
         name="windowed",
         question=WindowedPattern,
         start=RunningWindowed,

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpq.kafka.message_reader import BadMessage
-from rpq.kafka.partition_merge import LEAST, PartitionMerge, Place
+from rpq.kafka.partition_merge import LEAST, PartitionMerge, TopicPartition
 
-P = [Place("t", number) for number in range(3)]
+P = [TopicPartition("t", number) for number in range(3)]
 
 
 def columns_of(times: list[int]) -> pa.RecordBatch:
@@ -37,7 +37,7 @@ class Read:
             {P[number]: (0, LEAST) for number in range(len(parts))},
             clock=lambda: self.now, report=lambda what, place: self.states.append(f"{what} {place.partition}"), **options,
         )  # fmt: skip
-        self.rounds: list[tuple[list[tuple[int, int]], dict[Place, int]]] = []
+        self.rounds: list[tuple[list[tuple[int, int]], dict[TopicPartition, int]]] = []
 
     def put(self, number: int, count: int) -> None:
         """Put the next messages of a partition in: timestamps, None for a bad one."""

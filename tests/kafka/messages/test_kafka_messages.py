@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rpq.errors import InputError
 from rpq.kafka.client import ClientSettings, KafkaError, read_settings
 from rpq.kafka.message_reader import MessageColumns, MessageReader
-from rpq.kafka.partition_merge import Place
+from rpq.kafka.partition_merge import TopicPartition
 from rpq.kafka.row_outputs import RowMessages, TopicOutputs
 from rpq.kafka.topic_names import one_cluster, topics_in
 from rpq.kafka.topic_source import Journal, Round, read_journal
@@ -177,7 +177,11 @@ def test_settings_of_clients_are_read_and_secrets_are_in_no_message(tmp_path) ->
 def test_a_journal_ends_with_its_last_whole_round_and_shows_damage(tmp_path) -> None:
     path = tmp_path / "run.journal"
     journal = Journal(str(path), run="r")
-    ends = [{Place("t", 0): 5}, {Place("t", 1): 7, Place("t", 0): 9}, {Place("t", 0): 11}]
+    ends = [
+        {TopicPartition("t", 0): 5},
+        {TopicPartition("t", 1): 7, TopicPartition("t", 0): 9},
+        {TopicPartition("t", 0): 11},
+    ]
     sizes = [path.stat().st_size]
     for number, end in enumerate(ends, 1):
         journal.write(number, end)

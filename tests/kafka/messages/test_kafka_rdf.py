@@ -16,7 +16,7 @@ from rpq.errors import InputError
 from rpq.kafka import run_topics
 from rpq.kafka.client import ClientSettings
 from rpq.kafka.message_reader import MessageColumns
-from rpq.kafka.partition_merge import LEAST, PartitionMerge, Place
+from rpq.kafka.partition_merge import LEAST, PartitionMerge, TopicPartition
 from rpq.kafka.topic_run import _decode_position, _encode_position
 from rpq.kafka.topic_source import Journal, Round, TopicPosition, TopicSource, read_journal
 from rpq.readers import ColumnNames, RdfReading, parse_where
@@ -106,7 +106,7 @@ def source_at(position: TopicPosition, parts: list[list[list[int]]], journal: Ro
     """Return a source over partitions whose messages are lists of times, all of which from a position on were read."""
     source = TopicSource(SimpleNamespace(on_error="stop", topics={}), ClientSettings("none"))
     source._reader, source.journal = SimpleNamespace(layouts={}), journal
-    places = [Place("t", number) for number in range(len(parts))]
+    places = [TopicPartition("t", number) for number in range(len(parts))]
     source.ends = {place: position.ends.get(place, 0) for place in places}
     source.fronts = {place: position.fronts.get(place, LEAST) for place in places}
     source.inside, source.round = dict(position.inside), position.round

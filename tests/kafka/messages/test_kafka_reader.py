@@ -13,12 +13,12 @@ import pytest
 from rpq.kafka import topic_reader as module
 from rpq.kafka.client import ClientSettings
 from rpq.kafka.message_reader import MessageColumns, MessageReader
-from rpq.kafka.partition_merge import LEAST, PartitionMerge, Place
+from rpq.kafka.partition_merge import LEAST, PartitionMerge, TopicPartition
 from rpq.kafka.schema_registry import RegistryAwayError
 from rpq.kafka.topic_reader import TopicReader
 from rpq.readers import ColumnNames
 
-PLACE = Place("t", 0)
+PLACE = TopicPartition("t", 0)
 
 
 class Cause:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rpq
-from rpq.operators.patterns.tables import Tuples
+from rpq.operators.patterns.tables import ChunkTuples
 from tests.real import DATA
 
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the real streams are not here")
@@ -34,11 +34,11 @@ LDBC = {
     "?m isLocatedIn ?l . ?n isLocatedIn ?l . ?p likes ?n . ?p workAt ?o": (2_357_489, 1_247_973),
 }
 # The patterns with more rows are for the benchmark.
-MOST_ROWS = 600_000
+MAX_ROWS = 600_000
 
 
 @cache
-def mathoverflow() -> tuple[Tuples, list[str]]:
+def mathoverflow() -> tuple[ChunkTuples, list[str]]:
     columns = []
     for number, name in enumerate(("a2q", "c2a", "c2q")):
         with gzip.open(DATA / f"stackoverflow/sx-mathoverflow-{name}.txt.gz") as file:
@@ -49,7 +49,7 @@ def mathoverflow() -> tuple[Tuples, list[str]]:
 
 
 @cache
-def ldbc() -> tuple[Tuples, list[str]]:
+def ldbc() -> tuple[ChunkTuples, list[str]]:
     ids: dict[str, int] = {}
     labels: dict[str, int] = {}
     rows = []
@@ -62,12 +62,12 @@ def ldbc() -> tuple[Tuples, list[str]]:
     return _stream(*np.array(rows).T), list(labels)
 
 
-def _stream(source, label, target, time) -> Tuples:
+def _stream(source, label, target, time) -> ChunkTuples:
     order = np.argsort(time, kind="stable")
     _, ids = np.unique(np.column_stack([source, target]), return_inverse=True)
     ids = ids.reshape(-1, 2)[order].astype(np.int32)
     source, target = (np.ascontiguousarray(column) for column in ids.T)
-    return Tuples(source, target, label[order].astype(np.int32), time[order], np.zeros(len(time), np.uint8))
+    return ChunkTuples(source, target, label[order].astype(np.int32), time[order], np.zeros(len(time), np.uint8))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def _stream(source, label, target, time) -> Tuples:
 )
 def test_as_many_rows_enter_and_leave(stream, patterns, days, day):
     tuples, labels = stream()
-    patterns = {pattern: counts for pattern, counts in patterns.items() if counts[0] < MOST_ROWS}
+    patterns = {pattern: counts for pattern, counts in patterns.items() if counts[0] < MAX_ROWS}
     window = rpq.Window(size=days * day, slide=day)
     engine = rpq.Engine(*(rpq.Query(pattern, window=window, semantics="explicit") for pattern in patterns))
     named = [labels[label] for label in tuples.label.tolist()]

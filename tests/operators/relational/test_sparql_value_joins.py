@@ -16,7 +16,7 @@ import rpq
 from rpq.language.pattern import Variable
 from rpq.language.sparql.values.operators import COMPARISONS
 from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NoValue, Number
-from rpq.operators.relational.joins import Comparison, ValueMatchNode
+from rpq.operators.relational.joins import FormulaComparison, ValueMatchNode
 from rpq.operators.relational.nodes import LeafNode
 from rpq.operators.relational.values import compared_values, value_order
 from rpq.operators.relational.values.formula_columns import amount_of
@@ -94,7 +94,7 @@ def test_a_join_by_value_changes_with_its_sides(kind: str, sign: str, data: st.D
     right_leaf = LeafNode(["key", "v", "y"], "")
     for leaf in (left_leaf, right_leaf):
         leaf.sure = frozenset({"key", leaf.columns[2]})
-    comparison = Comparison(sign, Variable("u"), Variable("v"))
+    comparison = FormulaComparison(sign, Variable("u"), Variable("v"))
     node = ValueMatchNode(kind, left_leaf, right_leaf, comparison, terms)
     node.begin()
     sides, answer = [Counter(), Counter()], Counter()

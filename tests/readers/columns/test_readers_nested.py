@@ -17,7 +17,7 @@ from pyarrow import parquet as pq
 from rpq.errors import InputError
 from rpq.language.predicate import UntypedColumn
 from rpq.readers import ColumnNames, open_reader, parse_where
-from rpq.readers.source import Block
+from rpq.readers.source import LineBlock
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, parse_exact
 from tests.twins import examples
 
@@ -171,7 +171,7 @@ def test_the_quick_way_reads_nested_records_as_the_exact_way_does(found, escape,
     quick = JsonLines(layout)._parse_plain(data)
     if quick is None:
         return
-    exact = parse_exact(Block(data, 1), layout, stop=False)
+    exact = parse_exact(LineBlock(data, 1), layout, stop=False)
     assert exact.errors == []
     assert len(exact) == len(quick)
     assert exact.columns.keys() == quick.columns.keys()

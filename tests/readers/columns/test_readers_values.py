@@ -18,7 +18,7 @@ from pyarrow import parquet as pq
 
 from rpq.errors import InputError
 from rpq.readers import ColumnNames, EdgeRules, open_reader
-from rpq.readers.source import Block
+from rpq.readers.source import LineBlock
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, parse_exact
 from rpq.stream.arrays.fields import check_time_format, format_hint, times_of
 from rpq.stream.durations import NANOSECONDS
@@ -187,7 +187,7 @@ def test_the_quick_way_reads_what_the_exact_way_reads(found, has_one_type):
     data = lines(*({"timestamp": time, "source": source, "target": target} for time, source, target in found)).encode()
     layout = JsonLayout(names=NAMES, time_unit="us")
     quick = JsonLines(layout)._parse_plain(data)
-    exact = parse_exact(Block(data, 1), layout, stop=False)
+    exact = parse_exact(LineBlock(data, 1), layout, stop=False)
     if quick is not None:
         assert exact.errors == []
         assert {name: array.to_pylist() for name, array in quick.columns.items() if name != "stream"} == {

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rpq.errors import InputError
 from rpq.readers import ColumnNames, open_reader
-from rpq.readers.source import Block
+from rpq.readers.source import LineBlock
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, parse_exact
 from tests.twins import examples
 
@@ -151,7 +151,7 @@ def test_what_the_quick_way_accepts_the_exact_way_reads_the_same(found, ascii_on
     layout = JsonLayout(names=ColumnNames(), further=further)
     quick = JsonLines(layout)._parse_plain(data)
     if quick is not None:
-        exact = parse_exact(Block(data, 1), layout, stop=False)
+        exact = parse_exact(LineBlock(data, 1), layout, stop=False)
         assert exact.errors == []
         assert exact.data_lines == quick.data_lines == len(quick)
         assert ("delete" in quick.columns) == ("delete" in exact.columns)

@@ -7,23 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpq.readers.source import Block, ByteSource
+from rpq.readers.source import ByteSource, LineBlock
 from rpq.readers.text import parsing
-from rpq.readers.text.line_layout import Layout
+from rpq.readers.text.line_layout import LineLayout
 from rpq.readers.text.parsing import LineParser, Rows, parse_exact, parse_plain
 from tests.twins import examples
 
 EDGES = ("source", "target", "label", "timestamp", "op")
 LAYOUTS = [
-    Layout(separator="\t", fields=EDGES, optional=1),
-    Layout(separator=",", fields=EDGES, optional=1),
-    Layout(separator=" ", fields=EDGES, optional=1),
-    Layout(separator=" ", fields=("source", "", "target", "label", "timestamp", "")),
-    Layout(separator=" ", fields=("source", "target", "timestamp")),
-    Layout(separator=" ", fields=("source", "label", "target"), integers=True),
-    Layout(separator="\t", fields=("", "source", "label", "target", ""), optional=1, brackets=True),
-    Layout(separator=",", fields=("delete", "source", "target", "label", "timestamp")),
-    Layout(separator=",", fields=("delete", "source", "target", "label", "timestamp", "=x"), trim=True),
+    LineLayout(separator="\t", fields=EDGES, optional=1),
+    LineLayout(separator=",", fields=EDGES, optional=1),
+    LineLayout(separator=" ", fields=EDGES, optional=1),
+    LineLayout(separator=" ", fields=("source", "", "target", "label", "timestamp", "")),
+    LineLayout(separator=" ", fields=("source", "target", "timestamp")),
+    LineLayout(separator=" ", fields=("source", "label", "target"), integers=True),
+    LineLayout(separator="\t", fields=("", "source", "label", "target", ""), optional=1, brackets=True),
+    LineLayout(separator=",", fields=("delete", "source", "target", "label", "timestamp")),
+    LineLayout(separator=",", fields=("delete", "source", "target", "label", "timestamp", "=x"), trim=True),
 ]
 
 # Most fields are as they should be, some are a trap somewhere.
@@ -34,7 +34,7 @@ INTEGERS = ["0", "-3", "17", "0042", "9223372036854775807"]
 
 
 @st.composite
-def texts(draw, layout: Layout) -> bytes:
+def texts(draw, layout: LineLayout) -> bytes:
     sane = draw(st.integers(0, 3)) > 0  # no trap in the whole block: the plain way should often be taken
     clean = [name for name in NAMES if (sane and layout.separator == ",") or "," not in name]
     deletes = ["true", "False", "0", "1"] if sane else ["true", " 1", "0\t", "t", "+", "TRUE", "False"]
@@ -87,7 +87,7 @@ def test_known_traps(layout, data):
 def check_same(layout, data):
     plain = parse_plain(data, layout)
     if plain is not None:
-        exact = parse_exact(Block(data, 1), layout, stop=False)
+        exact = parse_exact(LineBlock(data, 1), layout, stop=False)
         assert exact.errors == []
         assert as_lists(plain) == as_lists(exact)
 
@@ -114,7 +114,7 @@ def test_where_blocks_are_cut_does_not_matter(tmp_path_factory, data, size):
 @examples(300)
 @given(data=texts(LAYOUTS[0]), stop=st.booleans(), copies=st.integers(1, 3))
 def test_a_block_that_is_cut_in_halves_gives_what_it_gives_whole(data, stop, copies):
-    block = Block((b"a\tb\tl\t1\n" * 3 + data + b"\n") * copies, 5)
+    block = LineBlock((b"a\tb\tl\t1\n" * 3 + data + b"\n") * copies, 5)
     whole = parse_exact(block, LAYOUTS[0], stop=stop)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parsing, "EXACT_BYTES", 1)

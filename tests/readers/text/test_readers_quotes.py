@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from rpq.errors import InputError
 from rpq.readers import open_reader
-from rpq.readers.source import Block
+from rpq.readers.source import LineBlock
 from rpq.readers.text import quotes
-from rpq.readers.text.line_layout import Layout
+from rpq.readers.text.line_layout import LineLayout
 from rpq.readers.text.parsing import parse_exact, parse_plain
 from rpq.readers.text.quotes import quotes_of, records
 from tests.twins import examples
 
 EDGES = ("source", "target", "label", "timestamp", "op")
-COMMAS = Layout(separator=",", fields=EDGES, optional=1)
-TABS = Layout(separator="\t", fields=EDGES, optional=1, quotes=True)
+COMMAS = LineLayout(separator=",", fields=EDGES, optional=1)
+TABS = LineLayout(separator="\t", fields=EDGES, optional=1, quotes=True)
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ PARTS = ["a", "b", '"', '"', '""', ",", "\t", "\n", "\n", "x,1\n", "x\t1\n", "# 
 @given(data=st.lists(st.sampled_from(PARTS), max_size=30).map(lambda parts: "".join(parts).encode()))
 def test_the_quick_way_through_quotes_is_that_of_records(layout, data):
     plain = parse_plain(data, layout)
-    exact = parse_exact(Block(data, 1), layout, stop=False)
+    exact = parse_exact(LineBlock(data, 1), layout, stop=False)
     if plain is not None:
         assert exact.errors == []
         assert {name: column.to_pylist() for name, column in plain.columns.items()} == {

@@ -27,7 +27,7 @@ from rpq.errors import InputError
 from rpq.readers import ColumnNames, EdgeRules, open_reader
 from rpq.readers.key_paths import with_nested_fields
 from rpq.spark.errors import PipelineError
-from rpq.spark.record_edges import RecordEdges, RecordTuples, rules_of
+from rpq.spark.record_edges import RecordReader, RecordTuples, rules_of
 from tests.twins import examples
 
 RULES = """
@@ -100,7 +100,7 @@ def edges_of_run(path: Path, *, on_error: str) -> list[tuple]:
 def test_a_task_has_the_edges_of_the_command(tmp_path, stops):
     """In their order, which numbers tell; a bad record has none, or ends the task."""
     schema = with_nested_fields(SCHEMA, rules().all_names(["user"]))
-    made = RecordEdges(rules=rules(), schema=schema, unit="us", properties={"user": pa.string()})
+    made = RecordReader(rules=rules(), schema=schema, unit="us", properties={"user": pa.string()})
     make = pickle.loads(pickle.dumps(RecordTuples(made, stops=stops)))
 
     @examples(80)

@@ -40,7 +40,7 @@ from rpq.spark.errors import PipelineError
 from rpq.spark.stream import engine_host
 from rpq.spark.stream.engine_host import connect_engine, error_parts, restore_error
 from rpq.spark.stream.packed_rows import PackedRows, StreamPacking, row_frames
-from rpq.spark.stream.processor import AnswerChanges, Record, fields
+from rpq.spark.stream.processor import AnswerChanges, PartitionRecord, fields
 from rpq.spark.stream.share_engine import PUSHED_ROWS, EngineCache, LocalEngine, ShareSpec
 from tests.spark.state.share_rows import changes_in
 
@@ -165,7 +165,7 @@ class Partitions:
 
     def figures(self) -> Counter:
         """Return how the engines of all shares were obtained: kept, updated or rebuilt."""
-        names = [field.name for field in fields(Record)]
+        names = [field.name for field in fields(PartitionRecord)]
         records = [dict(zip(names, one.peekValueState("record", key), strict=True)) for key, one in self.testers.items()]
         return sum((Counter({name: one[name] for name in ("hits", "catch_ups", "rebuilds")}) for one in records), Counter())
 

@@ -32,7 +32,7 @@ from rpq.spark.division import describe_division, division_warning, label_reader
 from rpq.spark.envelopes import Packer, numbered_property, pack  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
 from rpq.spark.stream import processor  # noqa: E402
-from rpq.spark.stream.processor import FORMAT, AnswerChanges, EngineCache, Record, fields  # noqa: E402
+from rpq.spark.stream.processor import FORMAT, AnswerChanges, EngineCache, PartitionRecord, fields  # noqa: E402
 from rpq.spark.stream.stream_identity import refuse_missing_edges, refuse_unsupported  # noqa: E402
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog, bucket_width  # noqa: E402
 from tests.spark.state.share_rows import changes_in  # noqa: E402
@@ -86,10 +86,10 @@ class Partitions:
             for state, before in zip(self._handles(tester), states[key], strict=True):
                 state.state = before
 
-    def record(self, key: int | None = None) -> Record:
+    def record(self, key: int | None = None) -> PartitionRecord:
         key = self.keys[0] if key is None else key
-        names = [field.name for field in fields(Record)]
-        return Record(**dict(zip(names, self.testers[key].peekValueState("record", key), strict=True)))
+        names = [field.name for field in fields(PartitionRecord)]
+        return PartitionRecord(**dict(zip(names, self.testers[key].peekValueState("record", key), strict=True)))
 
     def chunks(self) -> dict:
         return self.testers[self.keys[0]].peekMapState("window", self.keys[0])

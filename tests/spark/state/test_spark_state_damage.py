@@ -28,7 +28,7 @@ from rpq.engine.state.sealed import HEADER_BYTES, seal  # noqa: E402
 from rpq.spark.envelopes import TUPLES, pack_table, unpack_table  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
 from rpq.spark.stream import processor  # noqa: E402
-from rpq.spark.stream.processor import EngineCache, Record  # noqa: E402
+from rpq.spark.stream.processor import EngineCache, PartitionRecord  # noqa: E402
 from tests.engine.state.damaging import ADDRESS_SPACE, EXTREMES, HOSTILE, _struck  # noqa: E402
 from tests.spark.state.test_spark_processor import Partitions, query  # noqa: E402
 
@@ -50,14 +50,14 @@ def fed(vertices: list[Any]) -> Partitions:
     return parts
 
 
-def token_made_right(record: Record) -> Record:
+def token_made_right(record: PartitionRecord) -> PartitionRecord:
     """The record with the token that it would have been given."""
     chosen = "0" * 16
     said = json.dumps(asdict(replace(record, token=chosen)))
     return replace(record, token=chosen + hashlib.blake2b(said.encode(), digest_size=8).hexdigest())
 
 
-def damage_record(record: Record, chance: random.Random, resealed: bool) -> tuple[Record, str]:
+def damage_record(record: PartitionRecord, chance: random.Random, resealed: bool) -> tuple[PartitionRecord, str]:
     """Another value in a field of the record."""
     name = chance.choice([name for name in asdict(record) if name != "format"])
     value: Any = chance.choice(HOSTILE)

@@ -45,7 +45,7 @@ def test_micro_batches_are_of_the_tuples_that_the_query_reads():
     assert not first & last, "the stream comes again under other names"
 
 
-def made_up(line: spark_commands.Line) -> dict:
+def made_up(line: spark_commands.CommandLine) -> dict:
     """A command that takes what the model says: 7 s for a session or 9 for a driver, 5 s for an executor, and so on."""
     edges, rows = round(500_000 * spark_commands.JOBS[line.job].part), 10 ** (2 + int(line.job))
     own = 1 + edges * 2e-6 + rows * 1e-7

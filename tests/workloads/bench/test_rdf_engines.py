@@ -30,7 +30,7 @@ GROUP BY ?x
 """
 
 
-def readings_here(changes: Path, *words: str) -> list[driver.Reading]:
+def readings_here(changes: Path, *words: str) -> list[driver.SlideState]:
     """Run pyoxigraph in this process."""
     pytest.importorskip("pyoxigraph")
     printed = io.StringIO()
@@ -41,7 +41,7 @@ def readings_here(changes: Path, *words: str) -> list[driver.Reading]:
     return [driver._parse_reading(line, ["pyoxigraph"]) for line in lines]
 
 
-def pyoxigraph_readings(question, folder: Path) -> list[driver.Reading]:
+def pyoxigraph_readings(question, folder: Path) -> list[driver.SlideState]:
     return readings_here(folder / "changes.tsv", question.sparql, str(question.terms))
 
 
@@ -90,10 +90,10 @@ def test_windows_that_read_the_same_predicate_are_graphs(tmp_path):
 
 
 def test_numbers_are_compared_by_value_and_within_their_digits():
-    ours = {3: driver.Reading(slide=3, seconds=1.0, answers=1, checksum=7, total=100.0)}
-    near = driver.Reading(slide=3, seconds=1.0, answers=1, checksum=7, total=100.0001)
+    ours = {3: driver.SlideState(slide=3, seconds=1.0, answers=1, checksum=7, total=100.0)}
+    near = driver.SlideState(slide=3, seconds=1.0, answers=1, checksum=7, total=100.0001)
     assert driver.compare("store", [near], ours) == (near, ours[3])
-    far = driver.Reading(slide=3, seconds=1.0, answers=1, checksum=7, total=100.1)
+    far = driver.SlideState(slide=3, seconds=1.0, answers=1, checksum=7, total=100.1)
     with pytest.raises(driver.AnswersDifferError, match=r"total 100\.1.*total 100"):
         driver.compare("store", [far], ours)
 

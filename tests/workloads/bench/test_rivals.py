@@ -15,7 +15,7 @@ from rpq.workloads.bench.command import bench
 from rpq.workloads.bench.comparisons import general_engines
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.rivals import driver
-from rpq.workloads.rivals.driver import AnswersDifferError, Reading, RivalError
+from rpq.workloads.rivals.driver import AnswersDifferError, RivalError, SlideState
 from rpq.workloads.rivals.questions import LABELS
 from rpq.workloads.rivals.stores import slides
 
@@ -42,8 +42,8 @@ def fake(tmp_path):
     return run
 
 
-def reading(slide, answers=1, checksum=7, seconds=0.5) -> Reading:
-    return Reading(slide=slide, seconds=seconds, answers=answers, checksum=checksum)
+def reading(slide, answers=1, checksum=7, seconds=0.5) -> SlideState:
+    return SlideState(slide=slide, seconds=seconds, answers=answers, checksum=checksum)
 
 
 def test_the_readings_of_a_rival_are_read(fake):

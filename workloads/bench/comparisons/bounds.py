@@ -1,6 +1,6 @@
 """Lines of a table, each one figure with its bound.
 
-A line is a function with the decorator `line`. It receives the settings and returns a `Reading`: what it measured, and the
+A line is a function with the decorator `line`. It receives the settings and returns a `Figure`: what it measured, and the
 bound if this depends on the run.
 """
 
@@ -19,7 +19,7 @@ _LEAST_WINDOW = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class Figure:
     """A figure, and its bound if the bound depends on the run; otherwise the bound of the line applies."""
 
     figure: float
@@ -27,7 +27,7 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class BoundLine:
     """A line of the table. A figure is `at least` or `at most` its bound."""
 
     name: str
@@ -35,7 +35,7 @@ class Line:
     unit: str
     sense: Literal["at least", "at most"]
     bound: float | None
-    measure: Callable[[Settings], Reading]
+    measure: Callable[[Settings], Figure]
     needs_brokers: bool = False
     """True if it is measured with brokers of Kafka alone."""
 
@@ -56,7 +56,7 @@ class Line:
         }
 
 
-LINES: dict[str, Line] = {}
+LINES: dict[str, BoundLine] = {}
 """The lines by their names, in the order of the table."""
 
 
@@ -68,12 +68,12 @@ def line(
     sense: Literal["at least", "at most"] = "at least",
     bound: float | None = None,
     needs_brokers: bool = False,
-) -> Callable[[Callable[[Settings], Reading]], Callable[[Settings], Reading]]:
+) -> Callable[[Callable[[Settings], Figure]], Callable[[Settings], Figure]]:
     """Return a decorator that adds a function to the table as a line. Names are in capitals, as `--only` reads them."""
 
-    def add(measure: Callable[[Settings], Reading]) -> Callable[[Settings], Reading]:
+    def add(measure: Callable[[Settings], Figure]) -> Callable[[Settings], Figure]:
         assert name == name.upper() and name not in LINES, name
-        LINES[name] = Line(
+        LINES[name] = BoundLine(
             name=name, what=what, unit=unit, sense=sense, bound=bound, measure=measure, needs_brokers=needs_brokers
         )
         return measure

@@ -22,13 +22,13 @@ from rpq.workloads.bench import measure as measuring
 
 # The lines of these modules are part of the table.
 from rpq.workloads.bench.comparisons import edge_properties, input_speed, match_texts, path_kinds, time_order  # noqa: F401
-from rpq.workloads.bench.comparisons.bounds import COLUMNS, LINES, Reading, line, tuples_per_second, window_of
+from rpq.workloads.bench.comparisons.bounds import COLUMNS, LINES, Figure, line, tuples_per_second, window_of
 from rpq.workloads.bench.comparisons.path_speed import stream_of
 from rpq.workloads.bench.comparisons.sparql_speed import edge_a_moment
 from rpq.workloads.bench.experiment import (
     Column,
     Experiment,
-    Outcome,
+    ExperimentResult,
     Record,
     Say,
     Settings,
@@ -77,15 +77,15 @@ def rated_groups(kind: Values, groups: int, window: int, *, distinct: int = 10_0
     return edge_a_moment(f"{kind} of {groups} groups", window, numbered_iris("urn:group:", group), rated, value)
 
 
-def _average(settings: Settings, *, kind: Values, groups: int) -> Reading:
+def _average(settings: Settings, *, kind: Values, groups: int) -> Figure:
     """Compare the average of values of a type with that of integers."""
     text = "SELECT ?group (AVG(?value) AS ?average) { ?group <urn:rated> ?value } GROUP BY ?group"
     window = window_of(settings, 200_000)
     groups = min(groups, window)
     base = tuples_per_second(text, rated_groups("integers", groups, window), settings)
     if kind == "integers":
-        return Reading(figure=base)
-    return Reading(figure=tuples_per_second(text, rated_groups(kind, groups, window), settings), bound=base / 2)
+        return Figure(figure=base)
+    return Figure(figure=tuples_per_second(text, rated_groups(kind, groups, window), settings), bound=base / 2)
 
 
 for _groups in (100, 100_000):
@@ -110,10 +110,10 @@ def join_stream(selectivity: float, window: int) -> Stream:
     return edge_a_moment(f"join at {selectivity:g}", window, key, choose_terms(["urn:a", "urn:b"], label), target)
 
 
-def _over_join(settings: Settings, *, selectivity: float, head: str) -> Reading:
+def _over_join(settings: Settings, *, selectivity: float, head: str) -> Figure:
     text = f"SELECT {head} {{ ?x <urn:a> ?y . ?x <urn:b> ?value }}"
     measured = tuples_per_second(text, join_stream(selectivity, window_of(settings, 20_000)), settings)
-    return Reading(figure=measured, bound=min(3e5, 1 / (_PER_JOINED_ROW * selectivity)))
+    return Figure(figure=measured, bound=min(3e5, 1 / (_PER_JOINED_ROW * selectivity)))
 
 
 for _selectivity in (0.1, 1, 10, 100):
@@ -125,10 +125,10 @@ line("DISTINCT-JOIN-100", "distinct values over a join at selectivity 100")(
 )
 
 
-def _of_groups(settings: Settings, *, head: str, kind: Values, groups: int, distinct: int = 10_000) -> Reading:
+def _of_groups(settings: Settings, *, head: str, kind: Values, groups: int, distinct: int = 10_000) -> Figure:
     text = f"SELECT ?group ({head} AS ?result) {{ ?group <urn:rated> ?value }} GROUP BY ?group"
     stream = rated_groups(kind, groups, window_of(settings, 40_000), distinct=distinct)
-    return Reading(figure=tuples_per_second(text, stream, settings))
+    return Figure(figure=tuples_per_second(text, stream, settings))
 
 
 line("COUNT-DISTINCT", "distinct values counted by 100 groups", bound=3e5)(
@@ -150,11 +150,11 @@ for _tied, _what in _TIED.items():
 # --- the first rows of an order --------------------------------------------------------------------------------------
 
 
-def _first_groups(settings: Settings, *, kind: Values, groups: int) -> Reading:
+def _first_groups(settings: Settings, *, kind: Values, groups: int) -> Figure:
     """Return tuples per second of the ten groups with the largest sum."""
     text = "SELECT ?group (SUM(?value) AS ?sum) { ?group <urn:rated> ?value } GROUP BY ?group ORDER BY DESC(?sum) LIMIT 10"
     window = window_of(settings, 100_000)
-    return Reading(figure=tuples_per_second(text, rated_groups(kind, min(groups, window), window), settings))
+    return Figure(figure=tuples_per_second(text, rated_groups(kind, min(groups, window), window), settings))
 
 
 _SUMMED: tuple[Values, ...] = ("integers", "decimals")
@@ -167,13 +167,13 @@ for _summed in _SUMMED:
 
 
 @line("OLDEST-ROWS", "the ten oldest of 100,000 rows, which are the next to leave", bound=3e5)
-def _oldest_rows(settings: Settings) -> Reading:
+def _oldest_rows(settings: Settings) -> Figure:
     window = window_of(settings, 100_000)
     number = np.arange(2 * window)
     label = choose_terms(["urn:at"], np.zeros(len(number), int))
     stream = edge_a_moment("rows in order", window, numbered_iris("urn:row:", number), label, integers(number))
     text = "SELECT ?row { ?row <urn:at> ?time } ORDER BY ?time LIMIT 10"
-    return Reading(figure=tuples_per_second(text, stream, settings))
+    return Figure(figure=tuples_per_second(text, stream, settings))
 
 
 # --- joins by value --------------------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def _sensors(window: int) -> Stream:
     return edge_a_moment("sensors", window, reading, choose_terms(["urn:sensor", "urn:time"], number % 2), target)
 
 
-def _by_value(settings: Settings, *, text: str, labels: int = 2) -> Reading:
+def _by_value(settings: Settings, *, text: str, labels: int = 2) -> Figure:
     """Return microseconds per tuple, less one for each changed row."""
     window = window_of(settings, 20_000)
     stream = _sensors(window) if "urn:sensor" in text else _fares(window, labels)
@@ -208,7 +208,7 @@ def _by_value(settings: Settings, *, text: str, labels: int = 2) -> Reading:
     (runs,) = measuring.run_in_turn(query, [(stream, 1)], repeat=settings.repeat)
     best = min(runs, key=lambda run: run.cpu_seconds)
     of_rows = _PER_CHANGED_ROW * (best.rows_added + best.rows_removed)
-    return Reading(figure=(best.cpu_seconds - of_rows) / len(stream) * 1e6)
+    return Figure(figure=(best.cpu_seconds - of_rows) / len(stream) * 1e6)
 
 
 _MEAN = "{ SELECT (AVG(?g) AS ?mean) { ?q <urn:fare> ?g } } ?ride <urn:fare> ?f FILTER(?f > ?mean * 1.8)"
@@ -243,11 +243,11 @@ for _name, _what, _text in (
 
 
 @line("ABOVE-MEAN-REPORTED", "fares above 1.8 times the mean, reported once a slide", bound=2e5)
-def _above_mean_reported(settings: Settings) -> Reading:
+def _above_mean_reported(settings: Settings) -> Figure:
     stream = _fares(window_of(settings, 20_000), 1)
     query = rpq.Query(f"SELECT ?ride {{ {_MEAN} }}", window=stream.window, report="slide", name="line")
     (runs,) = measuring.run_in_turn(query, [(stream, 1)], repeat=settings.repeat)
-    return Reading(figure=len(stream) / min(run.cpu_seconds for run in runs))
+    return Figure(figure=len(stream) / min(run.cpu_seconds for run in runs))
 
 
 # --- variables as predicates -----------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def _many_labels(window: int, labels: int) -> Stream:
     return edge_a_moment(f"{labels} labels", window, source, label, target)
 
 
-def _of_all_labels(settings: Settings, *, labels: int) -> Reading:
+def _of_all_labels(settings: Settings, *, labels: int) -> Figure:
     """Return the nanoseconds that a triple with a variable as predicate adds to a tuple that a path reads; no rows."""
     stream = _many_labels(window_of(settings, 100_000), labels)
     beside = rpq.Query("!(<urn:none>)", window=stream.window, name="beside")
@@ -275,7 +275,7 @@ def _of_all_labels(settings: Settings, *, labels: int) -> Reading:
                 engine.push(batch, collect=False)
             runs.append(time.process_time() - started)
     alone, both = (min(runs[1:]) for runs in seconds.values())  # the first ones compile
-    return Reading(figure=max(both - alone, 1e-9) / len(stream) * 1e9)
+    return Figure(figure=max(both - alone, 1e-9) / len(stream) * 1e9)
 
 
 for _labels in (3, 100, 3_000):
@@ -298,7 +298,7 @@ _CONSTANTS = {
 """Queries whose constants accept one edge of a thousand, by the name of their lines."""
 
 
-def _passed_by(settings: Settings, *, constants: str, unit: Literal["edges", "MB"]) -> Reading:
+def _passed_by(settings: Settings, *, constants: str, unit: Literal["edges", "MB"]) -> Figure:
     """Return the edges, or the megabytes, held after edges to or from 1,000 vertices in turn, one of which is asked for."""
     engine = rpq.Engine(rpq.Query(_CONSTANTS[constants], name="line", window=rpq.UnboundedWindow()))
     edges = window_of(settings, 1_000_000)
@@ -309,9 +309,9 @@ def _passed_by(settings: Settings, *, constants: str, unit: Literal["edges", "MB
         engine.push({"source": source, "target": target, "label": label, "timestamp": numbers}, collect=False)
     figures = engine.statistics()
     if unit == "edges":
-        return Reading(figure=figures.edges_live, bound=edges / 1_000 + 100)
+        return Figure(figure=figures.edges_live, bound=edges / 1_000 + 100)
     graph, vertices = engine._evaluation.graph, engine._evaluation.vertices
-    return Reading(figure=(graph.nbytes + vertices.nbytes + figures.index_bytes) / 1e6)
+    return Figure(figure=(graph.nbytes + vertices.nbytes + figures.index_bytes) / 1e6)
 
 
 for _name in _CONSTANTS:
@@ -367,9 +367,9 @@ def _big_window(query: str, window: int, seed: int) -> _BigWindow:
     )
 
 
-def _of_big_window(settings: Settings, *, query: str, millions: int, figure: str) -> Reading:
+def _of_big_window(settings: Settings, *, query: str, millions: int, figure: str) -> Figure:
     measured = _big_window(query, window_of(settings, millions * 1_000_000), settings.seed)
-    return Reading(figure=getattr(measured, figure))
+    return Figure(figure=getattr(measured, figure))
 
 
 for _query in ("Q1", "Q2", "Q11"):
@@ -401,27 +401,27 @@ def _pairs(settings: Settings) -> Stream:
 
 
 @line("MEMORY-PROCESS", "peak memory of a process that runs one path query", unit="MB", sense="at most", bound=180)
-def _memory_of_a_process(settings: Settings) -> Reading:
+def _memory_of_a_process(settings: Settings) -> Figure:
     """Return the peak resident megabytes of a process that warms up, pushes Arrow batches and reads no rows."""
     stream = _pairs(settings)
     query = rpq.Query("a2q/c2a*", window=stream.window, name="line")
     measuring.warm_up(query, stream)
     resident_memory(query, stream)  # compiles what the warm-up leaves out, which would take a compiler and its memory
-    return Reading(figure=resident_memory(query, stream).run / 1e6)
+    return Figure(figure=resident_memory(query, stream).run / 1e6)
 
 
 @line("MEMORY-RUN", "peak memory of `rpq run` with a path query over a text file", unit="MB", sense="at most", bound=200)
-def _memory_of_a_run(settings: Settings) -> Reading:
+def _memory_of_a_run(settings: Settings) -> Figure:
     stream = _pairs(settings)
     query = rpq.Query("a2q/c2a*", window=stream.window, name="line")
     measuring.warm_up(query, stream)
     command_memory(query, stream)  # compiles what the warm-up leaves out
-    return Reading(figure=command_memory(query, stream) / 1e6)
+    return Figure(figure=command_memory(query, stream) / 1e6)
 
 
 # --- one tuple at a time ---------------------------------------------------------------------------------------------
 
-_MOST_CALLS = 4_000
+_MAX_CALLS = 4_000
 _CALLS_BEFORE = 200
 """Calls before the measured ones, in which kernels are loaded."""
 
@@ -441,7 +441,7 @@ def _single_inserts(name: str, settings: Settings) -> _Calls:
     query = rpq.Query(text, window=stream.window, semantics="explicit" if "SELECT" in text else "implicit", name="line")
     middle = len(stream) // 2
     first = stream.first(middle)
-    after = stream.table.slice(middle, _CALLS_BEFORE + _MOST_CALLS)
+    after = stream.table.slice(middle, _CALLS_BEFORE + _MAX_CALLS)
     tuples = [*zip(*(after[column].to_pylist() for column in ("source", "target", "label", "timestamp")), strict=True)]
     runs = []
     for _ in range(settings.repeat):
@@ -478,8 +478,8 @@ _SINGLE_IN_SPARQL: dict[str, tuple[str, Callable[[int], Stream]]] = {
 }
 
 
-def _of_single_inserts(settings: Settings, *, name: str, figure: str) -> Reading:
-    return Reading(figure=getattr(_single_inserts(name, settings), figure))
+def _of_single_inserts(settings: Settings, *, name: str, figure: str) -> Figure:
+    return Figure(figure=getattr(_single_inserts(name, settings), figure))
 
 
 for _name, _what, _bounds in (
@@ -502,7 +502,7 @@ for _name, _what, _bounds in (
 
 # --- the table -------------------------------------------------------------------------------------------------------
 
-def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
+def measure(settings: Settings, say: Say) -> Iterator[ExperimentResult]:
     """Measure the selected lines, and yield all that are known behind each; the facts say how many meet their bounds.
 
     The lines of an earlier run with the same settings stay in the file until they are measured again, which a run that
@@ -529,7 +529,7 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
         yield _outcome(records)
 
 
-def _outcome(records: Mapping[str, Record]) -> Outcome:
+def _outcome(records: Mapping[str, Record]) -> ExperimentResult:
     """Return the records in the order of the table, how many meet their bounds, and how long they all took."""
     selected = [records[name] for name in LINES if name in records]
     facts = {
@@ -537,7 +537,7 @@ def _outcome(records: Mapping[str, Record]) -> Outcome:
         "lines measured": f"{len(selected)} of {len(LINES)}",
         "minutes": round(sum(record.get("seconds", 0) for record in selected) / 60, 1),
     }
-    return Outcome(records=selected, streams=[], checks={}, facts=facts)
+    return ExperimentResult(records=selected, streams=[], checks={}, facts=facts)
 
 
 EXPERIMENT = Experiment(

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import rpq
 from rpq.language.readings import Identity
-from rpq.workloads.bench.comparisons.bounds import Reading, line, window_of
+from rpq.workloads.bench.comparisons.bounds import Figure, line, window_of
 from rpq.workloads.bench.comparisons.path_speed import stream_of
 from rpq.workloads.bench.experiment import Settings
 from rpq.workloads.bench.measure import RowsDifferError, median
@@ -47,7 +47,7 @@ class _Case:
         return seconds, figures.rows_added, figures.rows_removed
 
 
-def _times_as_long(case: _Case, base: _Case, *, repeat: int) -> Reading:
+def _times_as_long(case: _Case, base: _Case, *, repeat: int) -> Figure:
     """Return the median over turns of the seconds of a case divided by those of its base. Raises `RowsDifferError`."""
     ratios = []
     for turn in range(repeat + 1):
@@ -57,7 +57,7 @@ def _times_as_long(case: _Case, base: _Case, *, repeat: int) -> Reading:
             raise RowsDifferError(f"{case.text}: {rows} rows, {rows_of_base} without the condition")
         if turn:  # the first one loads kernels
             ratios.append(seconds / seconds_of_base)
-    return Reading(figure=median(ratios))
+    return Figure(figure=median(ratios))
 
 
 @cache
@@ -83,7 +83,7 @@ def _filter_edges(stream: Stream, is_satisfied: np.ndarray, *, edges: Identity) 
     return replace(stream, table=table.combine_chunks())
 
 
-def _half_of_edges(settings: Settings, *, edges: Identity) -> Reading:
+def _half_of_edges(settings: Settings, *, edges: Identity) -> Figure:
     """Compare a query half of whose edges satisfy its conditions with the query without them over those edges alone."""
     stream = _stream(settings)
     satisfied = _filter_edges(stream, np.asarray(stream.table["amount"]) > _AMOUNTS // 2, edges=edges)
@@ -92,7 +92,7 @@ def _half_of_edges(settings: Settings, *, edges: Identity) -> Reading:
     return _times_as_long(case, base, repeat=settings.repeat)
 
 
-def _all_edges(settings: Settings, *, edges: Identity) -> Reading:
+def _all_edges(settings: Settings, *, edges: Identity) -> Figure:
     """Compare a query whose conditions all edges satisfy with the same query without conditions, edges being triples."""
     stream = _stream(settings)
     case = _Case(text="a2q[amount >= 0]/c2a[amount >= 0]*", stream=stream, edges=edges)
@@ -103,7 +103,7 @@ def _all_edges(settings: Settings, *, edges: Identity) -> Reading:
 _SINGLE_TUPLES = 4_000
 
 
-def _one_by_one(settings: Settings, *, edges: Identity) -> Reading:
+def _one_by_one(settings: Settings, *, edges: Identity) -> Figure:
     """Compare the median CPU seconds of an `insert` with a property with those of one of a triple without conditions."""
     stream = _stream(settings)
     first, after = stream.first(len(stream) // 2), stream.table.slice(len(stream) // 2, _SINGLE_TUPLES)
@@ -127,7 +127,7 @@ def _one_by_one(settings: Settings, *, edges: Identity) -> Reading:
         plain = seconds_of("a2q/c2a*", "triple", [{}] * len(tuples))
         if turn:  # the first one loads kernels
             ratios.append(seconds / plain)
-    return Reading(figure=median(ratios))
+    return Figure(figure=median(ratios))
 
 
 for _edges in ("parallel", "triple"):
@@ -207,14 +207,14 @@ line(
     unit="µs/tuple, satisfied queries apart",
     sense="at most",
     bound=3,
-)(lambda settings: Reading(figure=_thousands(settings).update))
+)(lambda settings: Figure(figure=_thousands(settings).update))
 line(
     "CONDITIONS-10000-REGISTER", "the same: registering a query", unit="µs/query", sense="at most", bound=1_000
-)(lambda settings: Reading(figure=_thousands(settings).registration))
+)(lambda settings: Figure(figure=_thousands(settings).registration))
 
 
 @line("CONDITION-BYTES", "memory of an edge for one condition", unit="bytes", sense="at most", bound=24)
-def _bytes_an_edge(settings: Settings) -> Reading:
+def _bytes_an_edge(settings: Settings) -> Figure:
     """Return the bytes that an engine holds more an edge than one without conditions; the property itself has eight."""
     stream = _stream(settings)
     window = rpq.UnboundedWindow()
@@ -224,4 +224,4 @@ def _bytes_an_edge(settings: Settings) -> Reading:
         for batch in stream.batches():
             engine.push(batch, collect=False)
         edge_bytes.append(engine._evaluation.edge_bytes)
-    return Reading(figure=(edge_bytes[1] - edge_bytes[0]) / engine.statistics().edges_live)
+    return Figure(figure=(edge_bytes[1] - edge_bytes[0]) / engine.statistics().edges_live)

@@ -16,7 +16,7 @@ import rpq
 from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench import plots
 from rpq.workloads.bench.comparisons.path_speed import stream_of
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
+from rpq.workloads.bench.experiment import Column, Experiment, ExperimentResult, Record, Say, Settings
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.rivals import driver
 from rpq.workloads.rivals.questions import LABELS, QUESTIONS, Question
@@ -51,7 +51,7 @@ HOW = (
 )
 
 
-def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
+def measure(settings: Settings, say: Say) -> Iterator[ExperimentResult]:
     """Yield the table after each question."""
     stream = number_vertices(stream_of("stackoverflow", settings, say))
     names = {name.upper() for name in settings.queries}
@@ -75,7 +75,7 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
                 except driver.RivalError as error:
                     say(f"{rival.name} is left out: {error}")
                     missing[rival.name] = str(error)
-            yield Outcome(
+            yield ExperimentResult(
                 records=sorted(records, key=lambda record: record.get("ratio") or float("inf")),
                 streams=[stream.describe()],
                 checks={
@@ -86,12 +86,12 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
             )
 
 
-def engine_readings(question: Question, stream: Stream) -> list[driver.Reading]:
+def engine_readings(question: Question, stream: Stream) -> list[driver.SlideState]:
     """Run this engine slide by slide, with rows as tables of Arrow; return its reading at the end of each slide."""
     query = rpq.Query(question.text, window=stream.window, semantics="explicit")
     measuring.warm_up(query, stream)
     engine = rpq.Engine(query)
-    readings: list[driver.Reading] = []
+    readings: list[driver.SlideState] = []
     seconds, answers, checksum = 0.0, 0, 0
     for slide, batch in measuring.slides(stream, stream.window):
         started = time.process_time()
@@ -101,12 +101,12 @@ def engine_readings(question: Question, stream: Stream) -> list[driver.Reading]:
         signs = np.where(rows["op"].to_numpy(zero_copy_only=False) == "+", 1, -1)
         answers += int(signs.sum())
         checksum += int((driver.checksums(columns) * signs.astype(np.uint64)).sum()) if len(signs) else 0
-        readings.append(driver.Reading(slide=slide, seconds=seconds, answers=answers, checksum=checksum % 2**64))
+        readings.append(driver.SlideState(slide=slide, seconds=seconds, answers=answers, checksum=checksum % 2**64))
     return readings
 
 
 def _record(
-    question: Question, rival: driver.Rival, ours: list[driver.Reading], changes: Path, *, seconds: float
+    question: Question, rival: driver.Rival, ours: list[driver.SlideState], changes: Path, *, seconds: float
 ) -> Record:
     """Run a rival and return the line of the table."""
     found = driver.run(rival.command(question), changes, seconds=seconds)

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from rpq.readers import ColumnNames, open_reader
-from rpq.workloads.bench.comparisons.bounds import Reading, line, window_of
+from rpq.workloads.bench.comparisons.bounds import Figure, line, window_of
 from rpq.workloads.bench.end_to_end.kafka_topics import KafkaTopics, in_avro, is_avro_there, schema_server, throughput
 from rpq.workloads.bench.end_to_end.pipes import lines_of
 from rpq.workloads.bench.experiment import Settings
@@ -40,7 +40,7 @@ _COLUMNS = "source=payer.id,target=payee.id,label=kind,timestamp=booked"
 _FETCH = 20_000
 
 
-def _json_lines(settings: Settings, *, is_nested: bool) -> Reading:
+def _json_lines(settings: Settings, *, is_nested: bool) -> Figure:
     """Return the records per CPU second of a file of transfers, flat ones, or with nested parties, a time and an amount.
 
     The seconds are those of all threads together.
@@ -64,7 +64,7 @@ def _json_lines(settings: Settings, *, is_nested: bool) -> Reading:
             read = sum(batch.columns.num_rows for batch in open_reader("jsonl", str(path), columns=names))
             seconds.append(time.process_time() - started)
             assert read == count, f"{read:,} of {count:,} records"
-    return Reading(figure=count / min(seconds[1:]))
+    return Figure(figure=count / min(seconds[1:]))
 
 
 for _name, _what, _bound in (
@@ -107,7 +107,7 @@ def _messages(count: int) -> list[_Message]:
     return found
 
 
-def _of_avro(settings: Settings, *, read: Callable[[Any], Callable[[Sequence[_Message]], object]]) -> Reading:
+def _of_avro(settings: Settings, *, read: Callable[[Any], Callable[[Sequence[_Message]], object]]) -> Figure:
     """Return the messages per CPU second of the fastest of several runs."""
     from confluent_kafka.schema_registry import Schema
 
@@ -124,7 +124,7 @@ def _of_avro(settings: Settings, *, read: Callable[[Any], Callable[[Sequence[_Me
         for part in parts:
             take(part)
         seconds.append(time.process_time() - started)
-    return Reading(figure=len(messages) / min(seconds[1:]))
+    return Figure(figure=len(messages) / min(seconds[1:]))
 
 
 def _decoding(registry: Any) -> Callable[[Sequence[_Message]], object]:
@@ -138,7 +138,7 @@ def _tuples(registry: Any) -> Callable[[Sequence[_Message]], object]:
     return MessageReader(MessageColumns.of(names, "ms"), registry=registry).read
 
 
-def _of_topic(settings: Settings) -> Reading:
+def _of_topic(settings: Settings) -> Figure:
     """Return the messages per second of the command over a full topic, on one core, from its first to its last commit."""
     assert settings.kafka is not None
     stream = generate(DATA_SETS["stackoverflow"], edges=2 * window_of(settings, 500_000), seed=settings.seed)
@@ -149,7 +149,7 @@ def _of_topic(settings: Settings) -> Reading:
             _, speed = throughput(topics, messages, "--format", "avro", "--schema-registry", url)
     finally:
         topics.close()
-    return Reading(figure=speed)
+    return Figure(figure=speed)
 
 
 if is_avro_there():

@@ -9,7 +9,7 @@ from typing import Any
 
 import rpq
 from rpq.language.readings import Identity
-from rpq.workloads.bench.comparisons.bounds import Reading, line
+from rpq.workloads.bench.comparisons.bounds import Figure, line
 from rpq.workloads.bench.comparisons.edge_properties import with_amounts
 from rpq.workloads.bench.comparisons.path_speed import stream_of
 from rpq.workloads.bench.experiment import Settings
@@ -70,7 +70,7 @@ def _seconds(query: rpq.Query, stream: Stream, edges: Identity) -> tuple[float, 
     return seconds, figures.rows_added, figures.rows_removed
 
 
-def _beside_its_pattern(settings: Settings, *, name: str) -> Reading:
+def _beside_its_pattern(settings: Settings, *, name: str) -> Figure:
     """Return the median over turns of the seconds of a text divided by those of its pattern. Raises `RowsDifferError`."""
     pair = _PAIRS[name]
     stream = with_amounts(stream_of("stackoverflow", settings, lambda text: None), seed=settings.seed)
@@ -84,7 +84,7 @@ def _beside_its_pattern(settings: Settings, *, name: str) -> Reading:
             raise RowsDifferError(f"{pair.match}: {rows} rows, {rows_of_pattern} of the pattern")
         if turn:  # the first one loads kernels
             ratios.append(seconds / seconds_of_pattern)
-    return Reading(figure=median(ratios))
+    return Figure(figure=median(ratios))
 
 
 for _name, _pair in _PAIRS.items():

@@ -7,7 +7,7 @@ from time import process_time
 from typing import Any
 
 import rpq
-from rpq.workloads.bench.comparisons.bounds import Reading, line
+from rpq.workloads.bench.comparisons.bounds import Figure, line
 from rpq.workloads.bench.comparisons.path_speed import stream_of
 from rpq.workloads.bench.experiment import Settings
 from rpq.workloads.bench.measure import median
@@ -32,18 +32,18 @@ def _seconds(stream: Stream, **options: Any) -> float:
     return process_time() - started
 
 
-def _times_as_long(settings: Settings, options: dict[str, Any], base: dict[str, Any]) -> Reading:
+def _times_as_long(settings: Settings, options: dict[str, Any], base: dict[str, Any]) -> Figure:
     """Return the median over turns of the seconds with some options divided by those with others."""
     stream = _stream(settings)
     ratios = [_seconds(stream, **options) / _seconds(stream, **base) for _ in range(settings.repeat + 1)]
-    return Reading(figure=median(ratios[1:]))  # the first one loads kernels
+    return Figure(figure=median(ratios[1:]))  # the first one loads kernels
 
 
 @line("LENGTH", f"{_TEXT} with the lengths of shortest paths", unit="× explicit without", sense="at most", bound=6)
-def _with_lengths(settings: Settings) -> Reading:
+def _with_lengths(settings: Settings) -> Figure:
     return _times_as_long(settings, {"select": _WITH_LENGTH}, {})
 
 
 @line("SIMPLE-CYCLE", f"{_TEXT} with simple cycles", unit="× simple paths", sense="at most", bound=1.2)
-def _with_simple_cycles(settings: Settings) -> Reading:
+def _with_simple_cycles(settings: Settings) -> Figure:
     return _times_as_long(settings, {"paths": "simple_cycle"}, {"paths": "simple"})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import rpq
 from rpq.workloads import named_queries
 from rpq.workloads.bench import measure, plots
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, figures_of_others
+from rpq.workloads.bench.experiment import Column, Experiment, ExperimentResult, Record, Say, Settings, figures_of_others
 from rpq.workloads.bench.memory import cold_seconds, resident_memory, start_seconds
 from rpq.workloads.bench.streams import DATA_SETS, Stream, generate, load_files
 
@@ -57,7 +57,7 @@ HOW = (
 )
 
 
-def measure_speed(dataset: str, figures: str, settings: Settings, say: Say) -> Outcome:
+def measure_speed(dataset: str, figures: str, settings: Settings, say: Say) -> ExperimentResult:
     """Measure the queries of a set of published figures on its data set."""
     published_set = figures_of_others(figures)
     stream = stream_of(dataset, settings, say)
@@ -83,7 +83,7 @@ def measure_speed(dataset: str, figures: str, settings: Settings, say: Say) -> O
     }
     if expected:
         checks["rows are as expected"] = all(expected)
-    return Outcome(records=records, streams=[stream.describe()], checks=checks, facts=facts)
+    return ExperimentResult(records=records, streams=[stream.describe()], checks=checks, facts=facts)
 
 
 def measure_query(query: rpq.Query, stream: Stream, settings: Settings) -> Record:
@@ -158,7 +158,7 @@ def stream_of(dataset: str, settings: Settings, say: Say) -> Stream:
     return generate(DATA_SETS[dataset], edges=edges, seed=settings.seed)
 
 
-def measure_ldbc(settings: Settings, say: Say) -> Outcome:
+def measure_ldbc(settings: Settings, say: Say) -> ExperimentResult:
     """Measure the six queries of the published table, over the insertions."""
     return measure_speed("ldbc", "ldbc", settings, say)
 
@@ -172,7 +172,7 @@ LDBC = Experiment(
 )
 
 
-def measure_mathoverflow(settings: Settings, say: Say) -> Outcome:
+def measure_mathoverflow(settings: Settings, say: Say) -> ExperimentResult:
     """Measure the eight queries of the published table."""
     return measure_speed("stackoverflow", "mathoverflow", settings, say)
 

@@ -27,7 +27,7 @@ from rpq.errors import QueryError
 from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench import plots
 from rpq.workloads.bench.comparisons.path_speed import MEGABYTE, stream_of
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, figures_of_others
+from rpq.workloads.bench.experiment import Column, Experiment, ExperimentResult, Record, Say, Settings, figures_of_others
 from rpq.workloads.bench.memory import resident_memory
 from rpq.workloads.bench.streams import Stream, StreamError
 
@@ -72,7 +72,7 @@ def _run(folder: Path, name: str, lists: str) -> SketchRun:
     return SketchRun(rows_added=int(added), rows_removed=int(removed), seconds=float(seconds), megabytes=int(megabytes))
 
 
-FIRST_TUPLES, MOST_TUPLES, FEWEST_TUPLES, MANY_ROWS = 4_096, 16_384, 64, 1 << 19
+FIRST_TUPLES, MAX_TUPLES, FEWEST_TUPLES, MANY_ROWS = 4_096, 16_384, 64, 1 << 19
 """The sizes of pushes, as the command chooses them: the rows of a push must fit in memory until they are written."""
 _QUANTILES = {"p50": 0.5, "p99": 0.99, "maximum": 1.0}
 
@@ -118,7 +118,7 @@ class _Watch:
 
 
 def run_in_stages(query: rpq.Query, table: pa.Table, *, to_arrow: bool) -> Stages:
-    """Push a stream through a fresh engine, `MOST_TUPLES` at a time, or fewer if these give more than `MANY_ROWS` rows.
+    """Push a stream through a fresh engine, `MAX_TUPLES` at a time, or fewer if these give more than `MANY_ROWS` rows.
 
     With `to_arrow`, the rows of each push are converted to a table, which is freed before the next push.
     """
@@ -141,7 +141,7 @@ def run_in_stages(query: rpq.Query, table: pa.Table, *, to_arrow: bool) -> Stage
         if to_arrow:
             arrow += changes.to_arrow().num_rows
         first += count
-        count = max(FEWEST_TUPLES, min(MOST_TUPLES, 2 * count, count * MANY_ROWS // max(1, len(changes))))
+        count = max(FEWEST_TUPLES, min(MAX_TUPLES, 2 * count, count * MANY_ROWS // max(1, len(changes))))
         del changes
     total = time.process_time() - started
     figures = engine.statistics()
@@ -227,7 +227,7 @@ COLUMNS = (
 )
 
 
-def measure(settings: Settings, say: Say) -> Outcome:
+def measure(settings: Settings, say: Say) -> ExperimentResult:
     """Measure the patterns of the published table, then patterns with paths if the engine evaluates them."""
     published_set = figures_of_others("patterns")
     is_whole = settings.scale >= 1 and settings.data is not None
@@ -248,7 +248,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
         checks["rows are as expected"] = all(record.get("rows_as_expected", True) for record in records)
     facts = {"others": published_set["source"], "patterns with paths": "measured" if takes_paths() else "not evaluated yet"}
     described = [stream.describe() for stream in streams.values()]
-    return Outcome(records=records, streams=described, checks=checks, facts=facts)
+    return ExperimentResult(records=records, streams=described, checks=checks, facts=facts)
 
 
 def takes_paths() -> bool:
@@ -337,8 +337,8 @@ def _measure_mixed(published: Mapping[str, Any], stream: Stream, settings: Setti
     path = rpq.Query(published["path"], window=stream.window, semantics="explicit", sources=sources)
     for one in (query, path):
         measuring.warm_up(one, stream)
-    runs: list[measuring.Run] = []
-    alone: list[measuring.Run] = []
+    runs: list[measuring.MeasuredRun] = []
+    alone: list[measuring.MeasuredRun] = []
     for _ in range(settings.repeat + 1):
         runs.append(measuring.run_once(query, stream.batches(), static=static))
         alone.append(measuring.run_once(path, stream.batches()))

@@ -28,12 +28,21 @@ import pyarrow.compute as pc
 import rpq
 from rpq.workloads.baselines.inverted_index import InvertedIndex
 from rpq.workloads.bench.comparisons.path_speed import stream_of
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, earlier_result, select
+from rpq.workloads.bench.experiment import (
+    Column,
+    Experiment,
+    ExperimentResult,
+    Record,
+    Say,
+    Settings,
+    earlier_result,
+    select,
+)
 from rpq.workloads.bench.machine import commit_of_checkout
 from rpq.workloads.bench.plots import legend_above, lines
 from rpq.workloads.bench.streams import DATA_SETS, generate
 from rpq.workloads.generate.generators import KINDS
-from rpq.workloads.generate.pattern_sets import PatternQuery, query_set
+from rpq.workloads.generate.pattern_sets import SetPattern, query_set
 from rpq.workloads.rivals import driver
 from rpq.workloads.rivals.pattern_sets import PatternSet
 
@@ -200,7 +209,7 @@ class Setting:
     overlap: float | None = OVERLAP
     selectivity: float | None = SELECTIVITY
 
-    def draw(self, table: pa.Table, seed: int) -> Iterator[PatternQuery]:
+    def draw(self, table: pa.Table, seed: int) -> Iterator[SetPattern]:
         """Draw the patterns of the set, which are the first of a larger set with the same parameters."""
         edges = list(zip(*(table[name].to_pylist() for name in ("source", "label", "target")), strict=True))
         options: dict[str, Any] = {"length": self.length, "overlap": self.overlap, "selectivity": self.selectivity}
@@ -261,7 +270,7 @@ def points(data: str, sizes: Sequence[int], base: int) -> Iterator[Point]:
                 yield Point(setting=setting, figures=(figure,))
 
 
-def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
+def measure(settings: Settings, say: Say) -> Iterator[ExperimentResult]:
     """Measure the selected figures, and yield all that is known behind each point.
 
     Numbers among `settings.queries` are sizes of sets that replace those of the paper and of the curve, others are figures.
@@ -326,9 +335,9 @@ class Patterns:
 
     def __init__(self, setting: Setting, table: pa.Table, seed: int) -> None:
         self._further = replace(setting, queries=sys.maxsize).draw(table, seed)
-        self._drawn: list[PatternQuery] = []
+        self._drawn: list[SetPattern] = []
 
-    def first(self, count: int) -> list[PatternQuery]:
+    def first(self, count: int) -> list[SetPattern]:
         """Return the first patterns."""
         self._drawn += islice(self._further, max(0, count - len(self._drawn)))
         return self._drawn[:count]
@@ -368,7 +377,7 @@ class Runs:
                 yield point
                 self._say(f"{', '.join(point.figures)}: {time.monotonic() - begun:.0f} s in all")
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ExperimentResult:
         """Return all records, figure by figure."""
         order = [*(panel.figure for panel in PANELS), "paths"]
         measured = {key for point in self._every for key in point.places() if key in self._records}
@@ -383,13 +392,13 @@ class Runs:
                 one["agrees"] is not False for one in records if one["algorithm"] != apart
             ),
         }
-        return Outcome(records=records, streams=[*self._streams.values()], checks=checks, facts=self.facts)
+        return ExperimentResult(records=records, streams=[*self._streams.values()], checks=checks, facts=self.facts)
 
     def add_stream(self, name: str, origin: str, table: pa.Table) -> None:
         """Describe a stream in the result."""
         self._streams[name] = {"name": name, "origin": origin, "tuples": table.num_rows}
 
-    def draw(self, setting: Setting, table: pa.Table) -> list[PatternQuery]:
+    def draw(self, setting: Setting, table: pa.Table) -> list[SetPattern]:
         """Return the patterns of a setting; those drawn for the setting before are not drawn again."""
         same = replace(setting, queries=0)
         self._say(f"{setting.data}: drawing {setting.queries:,} patterns …")
@@ -400,7 +409,7 @@ class Runs:
     def compare(
         self,
         point: Point,
-        drawn: Sequence[PatternQuery],
+        drawn: Sequence[SetPattern],
         table: pa.Table,
         *,
         seconds: float = float("inf"),
@@ -423,7 +432,7 @@ class Runs:
         self._records[_key(records[0])] = records
 
     def _shared(
-        self, point: Point, drawn: Sequence[PatternQuery], table: pa.Table, *, pieces: int, seconds: float
+        self, point: Point, drawn: Sequence[SetPattern], table: pa.Table, *, pieces: int, seconds: float
     ) -> list[Record]:
         """Run the engine over the stream for at most `seconds`; return a record for each piece."""
         self._announce(point, SHARING["auto"])
@@ -436,7 +445,7 @@ class Runs:
             before = piece
         return records
 
-    def _baselines(self, point: Point, drawn: Sequence[PatternQuery], table: pa.Table) -> list[Record]:
+    def _baselines(self, point: Point, drawn: Sequence[SetPattern], table: pa.Table) -> list[Record]:
         """Run the engine without sharing and the baselines for their time, and check that they find the same solutions."""
         self._announce(point, SHARING["never"])
         never = _run_engine(drawn, table, sharing="never", pieces=50 * PIECES, seconds=self._seconds)
@@ -447,7 +456,7 @@ class Runs:
         expected_rows = _rows_of_engine(drawn, table, [record["updates"] for record in found])
         return [{**record, "agrees": record["rows"] == expected_rows[record["updates"]]} for record in found]
 
-    def _neo4j(self, point: Point, drawn: Sequence[PatternQuery], table: pa.Table) -> list[Record]:
+    def _neo4j(self, point: Point, drawn: Sequence[SetPattern], table: pa.Table) -> list[Record]:
         """Run Neo4j over the first updates as far as its time allows, unless it cannot be built or run here."""
         missing = f"left out: {NEO4J}"
         if missing in self.facts:
@@ -488,7 +497,7 @@ class Runs:
         setting = point.setting
         self._say(f"{setting.data}, figure {', '.join(point.figures)}: {setting.queries:,} patterns, {algorithm} …")
 
-    def register(self, setting: Setting, drawn: Sequence[PatternQuery]) -> None:
+    def register(self, setting: Setting, drawn: Sequence[SetPattern]) -> None:
         """Measure figure 13b: the CPU time to register the next 1,000 patterns, per pattern."""
         engine = rpq.Engine()
         queries = _queries(drawn)
@@ -543,13 +552,13 @@ def _whole(pieces: Sequence[Record]) -> Record:
     return {**pieces[-1], "update_us": pieces[-1]["seconds"] / pieces[-1]["updates"] / MICROSECOND}
 
 
-def _queries(drawn: Sequence[PatternQuery]) -> list[rpq.Query]:
+def _queries(drawn: Sequence[SetPattern]) -> list[rpq.Query]:
     window = rpq.UnboundedWindow()
     return [rpq.Query(one.text, name=f"{one.kind} {number}", window=window) for number, one in enumerate(drawn)]
 
 
 def _run_engine(
-    drawn: Sequence[PatternQuery],
+    drawn: Sequence[SetPattern],
     table: pa.Table,
     *,
     sharing: Literal["auto", "never"] = "auto",
@@ -591,7 +600,7 @@ def _freeze_heap() -> None:
     gc.freeze()
 
 
-def _rows_of_engine(drawn: Sequence[PatternQuery], table: pa.Table, updates: Iterable[int]) -> dict[int, int]:
+def _rows_of_engine(drawn: Sequence[SetPattern], table: pa.Table, updates: Iterable[int]) -> dict[int, int]:
     """Return the numbers of solutions that the engine finds in so many first updates."""
     engine, done, rows = rpq.Engine(*_queries(drawn)), 0, {0: 0}
     for end in sorted(set(updates)):
@@ -601,7 +610,7 @@ def _rows_of_engine(drawn: Sequence[PatternQuery], table: pa.Table, updates: Ite
 
 
 def _run_baseline(
-    drawn: Sequence[PatternQuery], table: pa.Table, incremental: bool, caching: bool, *, seconds: float
+    drawn: Sequence[SetPattern], table: pa.Table, incremental: bool, caching: bool, *, seconds: float
 ) -> dict[str, Any]:
     """Run a baseline until it has taken `seconds`, with compiled kernels; return its figures."""
     warm = InvertedIndex(incremental=incremental, caching=caching)
@@ -667,7 +676,7 @@ GROWTH_HOW = (
 )
 
 
-def measure_growth(settings: Settings, say: Say) -> Iterator[Outcome]:
+def measure_growth(settings: Settings, say: Say) -> Iterator[ExperimentResult]:
     """Measure the selected figures, and yield all that is known behind each."""
     sizes, figures = _selection(settings, [figure for figure, _, _ in GROWTHS])
     count = max(sizes, default=BASE)

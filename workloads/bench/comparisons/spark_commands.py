@@ -31,12 +31,12 @@ import pyarrow.parquet as pq
 
 from rpq.errors import install_command
 from rpq.workloads.bench.comparisons.path_speed import stream_of
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, earlier_result
+from rpq.workloads.bench.experiment import Column, Experiment, ExperimentResult, Record, Say, Settings, earlier_result
 from rpq.workloads.bench.machine import commit_of_checkout
 from rpq.workloads.bench.streams import DAY_SECONDS, Stream, StreamError
 
 NAME = "spark-commands"
-MOST_DEVIATION = 0.25
+MAX_DEVIATION = 0.25
 CORES, MACHINES = 16, (2, 4, 8)
 """The cores of a machine, and the numbers of machines that are compared with one."""
 
@@ -68,7 +68,7 @@ CLUSTER_JOBS, EXECUTORS = ("2", "4"), (1, 2, 4, 8)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class CommandLine:
     """A command over a job: `rpq run` with threads, or a replay on a master with shares."""
 
     job: str
@@ -92,13 +92,13 @@ class Line:
 
 
 LINES = (
-    *(Line(job=job, threads=threads) for job in JOBS for threads in (1, 2)),
-    *(Line(job=job, shares=2) for job in JOBS),
-    *(Line(job=job, shares=count, executors=count) for job in CLUSTER_JOBS for count in EXECUTORS),
+    *(CommandLine(job=job, threads=threads) for job in JOBS for threads in (1, 2)),
+    *(CommandLine(job=job, shares=2) for job in JOBS),
+    *(CommandLine(job=job, shares=count, executors=count) for job in CLUSTER_JOBS for count in EXECUTORS),
 )
 
 
-def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
+def measure(settings: Settings, say: Say) -> Iterator[ExperimentResult]:
     """Measure the lines; after each, yield all that are measured, with the model once half of the replays have its terms.
 
     A run that resumes measures the lines that are missing at this commit; code that is not committed may have changed since.
@@ -136,7 +136,7 @@ def _data(folder: Path, stream: Stream, job: str) -> Path:
     return data
 
 
-def _measure_line(line: Line, data: Path, folder: Path) -> Record:
+def _measure_line(line: CommandLine, data: Path, folder: Path) -> Record:
     """Run a command in a session of its own; return its seconds, and the processor seconds of all that it started."""
     output, stats = folder / "rows", folder / "stats.json"
     load = os.getloadavg()[0]
@@ -207,13 +207,13 @@ def fit(terms: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     return best
 
 
-def _terms(line: Line, record: Record) -> list[float]:
+def _terms(line: CommandLine, record: Record) -> list[float]:
     """Return the factors of the coefficients of a replay, with edges and rows in millions."""
     edges, rows = record["edges"] / 1e6, record["rows"] / 1e6
     return [float(not line.executors), float(line.executors > 0), line.executors, line.shares * edges, rows]
 
 
-def _outcome(measured: Sequence[tuple[Line, Record]], stream: Stream) -> Outcome:
+def _outcome(measured: Sequence[tuple[CommandLine, Record]], stream: Stream) -> ExperimentResult:
     """Return the lines, the model of the replays, and the numbers of machines of a cluster that pay off."""
     runs = {line.job: one for line, one in measured if line.threads == 1}
     own = _own_seconds(runs)
@@ -236,10 +236,10 @@ def _outcome(measured: Sequence[tuple[Line, Record]], stream: Stream) -> Outcome
                 "modelled_cpu_seconds": seconds, "deviation": deviations[-1], "is_fitted": number % 2 == 0
             }  # fmt: skip
         largest = max(map(abs, deviations))
-        reached = "reached" if largest <= MOST_DEVIATION else "missed"
-        facts[f"model, at most {MOST_DEVIATION:.0%} from the CPU seconds measured"] = f"{largest:.0%}, {reached}"
+        reached = "reached" if largest <= MAX_DEVIATION else "missed"
+        facts[f"model, at most {MAX_DEVIATION:.0%} from the CPU seconds measured"] = f"{largest:.0%}, {reached}"
         records += _machines(measured, own, found)
-    return Outcome(records=records, streams=[stream.describe()], checks=checks, facts=facts)
+    return ExperimentResult(records=records, streams=[stream.describe()], checks=checks, facts=facts)
 
 
 def _own_seconds(runs: Mapping[str, Record]) -> dict[str, float]:
@@ -248,7 +248,7 @@ def _own_seconds(runs: Mapping[str, Record]) -> dict[str, float]:
     return {job: one["cpu_seconds"] - start for job, one in runs.items()}
 
 
-def _model(replays: Sequence[tuple[Line, Record]], own: Mapping[str, float]) -> np.ndarray:
+def _model(replays: Sequence[tuple[CommandLine, Record]], own: Mapping[str, float]) -> np.ndarray:
     """Return the coefficients of the terms, fitted to every other line; `own` seconds have the coefficient one."""
     fitted = replays[::2]
     terms = np.array([_terms(line, one) for line, one in fitted])
@@ -257,7 +257,7 @@ def _model(replays: Sequence[tuple[Line, Record]], own: Mapping[str, float]) -> 
 
 
 def _machines(
-    measured: Sequence[tuple[Line, Record]], own: Mapping[str, float], coefficients: np.ndarray
+    measured: Sequence[tuple[CommandLine, Record]], own: Mapping[str, float], coefficients: np.ndarray
 ) -> Iterator[Record]:
     """Yield the edges from which n machines beat one, by job.
 

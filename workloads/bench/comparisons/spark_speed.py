@@ -35,7 +35,7 @@ from rpq.errors import install_command
 from rpq.workloads.bench import plots
 from rpq.workloads.bench.comparisons.path_speed import stream_of
 from rpq.workloads.bench.comparisons.spark_commands import spark_home
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
+from rpq.workloads.bench.experiment import Column, Experiment, ExperimentResult, Record, Say, Settings
 from rpq.workloads.bench.measure import median, ratio
 from rpq.workloads.bench.streams import DAY_SECONDS, Stream, StreamError
 from rpq.workloads.named_queries import UnknownQueryError
@@ -113,8 +113,8 @@ WARMUP_REPLAYS = 4
 """The number of unmeasured replays, for the same reason."""
 
 SHARES = (1, 2, 4, 8, 1000)
-MOST_REPLAY, LEAST_SPEEDUP, MOST_BATCH_SECONDS = 2.0, 1.6, 1.5
-MOST_SMALL_SECONDS, MOST_COLD = 0.8, 1.6
+MAX_REPLAY, LEAST_SPEEDUP, MAX_BATCH_SECONDS = 2.0, 1.6, 1.5
+MAX_SMALL_SECONDS, MAX_COLD = 0.8, 1.6
 WINDOW_OF_MODEL = 100_000_000
 GIGABYTE = 1e9
 
@@ -163,7 +163,7 @@ COLUMNS = (
 )
 
 
-def measure(settings: Settings, say: Say) -> Outcome:
+def measure(settings: Settings, say: Say) -> ExperimentResult:
     """Measure replays, micro-batches and shares, and compute the model of a cluster."""
     if find_spec("pyspark") is None:
         raise StreamError(f"PySpark is not installed; install it with: {install_command('spark')}")
@@ -183,7 +183,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
         batches, small = bench.micro_batches()
         shares, costs = bench.shares()
     records = [*replays, cold, *batches, *small, *shares, *_model_records(costs)]
-    return Outcome(
+    return ExperimentResult(
         records=records,
         streams=[stream.describe()],
         checks={"a replay gives as many rows as rpq run": rows_agree},
@@ -432,13 +432,13 @@ def _bounds(
     seconds, small_seconds = (median(record["seconds"] for record in records) for records in (batches, small))
     times_empty = cold["times_empty"]
     return {
-        f"replay, at most {MOST_REPLAY:g} times rpq run": f"{times:.2f}, {_goal_text(times <= MOST_REPLAY)}",
+        f"replay, at most {MAX_REPLAY:g} times rpq run": f"{times:.2f}, {_goal_text(times <= MAX_REPLAY)}",
         f"two cores, at least {LEAST_SPEEDUP:g} times one": f"{speedup:.2f}, {_goal_text(speedup >= LEAST_SPEEDUP)}",
-        f"micro-batch, at most {MOST_BATCH_SECONDS:g} s": f"{seconds:.2f} s, {_goal_text(seconds <= MOST_BATCH_SECONDS)}",
-        f"small micro-batch, at most {MOST_SMALL_SECONDS:g} s": f"{small_seconds:.2f} s, "
-        f"{_goal_text(small_seconds <= MOST_SMALL_SECONDS)}",
-        f"cold replay, at most {MOST_COLD:g} times an empty job": f"{times_empty:.2f}, "
-        f"{_goal_text(times_empty <= MOST_COLD)}",
+        f"micro-batch, at most {MAX_BATCH_SECONDS:g} s": f"{seconds:.2f} s, {_goal_text(seconds <= MAX_BATCH_SECONDS)}",
+        f"small micro-batch, at most {MAX_SMALL_SECONDS:g} s": f"{small_seconds:.2f} s, "
+        f"{_goal_text(small_seconds <= MAX_SMALL_SECONDS)}",
+        f"cold replay, at most {MAX_COLD:g} times an empty job": f"{times_empty:.2f}, "
+        f"{_goal_text(times_empty <= MAX_COLD)}",
     }
 
 

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 import rpq
-from rpq.workloads.baselines.reevaluation import Evaluation, by_duckdb, by_pyoxigraph
+from rpq.workloads.baselines.reevaluation import Reevaluation, by_duckdb, by_pyoxigraph
 from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench import plots
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
+from rpq.workloads.bench.experiment import Column, Experiment, ExperimentResult, Record, Say, Settings
 from rpq.workloads.bench.memory import resident_memory
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.generate.rdf.rdf_streams import rdf_stream
@@ -37,7 +37,7 @@ _AWAY = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class SpeedQuestion:
     """A question of the table: its text, its stream as a function of the number of edges in a window, its SQL, its goal.
 
     `goal` is in tuples per second. `base` is the question whose seconds are the base of comparison, with a ratio of at most
@@ -115,7 +115,7 @@ _TRIP = [
 ]  # fmt: skip
 
 QUESTIONS = (
-    Question(
+    SpeedQuestion(
         name="AVG",
         about="an average by group",
         text="SELECT ?group (AVG(?value) AS ?average) { ?group <urn:rated> ?value } GROUP BY ?group",
@@ -123,7 +123,7 @@ QUESTIONS = (
         sql="SELECT source, avg(CAST(split_part(target, '\"', 2) AS BIGINT)) FROM tuples GROUP BY source",
         goal=1e6,
     ),
-    Question(
+    SpeedQuestion(
         name="JOIN-3",
         about="a three-way join, a partner in each of the others",
         text="SELECT ?x ?a ?b ?c { ?x <urn:a> ?a . ?x <urn:b> ?b . ?x <urn:c> ?c }",
@@ -131,14 +131,14 @@ QUESTIONS = (
         sql=_join_sql("source, a.target, b.target, c.target", [(one, f"urn:{one}", one) for one in "abc"]),
         goal=5e5,
     ),
-    Question(
+    SpeedQuestion(
         name="JOIN",
         about="a join, for the two below",
         text="SELECT ?x ?a ?b { ?x <urn:a> ?a . ?x <urn:b> ?b }",
         stream=_pairs,
         sql=_join_sql("source, a.target, b.target", [(one, f"urn:{one}", one) for one in "ab"]),
     ),
-    Question(
+    SpeedQuestion(
         name="NOT-EXISTS",
         about="what has no partner",
         text="SELECT ?x ?a { ?x <urn:a> ?a FILTER NOT EXISTS { ?x <urn:b> ?b } }",
@@ -147,7 +147,7 @@ QUESTIONS = (
         base="JOIN",
         max_ratio=3.0,
     ),
-    Question(
+    SpeedQuestion(
         name="OPTIONAL",
         about="with its partner if it has one",
         text="SELECT ?x ?a ?b { ?x <urn:a> ?a OPTIONAL { ?x <urn:b> ?b } }",
@@ -156,7 +156,7 @@ QUESTIONS = (
         base="JOIN",
         max_ratio=3.0,
     ),
-    Question(
+    SpeedQuestion(
         name="NY-Q1",
         about="taxi trips, events of 24 triples",
         text=named_sparql("NY-Q1").text,
@@ -202,7 +202,7 @@ COLUMNS = (
 )
 
 
-def measure(settings: Settings, say: Say) -> Outcome:
+def measure(settings: Settings, say: Say) -> ExperimentResult:
     """Measure every question on its stream; the facts describe which goals are met."""
     selected = {name.upper() for name in settings.queries} or {one.name for one in QUESTIONS}
     window = max(1_200, round(settings.edges * settings.scale))
@@ -220,7 +220,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
             record["beside_ratio"] = seconds[question.name] / seconds[str(question.base)]
         records.append(record)
     checks = {"the answers are those of pyoxigraph and DuckDB": all(record["agree"] for record in records)}
-    return Outcome(records=records, streams=list(streams.values()), checks=checks, facts=_goals(records))
+    return ExperimentResult(records=records, streams=list(streams.values()), checks=checks, facts=_goals(records))
 
 
 def _goals(records: list[Record]) -> dict[str, str]:
@@ -237,7 +237,7 @@ def _goals(records: list[Record]) -> dict[str, str]:
     return found
 
 
-def _measure_question(question: Question, stream: Stream, settings: Settings, say: Say) -> tuple[Record, float]:
+def _measure_question(question: SpeedQuestion, stream: Stream, settings: Settings, say: Say) -> tuple[Record, float]:
     query = rpq.Query(question.text, window=stream.window, semantics="explicit", name=question.name)
     (runs,) = measuring.run_in_turn(query, [(stream, 1)], repeat=settings.repeat)
     cpu = min(run.cpu_seconds for run in runs)
@@ -253,7 +253,7 @@ def _measure_question(question: Question, stream: Stream, settings: Settings, sa
         "slide_ms": cpu / slides * 1e3,
     }
     middle = (int(times[len(times) // 2]) // stream.window.slide + 1) * stream.window.slide
-    evaluations: dict[str, Callable[[], Evaluation]] = {
+    evaluations: dict[str, Callable[[], Reevaluation]] = {
         "pyoxigraph": lambda: by_pyoxigraph(
             question.text, stream.table, stream.window, first=middle, seconds=settings.seconds / 6
         ),
@@ -304,7 +304,7 @@ def _operator_memory(engine: rpq.Engine, query: rpq.Query) -> Record:
     return {"bindings_kept": bindings, "bytes_per_binding": size / bindings, "operators": operators}
 
 
-def _events_alone(question: Question, stream: Stream, settings: Settings) -> Record:
+def _events_alone(question: SpeedQuestion, stream: Stream, settings: Settings) -> Record:
     """Measure each event as a separate graph, and for a sample of events pyoxigraph on a separate store."""
     events = len(set(stream.table["event"].to_pylist()))
     elapsed = []

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import rpq
-from rpq.workloads.bench.comparisons.bounds import Reading, line
+from rpq.workloads.bench.comparisons.bounds import Figure, line
 from rpq.workloads.bench.comparisons.path_speed import stream_of
 from rpq.workloads.bench.experiment import Settings
 from rpq.workloads.bench.measure import median
@@ -60,10 +60,10 @@ class _Case:
         return median(seconds)
 
 
-def _times_as_long(case: _Case, base: _Case, settings: Settings) -> Reading:
+def _times_as_long(case: _Case, base: _Case, settings: Settings) -> Figure:
     """Return the median over turns of the seconds of a case divided by those of its base."""
     ratios = [case.run() / base.run() for _ in range(settings.repeat + 1)]
-    return Reading(figure=median(ratios[1:]))  # the first one loads kernels
+    return Figure(figure=median(ratios[1:]))  # the first one loads kernels
 
 
 @cache
@@ -96,29 +96,29 @@ def _with_deletes(settings: Settings) -> Stream:
 
 
 @line("ORDER", f"{_TEXT} in strict order of time", unit="× without the order", sense="at most", bound=0.2)
-def _ordered(settings: Settings) -> Reading:
+def _ordered(settings: Settings) -> Figure:
     stream = _stream(settings)
     return _times_as_long(_Case(stream=stream), _Case(stream=stream, is_ordered=False), settings)
 
 
 @line("ORDER-GAP", f"{_TEXT} in order, with a gap of six hours", unit="× without a gap", sense="at most", bound=3)
-def _with_gap(settings: Settings) -> Reading:
+def _with_gap(settings: Settings) -> Figure:
     stream = _stream(settings)
     return _times_as_long(_Case(stream=stream, gap=6 * 3600), _Case(stream=stream), settings)
 
 
 @line("ORDER-INSERT", f"one insert and its rows: {_TEXT} in order", unit="× without the order", sense="at most", bound=1)
-def _one_by_one(settings: Settings) -> Reading:
+def _one_by_one(settings: Settings) -> Figure:
     ordered, base = (_Case(stream=_stream(settings), is_ordered=is_ordered) for is_ordered in (True, False))
     ratios = [ordered.seconds_of_insert() / base.seconds_of_insert() for _ in range(settings.repeat + 1)]
-    return Reading(figure=median(ratios[1:]))  # the first one loads kernels
+    return Figure(figure=median(ratios[1:]))  # the first one loads kernels
 
 
 @line("ORDER-LATE", f"{_TEXT} in order, 5 % of the edges late by up to a slide", unit="× in order", sense="at most", bound=5)
-def _with_late_edges(settings: Settings) -> Reading:
+def _with_late_edges(settings: Settings) -> Figure:
     return _times_as_long(_Case(stream=_late(settings)), _Case(stream=_stream(settings)), settings)
 
 
 @line("ORDER-DELETES", f"{_TEXT} in order, with 5 % deletes", unit="× without deletes", sense="at most", bound=10)
-def _deleted(settings: Settings) -> Reading:
+def _deleted(settings: Settings) -> Figure:
     return _times_as_long(_Case(stream=_with_deletes(settings)), _Case(stream=_stream(settings)), settings)

@@ -41,7 +41,7 @@ def through_server(lines: Sequence[bytes], rate: int | None) -> tuple[Clock, flo
     """Measure from posts to server-sent events; return the times, and the number of acknowledged events per second."""
     clock = Clock(len(lines))
     with tempfile.TemporaryDirectory(prefix="rpq-latency-") as folder, open(Path(folder) / "log", "wb+") as log:
-        options = ["--window", str(WINDOW), "--slide", str(SLIDE), "--port", "0", "--most-lag", "100000000", "--quiet"]
+        options = ["--window", str(WINDOW), "--slide", str(SLIDE), "--port", "0", "--max-lag", "100000000", "--quiet"]
         command = [sys.executable, "-m", "rpq.cli", "serve", EXPRESSION, *options]
         process = subprocess.Popen(command, stderr=log)
         try:

@@ -18,7 +18,7 @@ from rpq.workloads.bench.end_to_end import http_server as served
 from rpq.workloads.bench.end_to_end import kafka_topics as through_topics
 from rpq.workloads.bench.end_to_end import pipes as through
 from rpq.workloads.bench.end_to_end import stream_processors as neighbours
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
+from rpq.workloads.bench.experiment import Column, Experiment, ExperimentResult, Record, Say, Settings
 from rpq.workloads.bench.streams import BATCH_ROWS, DATA_SETS, Stream, generate, load_files
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ CALLS: dict[str, Call] = {
 }
 
 
-def measure(settings: Settings, say: Say) -> Outcome:
+def measure(settings: Settings, say: Say) -> ExperimentResult:
     """Measure single tuples by every call, deletes, new and expiring names, and batches."""
     stream = _stream(settings, say)
     query = rpq.Query(EXPRESSION, window=stream.window)
@@ -84,7 +84,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
     records += [_batches(query, stream, names=count) for count in (0, names)]
     inserts = [record["rows"] for record in records if record["call"] in CALLS]
     by_command, checks = _through_command(settings, stream, say)
-    return Outcome(
+    return ExperimentResult(
         records=[*records, *by_command],
         streams=[stream.describe()],
         checks={"every call gives the same rows": len(set(inserts)) == 1, **checks},

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench import plots
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, queries_of, streams_of
+from rpq.workloads.bench.experiment import (
+    Column,
+    Experiment,
+    ExperimentResult,
+    Record,
+    Say,
+    Settings,
+    queries_of,
+    streams_of,
+)
 from rpq.workloads.bench.paper.throughput import BASELINE_PART, published_algorithm
 
 if TYPE_CHECKING:
@@ -16,7 +25,7 @@ if TYPE_CHECKING:
 PERCENT = (0, 2, 4, 6, 8, 10)
 
 
-def measure(settings: Settings, say: Say) -> Outcome:
+def measure(settings: Settings, say: Say) -> ExperimentResult:
     """Measure all queries with growing shares of deletes of consumed edges."""
     records, streams = [], []
     for stream in streams_of(settings, ["yago"], say):
@@ -50,7 +59,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
         ),
         "the published algorithm counts the same rows": all(record["rapq_agrees"] for record in records),
     }
-    return Outcome(records=records, streams=streams, checks=checks)
+    return ExperimentResult(records=records, streams=streams, checks=checks)
 
 
 def plot(figure: Figure, records: list[Record]) -> None:

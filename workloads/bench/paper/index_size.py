@@ -6,12 +6,21 @@ from typing import TYPE_CHECKING
 
 from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench import plots
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, queries_of, streams_of
+from rpq.workloads.bench.experiment import (
+    Column,
+    Experiment,
+    ExperimentResult,
+    Record,
+    Say,
+    Settings,
+    queries_of,
+    streams_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-def measure(settings: Settings, say: Say) -> Outcome:
+def measure(settings: Settings, say: Say) -> ExperimentResult:
     """Measure the largest size of the index, and the throughput."""
     records: list[Record] = []
     streams = []
@@ -40,7 +49,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
             record["cells"] >= record["trees"] > 0 and record["cells"] >= record["answers"] for record in records
         )
     }
-    return Outcome(records=records, streams=streams, checks=checks)
+    return ExperimentResult(records=records, streams=streams, checks=checks)
 
 
 def plot(figure: Figure, records: list[Record]) -> None:

@@ -15,14 +15,23 @@ from rpq.workloads.baselines.reevaluation import (
     Baseline,
     BaselineProcess,
     Edge,
+    InsertedEdges,
     ProductSearch,
     SparqlStore,
     TimeIsUpError,
-    WindowEdges,
 )
 from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench import plots
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, queries_of, streams_of
+from rpq.workloads.bench.experiment import (
+    Column,
+    Experiment,
+    ExperimentResult,
+    Record,
+    Say,
+    Settings,
+    queries_of,
+    streams_of,
+)
 from rpq.workloads.bench.streams import Stream
 
 if TYPE_CHECKING:
@@ -34,7 +43,7 @@ NEIGHBOURS = 30
 """The number of tuples before a sampled one that are inserted one by one, without being timed."""
 
 
-def measure(settings: Settings, say: Say) -> Outcome:
+def measure(settings: Settings, say: Say) -> ExperimentResult:
     """Measure both baselines and the engine on the same sample of tuples."""
     records: list[Record] = []
     streams, checks = [], {}
@@ -52,7 +61,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
     checks["answers were compared wherever a baseline came to an end"] = all(
         record["compared"] or record["stopped"] for record in records
     )
-    return Outcome(records=records, streams=streams, checks=checks)
+    return ExperimentResult(records=records, streams=streams, checks=checks)
 
 
 def baselines(name: str, query: rpq.Query, stream: Stream, say: Say) -> dict[str, Callable[[], Baseline]]:
@@ -78,7 +87,7 @@ def compare(query: rpq.Query, stream: Stream, make: Callable[[], Baseline], sett
     sampled = _sample(relevant[relevant >= middle], settings)
     timing = _Timing(insert_seconds(query, stream, sampled), seconds=settings.seconds)
     engine = _engine_at(query, stream, middle)
-    window: WindowEdges[Edge] = WindowEdges(query.window)
+    window: InsertedEdges[Edge] = InsertedEdges(query.window)
     feed = _Feed(stream, relevant, window)
     done = middle
     with BaselineProcess(make) as baseline:
@@ -186,7 +195,7 @@ class _Timing:
 class _Feed:
     """A feed of the relevant tuples of a stream to a window, in order, which reports the changes of the window."""
 
-    def __init__(self, stream: Stream, relevant: np.ndarray, window: WindowEdges[Edge]) -> None:
+    def __init__(self, stream: Stream, relevant: np.ndarray, window: InsertedEdges[Edge]) -> None:
         self._table = stream.table
         self._relevant = relevant
         self._window = window

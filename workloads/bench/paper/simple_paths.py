@@ -12,7 +12,16 @@ from rpq.workloads.baselines.simple_trees import SimpleTrees
 from rpq.workloads.baselines.spanning_trees import numbered_columns
 from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench import plots
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, queries_of, streams_of
+from rpq.workloads.bench.experiment import (
+    Column,
+    Experiment,
+    ExperimentResult,
+    Record,
+    Say,
+    Settings,
+    queries_of,
+    streams_of,
+)
 from rpq.workloads.bench.paper.throughput import BASELINE_PART
 from rpq.workloads.bench.streams import Stream
 
@@ -26,7 +35,7 @@ PIECE, STEPS = 64, 50_000_000
 """The same for the published algorithm, and the steps that it may take for them: some seconds."""
 
 
-def measure(settings: Settings, say: Say) -> Outcome:
+def measure(settings: Settings, say: Say) -> ExperimentResult:
     """Measure both path semantics for every query; simple paths for `settings.seconds`, or twice the seconds of walks."""
     records, streams = [], []
     for stream in streams_of(settings, DATA, say):
@@ -54,7 +63,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
         "corrected, RSPQ finds the same rows with conflicts too": all(r["rspq_ratio"] is not None for r in records),
         "queries without conflicts succeed": all(r["succeeded"] for r in records if r["conflict_free"]),
     }
-    return Outcome(records=records, streams=streams, checks=checks)
+    return ExperimentResult(records=records, streams=streams, checks=checks)
 
 
 def compare(query: rpq.Query, stream: Stream, seconds: float) -> Record:

@@ -12,7 +12,7 @@ import rpq
 from rpq import automata
 from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench import plots
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, streams_of
+from rpq.workloads.bench.experiment import Column, Experiment, ExperimentResult, Record, Say, Settings, streams_of
 from rpq.workloads.gmark.queries import random_queries
 from rpq.workloads.gmark.schema import SOCIAL, Schema, read_schema
 
@@ -23,7 +23,7 @@ QUERIES = 100
 LOOKS = 16
 
 
-def measure_automata(settings: Settings, say: Say) -> Outcome:
+def measure_automata(settings: Settings, say: Say) -> ExperimentResult:
     """Measure the states of a hundred automata of query size 2 to 20."""
     records = gmark_queries(settings)
     by_size = [
@@ -43,7 +43,7 @@ def measure_automata(settings: Settings, say: Say) -> Outcome:
             record["mean_states"] <= record["size"] + 1 for record in by_size
         ),
     }
-    return Outcome(records=by_size, streams=[], checks=checks, facts={"schema": _source(settings)})
+    return ExperimentResult(records=by_size, streams=[], checks=checks, facts={"schema": _source(settings)})
 
 
 def gmark_queries(settings: Settings, count: int = QUERIES) -> list[Record]:
@@ -92,7 +92,7 @@ AUTOMATA = Experiment(
 )
 
 
-def measure(settings: Settings, say: Say) -> Outcome:
+def measure(settings: Settings, say: Say) -> ExperimentResult:
     """Measure a hundred queries (fewer below scale 1) on a gMark graph."""
     records, streams = [], []
     count = max(10, round(QUERIES * min(1.0, settings.scale)))
@@ -118,7 +118,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
         "every query was run over the whole stream": all(r["tuples"] == streams[0]["tuples"] for r in records)
         and len(records) == count
     }
-    return Outcome(
+    return ExperimentResult(
         records=records, streams=streams, checks=checks, facts={"most common number of states": most_common_states(records)}
     )
 

@@ -14,7 +14,7 @@ from rpq.workloads.bench.comparisons.path_speed import published_seconds
 from rpq.workloads.bench.experiment import (
     Column,
     Experiment,
-    Outcome,
+    ExperimentResult,
     Record,
     Say,
     Settings,
@@ -36,7 +36,7 @@ PIECE = 256
 """The number of tuples between two looks at the clock."""
 
 
-def measure(settings: Settings, say: Say) -> Outcome:
+def measure(settings: Settings, say: Say) -> ExperimentResult:
     """Measure every query of every data set: in batches for the throughput, one tuple at a time for the latency."""
     records, streams, checks = [], [], {}
     for stream in streams_of(settings, DATA, say):
@@ -62,7 +62,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
             checks[f"all queries of {stream.name} are there"] = done == {*named_queries.names(stream.queries)}
     checks["rows given equal the rows that the engine counts"] = all(r["rows_given"] == r["rows_counted"] for r in records)
     checks["the published algorithm counts the same rows"] = all(record["rapq_agrees"] for record in records)
-    return Outcome(records=records, streams=streams, checks=checks)
+    return ExperimentResult(records=records, streams=streams, checks=checks)
 
 
 def published(name: str, stream: Stream) -> Record:

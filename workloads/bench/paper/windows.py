@@ -10,7 +10,16 @@ import rpq
 from rpq.workloads import named_queries
 from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench import plots
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, queries_of, streams_of
+from rpq.workloads.bench.experiment import (
+    Column,
+    Experiment,
+    ExperimentResult,
+    Record,
+    Say,
+    Settings,
+    queries_of,
+    streams_of,
+)
 from rpq.workloads.bench.streams import Stream
 
 if TYPE_CHECKING:
@@ -22,7 +31,7 @@ LARGE_EDGES, LARGE_QUERIES = 40_000_000, ("Q2", "Q4", "Q11")
 """The stream at scale 1 whose windows are as large as the paper's, and queries of a star, of all labels and of none."""
 
 
-def measure(settings: Settings, say: Say) -> Outcome:
+def measure(settings: Settings, say: Say) -> ExperimentResult:
     """Measure both sweeps for every query."""
     records, streams, agree = [], [], True
     for stream in streams_of(settings, ["yago"], say):
@@ -52,7 +61,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
     checks = {"rows do not depend on whether time moves by a tuple or before it": agree}
     if not settings.queries and records:
         checks["all queries are there"] = {r["query"] for r in records} == {*named_queries.names(stream.queries)}
-    return Outcome(records=records, streams=streams, checks=checks)
+    return ExperimentResult(records=records, streams=streams, checks=checks)
 
 
 def expiry_of(query: rpq.Query, stream: Stream) -> Record:
@@ -90,7 +99,7 @@ def plot(figure: Figure, records: list[Record]) -> None:
     plots.legend_above(figure)
 
 
-def measure_large(settings: Settings, say: Say) -> Outcome:
+def measure_large(settings: Settings, say: Say) -> ExperimentResult:
     """Measure both sweeps over a generated stream with the paper's windows, 5 to 20 million edges."""
     return measure(replace(settings, data=None, edges=LARGE_EDGES, queries=settings.queries or LARGE_QUERIES), say)
 

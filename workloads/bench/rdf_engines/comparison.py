@@ -16,7 +16,7 @@ import rpq
 from rpq.language.sparql.query import SparqlQuery
 from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench import plots
-from rpq.workloads.bench.experiment import Column, Outcome, Record, Say, Settings
+from rpq.workloads.bench.experiment import Column, ExperimentResult, Record, Say, Settings
 from rpq.workloads.bench.streams import BATCH_ROWS
 from rpq.workloads.generate.rdf.rdf_streams import RDF_KINDS, rdf_stream
 from rpq.workloads.rivals import driver
@@ -78,7 +78,7 @@ MEMORY = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class QueryLine:
     """A query in the unit of its stream, for comparison with all stores: a description, a stream, and published figures.
 
     `epl` is the query for Esper, or empty. `memory` measures the bytes of this engine when the first slide begins.
@@ -102,7 +102,7 @@ def kind_stream(kind: str, edges: int, seed: int) -> tuple[pa.Table, pa.RecordBa
     return table, static, f"rpq generate rdf --kind {kind} --edges {edges} --seed {seed}"
 
 
-def compare_lines(lines: Iterable[Line], settings: Settings, say: Say) -> Iterator[Outcome]:
+def compare_lines(lines: Iterable[QueryLine], settings: Settings, say: Say) -> Iterator[ExperimentResult]:
     """Yield the table after each line."""
     stores = {name: driver.rivals()[name] for name in RIVALS}
     missing: dict[str, str] = {}
@@ -126,7 +126,7 @@ def compare_lines(lines: Iterable[Line], settings: Settings, say: Say) -> Iterat
                     missing[store.name] = str(error)
                     continue
                 records.append(_record(line, store, found, ours, own))
-        yield Outcome(
+        yield ExperimentResult(
             records=sorted(records, key=_smaller_ratio),
             streams=list(streams.values()),
             checks={"answers are equal at the end of each slide": all(one["agree"] is not False for one in records)},
@@ -135,14 +135,14 @@ def compare_lines(lines: Iterable[Line], settings: Settings, say: Say) -> Iterat
         )
 
 
-def engine_readings(query: rpq.Query, stream: RdfStream, terms: Terms) -> list[driver.Reading]:
+def engine_readings(query: rpq.Query, stream: RdfStream, terms: Terms) -> list[driver.SlideState]:
     """Run this engine slide by slide, with rows as tables of Arrow; return its reading at the end of each slide.
 
     Where events are alone, a reading is behind some events, and its answers are those of all events so far.
     """
     rpq.warm_up(query, vertices="string")
     engine = _engine(query, stream)
-    readings: list[driver.Reading] = []
+    readings: list[driver.SlideState] = []
     seconds, answers, checksum, total = 0.0, 0, 0, 0.0
     for slide, batch in _pushes(stream):
         started = time.process_time()
@@ -157,12 +157,12 @@ def engine_readings(query: rpq.Query, stream: RdfStream, terms: Terms) -> list[d
             total += float(np.where(is_added, weighted, -weighted).sum())
         if slide >= stream.first_slide:
             readings.append(
-                driver.Reading(slide=slide, seconds=seconds, answers=answers, checksum=checksum % 2**64, total=total)
+                driver.SlideState(slide=slide, seconds=seconds, answers=answers, checksum=checksum % 2**64, total=total)
             )
     return readings
 
 
-def batch_tuples_per_second(line: Line) -> float:
+def batch_tuples_per_second(line: QueryLine) -> float:
     """Return the speed of this engine over the measured slides in large batches, with rows as tables of Arrow."""
     engine = _engine(line.query, line.stream)
     measured = 0
@@ -207,7 +207,9 @@ def _pushes(stream: RdfStream) -> Iterator[tuple[int, pa.RecordBatch]]:
             yield slide, batch
 
 
-def _record(line: Line, store: driver.Rival, run: driver.RivalRun, ours: Sequence[driver.Reading], own: Record) -> Record:
+def _record(
+    line: QueryLine, store: driver.Rival, run: driver.RivalRun, ours: Sequence[driver.SlideState], own: Record
+) -> Record:
     """Return the line of the table for a store."""
     slides = line.stream.slides[line.stream.slides >= line.stream.first_slide]
     reached = run.readings[-1].slide if run.readings else line.stream.first_slide - 1
@@ -253,7 +255,7 @@ def _smaller_ratio(record: Record) -> float:
     return min(record.get("ratio") or float("inf"), record.get("batch_ratio") or float("inf"))
 
 
-def answers_so_far(readings: Iterable[driver.Reading]) -> Iterator[driver.Reading]:
+def answers_so_far(readings: Iterable[driver.SlideState]) -> Iterator[driver.SlideState]:
     """Yield readings whose answers are those of all slides so far."""
     answers, checksum, total = 0, 0, 0.0
     for reading in readings:

@@ -9,8 +9,16 @@ import pyarrow as pa
 
 import rpq
 from rpq.language.sparql.query import SparqlQuery
-from rpq.workloads.bench.experiment import Experiment, Outcome, Say, Settings
-from rpq.workloads.bench.rdf_engines.comparison import COLUMNS, HOW, Line, compare_lines, kind_stream, plot_by, select_names
+from rpq.workloads.bench.experiment import Experiment, ExperimentResult, Say, Settings
+from rpq.workloads.bench.rdf_engines.comparison import (
+    COLUMNS,
+    HOW,
+    QueryLine,
+    compare_lines,
+    kind_stream,
+    plot_by,
+    select_names,
+)
 from rpq.workloads.generate.rdf.taxi_trips import TRIPLES
 from rpq.workloads.rivals.rdf_changes import RdfStream
 from rpq.workloads.sparql_queries import named_sparql, sparql_names
@@ -30,12 +38,12 @@ UPDATE, UPDATES = 500, 200
 """The triples of a slide, where the paper has 100 to 1,000, and the number of slides behind a full window."""
 
 
-def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
+def measure(settings: Settings, say: Say) -> Iterator[ExperimentResult]:
     """Yield the table after each query and size."""
     return compare_lines(lines(settings), settings, say)
 
 
-def lines(settings: Settings) -> Iterator[Line]:
+def lines(settings: Settings) -> Iterator[QueryLine]:
     """Yield the selected queries over single events and over windows; sizes are multiplied by `settings.scale`."""
     names = list(select_names(settings, [*sparql_names("taxi"), "SNB-Q1", "SNB-Q2", "SNB-Q3", "LS-Q1", "LS-Q2", "LS-Q3"]))
     for name in names:
@@ -46,7 +54,7 @@ def lines(settings: Settings) -> Iterator[Line]:
             yield _window(name, max(UPDATE, round(size * settings.scale)), settings)
 
 
-def _event_query(name: str, size: int, settings: Settings) -> Line:
+def _event_query(name: str, size: int, settings: Settings) -> QueryLine:
     """Return the line of a query over whole events of some triples, as many as settings have edges, at least one."""
     definition = named_sparql(name)
     edges = max(1, round(settings.edges * settings.scale) // size) * size
@@ -54,7 +62,7 @@ def _event_query(name: str, size: int, settings: Settings) -> Line:
     events = np.arange(edges) // size
     table = table.set_column(table.schema.get_field_index("event"), "event", pa.array(events).cast(pa.string()))
     query = SparqlQuery(definition.text, name=name, window=rpq.UnboundedWindow())
-    return Line(
+    return QueryLine(
         query=query,
         about=f"alone, events of {size:,}",
         stream=RdfStream(table=table, slides=events, are_graphs=True),
@@ -62,7 +70,7 @@ def _event_query(name: str, size: int, settings: Settings) -> Line:
     )
 
 
-def _window(name: str, size: int, settings: Settings) -> Line:
+def _window(name: str, size: int, settings: Settings) -> QueryLine:
     """Return the line of a query over a window of some triples that moves by some more."""
     definition = named_sparql(name)
     edges = size + UPDATE * UPDATES
@@ -74,7 +82,7 @@ def _window(name: str, size: int, settings: Settings) -> Line:
     slide = max(1, round(UPDATE * seconds))
     window = rpq.Window(size=max(1, round(size * seconds / slide)) * slide, slide=slide)
     query = SparqlQuery(definition.text, name=name, window=window, semantics="explicit")
-    return Line(
+    return QueryLine(
         query=query,
         about=f"window of {size:,}",
         stream=RdfStream(table=table, slides=times // slide, first_slide=(int(times[0]) + window.size) // slide + 1),

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import rpq
 from rpq.workloads.bench import plots
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
+from rpq.workloads.bench.experiment import Column, Experiment, ExperimentResult, Record, Say, Settings
 from rpq.workloads.bench.rdf_engines.comparison import kind_stream, select_names
 from rpq.workloads.sparql_queries import named_sparql
 
@@ -49,7 +49,7 @@ class State:
     answers: int
 
 
-def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
+def measure(settings: Settings, say: Say) -> Iterator[ExperimentResult]:
     """Yield the table after each pattern."""
     table, _, origin = kind_stream("changing", max(MOMENTS, round(settings.edges * settings.scale)), settings.seed)
     table = table.drop_columns("event")
@@ -74,7 +74,7 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
                 "answers": own.answers,
             }
         )
-        yield Outcome(
+        yield ExperimentResult(
             records=records,
             streams=[{"name": "changing", "origin": origin, "tuples": len(table)}],
             checks={"no pattern stores more than all edges": all(one["edges"] <= one["all_edges"] for one in records)},

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 import rpq
 from rpq.language.sparql.query import SparqlQuery
-from rpq.workloads.bench.experiment import Experiment, Outcome, Say, Settings
+from rpq.workloads.bench.experiment import Experiment, ExperimentResult, Say, Settings
 from rpq.workloads.bench.memory import resident_memory
 from rpq.workloads.bench.rdf_engines.comparison import (
     COLUMNS,
     HOW,
     MEMORY,
-    Line,
+    QueryLine,
     compare_lines,
     kind_stream,
     plot_by,
@@ -44,12 +44,12 @@ PUBLISHED_MB = {
 """Megabytes of CQELS (table 2 of the paper)."""
 
 
-def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
+def measure(settings: Settings, say: Say) -> Iterator[ExperimentResult]:
     """Yield the table after each query."""
     return compare_lines(lines(settings), settings, say)
 
 
-def lines(settings: Settings) -> Iterator[Line]:
+def lines(settings: Settings) -> Iterator[QueryLine]:
     """Yield the queries that the settings select over a stream of `settings.edges` tuples."""
     edges = round(settings.edges * settings.scale)
     streams = {}
@@ -68,7 +68,7 @@ def lines(settings: Settings) -> Iterator[Line]:
         window = rpq.Window(size=longest, slide=period)
         before = table.slice(0, int(np.searchsorted(times // period, first)))
         full = Stream(name=name, queries="", table=before, window=window, origin="")
-        yield Line(
+        yield QueryLine(
             query=query,
             about=definition.about,
             stream=RdfStream(table=table, slides=times // period, first_slide=first, static=static),

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 import rpq
 from rpq.language.sparql.query import SparqlQuery
-from rpq.workloads.bench.experiment import Experiment, Outcome, Say, Settings
+from rpq.workloads.bench.experiment import Experiment, ExperimentResult, Say, Settings
 from rpq.workloads.bench.memory import resident_memory
-from rpq.workloads.bench.rdf_engines.comparison import COLUMNS, HOW, MEMORY, Line, compare_lines, plot_by, select_names
+from rpq.workloads.bench.rdf_engines.comparison import COLUMNS, HOW, MEMORY, QueryLine, compare_lines, plot_by, select_names
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.generate.rdf.terms import choose_terms, integers, numbered_iris
 from rpq.workloads.generate.sampling import uniform
@@ -98,12 +98,12 @@ OPERATORS = (
 )  # fmt: skip
 
 
-def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
+def measure(settings: Settings, say: Say) -> Iterator[ExperimentResult]:
     """Yield the table after each query."""
     return compare_lines(lines(settings), settings, say)
 
 
-def lines(settings: Settings) -> Iterator[Line]:
+def lines(settings: Settings) -> Iterator[QueryLine]:
     """Yield the selected queries; windows and keys are multiplied by `settings.scale`."""
     names = set(select_names(settings, list(dict.fromkeys(operator.name for operator in OPERATORS))))
     for operator in OPERATORS:
@@ -111,7 +111,7 @@ def lines(settings: Settings) -> Iterator[Line]:
             yield _line(operator, settings)
 
 
-def _line(operator: Operator, settings: Settings) -> Line:
+def _line(operator: Operator, settings: Settings) -> QueryLine:
     edges = max(SLIDES, round(operator.window * settings.scale)) * operator.labels
     keys = max(1, round(operator.keys * settings.scale))
     slide = edges // SLIDES
@@ -128,7 +128,7 @@ def _line(operator: Operator, settings: Settings) -> Line:
     window = rpq.Window(size=2 * slide * SLIDES, slide=2 * slide)
     query = SparqlQuery(operator.text, name=operator.name, window=window, semantics="explicit")
     full = Stream(name=operator.name, queries="", table=table.slice(0, edges), window=window, origin="")
-    return Line(
+    return QueryLine(
         query=query,
         about=operator.about,
         stream=RdfStream(table=table, slides=table["timestamp"].to_numpy() // window.slide, first_slide=SLIDES),

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from rpq.language.pattern import Blank, Constant, Term, Variable
-from rpq.language.sparql.algebra import Aggregate, Call, Exists, Formula, Operator
+from rpq.language.sparql.algebra import Aggregate, Exists, Formula, FunctionCall, Operator
 from rpq.language.sparql.syntax.grammar import Leaf
 from rpq.language.sparql.syntax.source_text import REFUSED, SourceText, refusal
 from rpq.language.sparql.values.functions import CASTS
@@ -57,10 +57,12 @@ class Prologue:
         return self._prefixes[prefix] + _LOCAL_ESCAPE.sub(r"\1", local)
 
 
-class Scope:
+class VariableScope:
     """A scope of variable names: variables that a subselect does not project are local to it."""
 
-    def __init__(self, parent: Scope | None = None, projected: frozenset[str] = frozenset(), number: int = 0) -> None:
+    def __init__(
+        self, parent: VariableScope | None = None, projected: frozenset[str] = frozenset(), number: int = 0
+    ) -> None:
         self._parent = parent
         self._projected = projected
         self._number = number
@@ -94,7 +96,7 @@ _UNARY = {"UnaryNot": "!", "UnaryMinus": "unary -", "UnaryPlus": "unary +"}
 _NEGATED_EXISTS = {"Builtin_EXISTS": False, "Builtin_NOTEXISTS": True}
 _SAME_FUNCTIONS = {"URI": "IRI", "ISURI": "ISIRI"}
 
-ReadBody = Callable[[Any, Scope], Operator]
+ReadBody = Callable[[Any, VariableScope], Operator]
 
 
 class FormulaReader:
@@ -110,13 +112,13 @@ class FormulaReader:
 
     # --- terms -------------------------------------------------------------------------------------------------------
 
-    def variable(self, leaf: Leaf, scope: Scope) -> str:
+    def variable(self, leaf: Leaf, scope: VariableScope) -> str:
         """Return the name of a variable in the algebra, and record its place."""
         name = scope.name(leaf.text)
         self.places[name] = min(leaf.place, self.places.get(name, leaf.place))
         return name
 
-    def term(self, node: Any, scope: Scope) -> Term:
+    def term(self, node: Any, scope: VariableScope) -> Term:
         """Return a variable, a blank node or a constant."""
         if isinstance(node, Leaf) and node.kind == "variable":
             return Variable(self.variable(node, scope))
@@ -144,7 +146,7 @@ class FormulaReader:
 
     # --- formulas ----------------------------------------------------------------------------------------------------
 
-    def formula(self, node: Any, scope: Scope) -> Formula:
+    def formula(self, node: Any, scope: VariableScope) -> Formula:
         """Translate an expression to a formula. Raises `SparqlError` for refused constructs."""
         name = getattr(node, "name", None)
         if name is None or name in ("pname", "literal"):
@@ -153,16 +155,16 @@ class FormulaReader:
             return term
         if name in _CHAINS:
             parts = [self.formula(part, scope) for part in (node.expr, *(node.other or ()))]
-            return parts[0] if len(parts) == 1 else Call(_CHAINS[name], tuple(parts))
+            return parts[0] if len(parts) == 1 else FunctionCall(_CHAINS[name], tuple(parts))
         if name == "RelationalExpression":
             return self._relational(node, scope)
         if name in ("AdditiveExpression", "MultiplicativeExpression"):
             formula = self.formula(node.expr, scope)
             for operator, operand in zip(node.op or (), node.other or (), strict=True):
-                formula = Call(operator, (formula, self.formula(operand, scope)))
+                formula = FunctionCall(operator, (formula, self.formula(operand, scope)))
             return formula
         if name in _UNARY:
-            return Call(_UNARY[name], (self.formula(node.expr, scope),))
+            return FunctionCall(_UNARY[name], (self.formula(node.expr, scope),))
         if name in _NEGATED_EXISTS:
             return Exists(self._read_body(node.graph, scope), _NEGATED_EXISTS[name])
         if name == "Function":
@@ -171,15 +173,15 @@ class FormulaReader:
             return self._aggregate(node, scope)
         return self._builtin(node, scope)
 
-    def _relational(self, node: Any, scope: Scope) -> Formula:
+    def _relational(self, node: Any, scope: VariableScope) -> Formula:
         left = self.formula(node.expr, scope)
         if node.op is None:
             return left
         if node.op not in ("IN", "NOT IN"):
-            return Call(node.op, (left, self.formula(node.other, scope)))
-        return Call(node.op, (left, *(self.formula(one, scope) for one in _list_elements(node.other))))
+            return FunctionCall(node.op, (left, self.formula(node.other, scope)))
+        return FunctionCall(node.op, (left, *(self.formula(one, scope) for one in _list_elements(node.other))))
 
-    def _function(self, node: Any, scope: Scope) -> Formula:
+    def _function(self, node: Any, scope: VariableScope) -> Formula:
         iri = self._prologue.iri(node.iri)
         if node.distinct:
             raise refusal(self._source, "DISTINCT in the call of a function", node.place)
@@ -193,14 +195,14 @@ class FormulaReader:
             raise self._source.error(f"there is no function <{iri}>", node.place, hint)
         if len(arguments) != 1:
             raise self._source.error(f"<{iri}> takes one argument, not {len(arguments)}", node.place)
-        return Call(iri, arguments)
+        return FunctionCall(iri, arguments)
 
-    def _aggregate(self, node: Any, scope: Scope) -> Formula:
+    def _aggregate(self, node: Any, scope: VariableScope) -> Formula:
         argument = None if node.vars == "*" else self.formula(node.vars, scope)
         separator = {} if node.separator is None else {"separator": node.separator.text}
         return Aggregate(_AGGREGATES[node.name], argument, bool(node.distinct), **separator)  # type: ignore[arg-type]
 
-    def _builtin(self, node: Any, scope: Scope) -> Formula:
+    def _builtin(self, node: Any, scope: VariableScope) -> Formula:
         function = node.name.removeprefix("Builtin_").upper()
         if function in REFUSED and function != "NOW":  # which only some reports have
             raise refusal(self._source, function, node.place)
@@ -212,7 +214,7 @@ class FormulaReader:
             self._check_pattern(operands, arguments, flags=arguments[2 if function == "REGEX" else 3 :])
         if function == "IRI" and self._prologue.base:
             arguments = (*arguments, Constant(self._prologue.base))
-        return Call(function, arguments)
+        return FunctionCall(function, arguments)
 
     def _check_pattern(self, operands: list[Any], arguments: tuple[Formula, ...], *, flags: tuple[Formula, ...]) -> None:
         """Refuse a constant pattern that cannot be matched. A pattern from the data evaluates to an error instead."""

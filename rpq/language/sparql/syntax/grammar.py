@@ -36,7 +36,7 @@ _BLANK = re.compile(r"(?:\s+|#[^\r\n]*)*")
 _IRI = re.compile(r"<[^<>\"{}|^`\\\x00-\x20]*>")
 _REPETITIONS = re.compile(r"\s*\{\s*(?:\d+\s*(?:,\s*\d*\s*)?|,\s*\d+\s*)\}", re.ASCII)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_MOST_NAMED = 8
+_MAX_NAMED = 8
 _REFUSED = frozenset({"SERVICE", "DESCRIBE"})
 """Keywords of the grammar that the language refuses; error messages do not suggest them."""
 _KINDS_OF_LEAVES = {
@@ -111,7 +111,7 @@ def _describe_tokens(expected: Iterable[str]) -> str:
     if "an IRI" in named:
         named.discard("a prefixed name")
     names = sorted(named, key=lambda one: (not one.startswith(("a ", "an ", "the ")), not one[0].isalpha(), one))
-    return ", ".join(names[:_MOST_NAMED]) + (" …" if len(names) > _MOST_NAMED else "")
+    return ", ".join(names[:_MAX_NAMED]) + (" …" if len(names) > _MAX_NAMED else "")
 
 
 # --- the copies ------------------------------------------------------------------------------------------------------

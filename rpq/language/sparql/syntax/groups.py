@@ -31,11 +31,11 @@ from rpq.language.pattern import Atom, Blank, Constant, Term, Variable
 from rpq.language.sparql.algebra import (
     UNIT,
     Aggregate,
-    Call,
     Conjunction,
     Distinct,
     Extend,
     Formula,
+    FunctionCall,
     Group,
     LeftJoin,
     Minus,
@@ -53,7 +53,7 @@ from rpq.language.sparql.algebra import (
     variables_of,
 )
 from rpq.language.sparql.empty_paths import with_empty_paths
-from rpq.language.sparql.syntax.formulas import FormulaReader, Prologue, Scope, source_name
+from rpq.language.sparql.syntax.formulas import FormulaReader, Prologue, VariableScope, source_name
 from rpq.language.sparql.syntax.grammar import Leaf
 from rpq.language.sparql.syntax.source_text import SourceText, refusal
 
@@ -168,7 +168,7 @@ class Selection:
         return self.node.name in ("SelectQuery", "SubSelect")
 
 
-def apply_modifiers(reader: GroupReader, selection: Selection, scope: Scope) -> tuple[Operator, tuple[str, ...]]:
+def apply_modifiers(reader: GroupReader, selection: Selection, scope: VariableScope) -> tuple[Operator, tuple[str, ...]]:
     """Return the operator of a whole selection, and the names of its columns. Raises `SparqlError`."""
     return _ModifierReader(reader, selection, scope).operator_and_columns()
 
@@ -176,7 +176,7 @@ def apply_modifiers(reader: GroupReader, selection: Selection, scope: Scope) -> 
 class _ModifierReader:
     """The translation of one selection, from its group to its columns."""
 
-    def __init__(self, reader: GroupReader, selection: Selection, scope: Scope) -> None:
+    def __init__(self, reader: GroupReader, selection: Selection, scope: VariableScope) -> None:
         self._reader = reader
         self._selection = selection
         self._node = selection.node
@@ -306,9 +306,9 @@ class _ModifierReader:
             if inner is not None and any(True for _ in aggregates_in(inner)):
                 raise self._reader.source.error("an aggregate is not allowed in an aggregate", place, "a subselect")
             return Variable(self._aggregates.setdefault(formula, f".{len(self._aggregates) + 1}"))
-        if isinstance(formula, Call):
+        if isinstance(formula, FunctionCall):
             arguments = [self._without_aggregates(one, keys, where, place) for one in formula.arguments]
-            return Call(formula.function, tuple(arguments))
+            return FunctionCall(formula.function, tuple(arguments))
         if isinstance(formula, Variable) and keys is not None and formula.name not in keys:
             raise self._ungrouped(formula.name, where, place)
         return formula
@@ -358,14 +358,14 @@ def _replace_variables(formula: Formula, formulas: Mapping[str, Formula]) -> For
     """Return a formula with others in place of variables, except in aggregates and EXISTS."""
     if isinstance(formula, Variable):
         return formulas.get(formula.name, formula)
-    if isinstance(formula, Call):
-        return Call(formula.function, tuple(_replace_variables(one, formulas) for one in formula.arguments))
+    if isinstance(formula, FunctionCall):
+        return FunctionCall(formula.function, tuple(_replace_variables(one, formulas) for one in formula.arguments))
     return formula
 
 
 def _plain_variables(formula: Formula) -> frozenset[str]:
     """Return the variables of a formula, except those inside EXISTS."""
-    if isinstance(formula, Call):
+    if isinstance(formula, FunctionCall):
         return frozenset().union(*map(_plain_variables, formula.arguments))
     return variables_of(formula) if isinstance(formula, Variable) else frozenset()
 
@@ -405,7 +405,7 @@ class GroupReader:
         self._enclosing_count = 0
         """The number of EXISTS and OPTIONAL that enclose the current group."""
 
-    def group(self, node: Any, scope: Scope, *, optional: bool = False) -> tuple[Operator, list[Formula]]:
+    def group(self, node: Any, scope: VariableScope, *, optional: bool = False) -> tuple[Operator, list[Formula]]:
         """Translate a group. With `optional`, return its conditions separately instead of applying them as filters."""
         if node.name == "SubSelect":
             return self._subselect(node, scope), []
@@ -435,7 +435,7 @@ class GroupReader:
             operator = make_filter(operator, condition)
         return operator, []
 
-    def template(self, blocks: Any, scope: Scope) -> list[TemplateTriple]:
+    def template(self, blocks: Any, scope: VariableScope) -> list[TemplateTriple]:
         """Return the triples of a template, which blocks of triples, or of a graph, contain."""
         triples: list[TemplateTriple] = []
         for block in blocks or ():
@@ -450,7 +450,7 @@ class GroupReader:
                 triples.append(TemplateTriple(source, label, target))
         return triples
 
-    def assign(self, leaf: Leaf, scope: Scope, bound: frozenset[str]) -> str:
+    def assign(self, leaf: Leaf, scope: VariableScope, bound: frozenset[str]) -> str:
         """Return the name of a variable that BIND or AS assigns. Raises `SparqlError` if the variable is already bound."""
         name = self.formulas.variable(leaf, scope)
         if name in bound:
@@ -463,7 +463,7 @@ class GroupReader:
 
     # --- the parts of a group ----------------------------------------------------------------------------------------
 
-    def _add_part(self, operator: Operator, part: Any, scope: Scope) -> Operator:
+    def _add_part(self, operator: Operator, part: Any, scope: VariableScope) -> Operator:
         match part.name:
             case "GroupOrUnionGraphPattern":
                 return make_join(operator, make_union(*(self.group(one, scope)[0] for one in part.graph)))
@@ -485,7 +485,7 @@ class GroupReader:
                 raise refusal(self.source, "SERVICE", part.place)
         raise AssertionError(part.name)
 
-    def _in_graph(self, part: Any, scope: Scope) -> Operator:
+    def _in_graph(self, part: Any, scope: VariableScope) -> Operator:
         """Translate GRAPH, which reads a graph of edges without time."""
         if self._window in self._windows:
             raise refusal(self.source, "GRAPH in WINDOW", part.place)
@@ -509,7 +509,7 @@ class GroupReader:
             raise self.source.error(message, place, f"FROM NAMED <{name}>, or neither FROM nor FROM NAMED")
         return self._group_in(name, part, scope)
 
-    def _in_window(self, part: Any, scope: Scope) -> Operator:
+    def _in_window(self, part: Any, scope: VariableScope) -> Operator:
         if part.place not in self._uses:
             return self._in_graph(part, scope)
         if isinstance(part.term, Leaf) and part.term.kind == "variable":
@@ -526,7 +526,7 @@ class GroupReader:
             raise self.source.error(f"there is no window <{name}>; {hint}", place)
         return self._group_in(name, part, scope)
 
-    def _in_each(self, windows: tuple[str, ...], part: Any, scope: Scope) -> Operator:
+    def _in_each(self, windows: tuple[str, ...], part: Any, scope: VariableScope) -> Operator:
         """Translate WINDOW or GRAPH with a variable: the union over windows or graphs, each of which the variable names."""
         name = self.formulas.variable(part.term, scope)
         if not windows:  # no solution, with the variables that others would have
@@ -543,20 +543,20 @@ class GroupReader:
                 branches.append(Extend(group, name, Constant(window), is_joined=True))
         return make_union(*branches)
 
-    def _group_in(self, window: str, part: Any, scope: Scope) -> Operator:
+    def _group_in(self, window: str, part: Any, scope: VariableScope) -> Operator:
         around, self._window = self._window, window
         try:
             return self.group(part.graph, scope)[0]
         finally:
             self._window = around
 
-    def _body_of_exists(self, node: Any, scope: Scope) -> Operator:
+    def _body_of_exists(self, node: Any, scope: VariableScope) -> Operator:
         self._enclosing_count += 1
         body = self.group(node, scope)[0]
         self._enclosing_count -= 1
         return body
 
-    def _condition(self, node: Any, scope: Scope, where: str, place: int) -> Formula:
+    def _condition(self, node: Any, scope: VariableScope, where: str, place: int) -> Formula:
         formula = self.formulas.formula(node, scope)
         if any(True for _ in aggregates_in(formula)):
             raise self.source.error(
@@ -564,7 +564,7 @@ class GroupReader:
             )
         return formula
 
-    def values(self, node: Any, scope: Scope) -> Values:
+    def values(self, node: Any, scope: VariableScope) -> Values:
         """Translate VALUES."""
         leaves = node.var or ()
         names = tuple(self.formulas.variable(leaf, scope) for leaf in leaves)
@@ -580,7 +580,7 @@ class GroupReader:
 
     # --- triples -----------------------------------------------------------------------------------------------------
 
-    def _triple(self, subject: Any, path: Any, object_: Any, scope: Scope, block: int) -> Operator:
+    def _triple(self, subject: Any, path: Any, object_: Any, scope: VariableScope, block: int) -> Operator:
         predicate = self._predicate(path, scope)
         if predicate is not None:
             source, target = self._ends((subject, object_), scope, block)
@@ -603,7 +603,7 @@ class GroupReader:
             is_single=not self._is_split,
         )
 
-    def _ends(self, ends: Iterable[Any], scope: Scope, block: int) -> list[Term]:
+    def _ends(self, ends: Iterable[Any], scope: VariableScope, block: int) -> list[Term]:
         """Return the terms of a subject and an object. Raises `SparqlError` for a blank node of another block."""
         terms = []
         for end in ends:
@@ -613,7 +613,7 @@ class GroupReader:
                 raise self.source.error(message, end.place, "a variable in its place")
         return terms
 
-    def _predicate(self, node: Any, scope: Scope) -> Variable | None:
+    def _predicate(self, node: Any, scope: VariableScope) -> Variable | None:
         """Return the variable in the place of a predicate; None for an IRI or a path."""
         if isinstance(node, Leaf) and node.kind == "variable":
             return Variable(self.formulas.variable(node, scope))
@@ -626,7 +626,7 @@ class GroupReader:
         blank = self.formulas.new_blank()
         label = Variable(f"_:{blank.name}")
         inner = Conjunction((WindowAtom.of_every_label(subject, label, object_, self._window),))
-        return make_filter(inner, Call("SAMETERM", (label, predicate)))
+        return make_filter(inner, FunctionCall("SAMETERM", (label, predicate)))
 
     def _new_block(self) -> int:
         self._blocks += 1
@@ -634,15 +634,15 @@ class GroupReader:
 
     # --- subselects, and variables that a FILTER cannot see ----------------------------------------------------------
 
-    def _subselect(self, node: Any, scope: Scope) -> Operator:
+    def _subselect(self, node: Any, scope: VariableScope) -> Operator:
         selection = Selection.of(node, is_whole=False)
         inner = scope
         if selection.columns is not None:
             self._subselects += 1
-            inner = Scope(scope, frozenset(leaf.text for leaf in selection.columns), self._subselects)
+            inner = VariableScope(scope, frozenset(leaf.text for leaf in selection.columns), self._subselects)
         return apply_modifiers(self, selection, inner)[0]
 
-    def _warn_of_invisible_variables(self, operator: Operator, scope: Scope, since: int) -> None:
+    def _warn_of_invisible_variables(self, operator: Operator, scope: VariableScope, since: int) -> None:
         bound = possible_variables(operator)
         for written, place in self._out_of_sight[since:]:
             if scope.name(written) in bound:
@@ -664,4 +664,4 @@ def _triples(blocks: Any) -> Iterator[tuple[Any, Any, Any]]:
 def _conjoin(conditions: list[Formula]) -> Formula | None:
     if len(conditions) < 2:
         return conditions[0] if conditions else None
-    return Call("&&", tuple(conditions))
+    return FunctionCall("&&", tuple(conditions))

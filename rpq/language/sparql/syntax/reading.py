@@ -28,7 +28,7 @@ from rpq.language.sparql.algebra import (
     possible_variables,
 )
 from rpq.language.sparql.report_time import with_report_time
-from rpq.language.sparql.syntax.formulas import Prologue, Scope, source_name
+from rpq.language.sparql.syntax.formulas import Prologue, VariableScope, source_name
 from rpq.language.sparql.syntax.grammar import parse
 from rpq.language.sparql.syntax.groups import GroupReader, Selection, apply_modifiers
 from rpq.language.sparql.syntax.source_text import SourceText, foreign_words, refusal
@@ -86,7 +86,7 @@ def read(
         uses=clauses.uses,
         is_split=paths == "walk",
     )
-    scope = Scope()
+    scope = VariableScope()
     body, columns = apply_modifiers(reader, Selection.of(node, is_whole=True), scope)
     body = with_report_time(body)
     form = _FORMS[node.name]

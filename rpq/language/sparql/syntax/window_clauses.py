@@ -38,7 +38,7 @@ _COUNT_KEYWORDS = ("COUNT", "ELEMENTS", "TRIPLES")
 
 
 @dataclass(frozen=True)
-class Name:
+class WindowName:
     """A name as it appears in the text, `<…>` or prefixed, with its place."""
 
     text: str
@@ -49,8 +49,8 @@ class Name:
 class WindowClause:
     """`FROM NAMED WINDOW`: the name of a window, its stream (None for the merged stream), and its extent."""
 
-    name: Name
-    stream: Name | None
+    name: WindowName
+    stream: WindowName | None
     extent: Extent
 
 
@@ -59,7 +59,7 @@ class RegisterClause:
     """The rows that each report contains, and the name of the output stream; None without REGISTER."""
 
     reporting: Reporting
-    name: Name | None
+    name: WindowName | None
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class _ClauseExtractor:
 
     def extract(self) -> WindowClauses:
         windows: list[WindowClause] = []
-        register: Name | None = None
+        register: WindowName | None = None
         contents: list[Token] = []
         uses: set[int] = set()
         while self._next < len(self._tokens):
@@ -129,7 +129,7 @@ class _ClauseExtractor:
                 self._next += 1
         return WindowClauses(tuple(windows), self._reports(register, contents), "".join(self._characters), frozenset(uses))
 
-    def _reports(self, name: Name | None, contents: list[Token]) -> RegisterClause | None:
+    def _reports(self, name: WindowName | None, contents: list[Token]) -> RegisterClause | None:
         """Return the content of reports: the one that a keyword names, otherwise the whole answer if there is a REGISTER."""
         if len({token.text.upper() for token in contents}) > 1:
             first, second = contents[:2]
@@ -151,13 +151,13 @@ class _ClauseExtractor:
                 self._characters[place] = " "
         return clause
 
-    def _register(self) -> Name:
+    def _register(self) -> WindowName:
         self._next += 1
         self._word("STREAM", "QUERY", *_CONTENTS, expected="STREAM, QUERY, ISTREAM, DSTREAM or RSTREAM")
         token = self._ahead(0)
         if token is not None and token.kind == "word" and not token.is_word("AS"):  # a plain word, as in C-SPARQL
             self._next += 1
-            name = Name(token.text, token.start)
+            name = WindowName(token.text, token.start)
         else:
             name = self._name("the name of the output stream")
         token = self._ahead(0)
@@ -178,7 +178,7 @@ class _ClauseExtractor:
         self._sign("]")
         return WindowClause(name, stream or self._stream(), extent)
 
-    def _stream(self) -> Name | None:
+    def _stream(self) -> WindowName | None:
         """Read ON and the name of a stream, if they are next."""
         if not ((token := self._ahead(0)) and token.is_word("ON")):
             return None
@@ -277,12 +277,12 @@ class _ClauseExtractor:
             raise self._source.error("the size and slide of a window are positive and fit into 64 bits", token.start)
         return value
 
-    def _name(self, expected: str) -> Name:
+    def _name(self, expected: str) -> WindowName:
         token = self._ahead(0)
         if token is None or token.kind not in ("iri", "prefixed") or token.text.startswith("_:"):
             raise self._unexpected(f"{expected}, as <name> or prefixed")
         self._next += 1
-        return Name(token.text, token.start)
+        return WindowName(token.text, token.start)
 
     def _word(self, *words: str, expected: str) -> str:
         token = self._ahead(0)

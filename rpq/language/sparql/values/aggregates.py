@@ -92,8 +92,8 @@ def accumulator(aggregate: Aggregate) -> Accumulator:
         case "MIN" | "MAX":
             inner = Extremum(is_last=aggregate.function == "MAX", is_lenient=aggregate.skips_unbound)
         case "GROUP_CONCAT":
-            inner = Concatenation(aggregate.separator)
-    return Distinct(inner) if aggregate.is_distinct else inner
+            inner = GroupConcat(aggregate.separator)
+    return DistinctAggregate(inner) if aggregate.is_distinct else inner
 
 
 class Count(Accumulator):
@@ -235,7 +235,7 @@ class Extremum(Accumulator):
         assert all(number > 0 for number in self._counts.values()), self._counts
 
 
-class Concatenation(Accumulator):
+class GroupConcat(Accumulator):
     """GROUP_CONCAT: the texts of the values in the order of `order_key`, each as often as it occurs, with separators.
 
     With an unbound value, or a blank node, which has no text, the aggregate is unbound. O(log n) per change and O(n) for the
@@ -272,7 +272,7 @@ class Concatenation(Accumulator):
         return literal_text(self._separator.join(chain.from_iterable(repeat(*one) for one in self._texts.values())))
 
 
-class Distinct(Accumulator):
+class DistinctAggregate(Accumulator):
     """An aggregate of distinct terms: the inner aggregate receives the first insert of a term and its last delete."""
 
     def __init__(self, inner: Accumulator) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rpq.language.pattern import Constant, Variable
-from rpq.language.sparql.algebra import Call, Exists, Formula
+from rpq.language.sparql.algebra import Exists, Formula, FunctionCall
 from rpq.language.sparql.values.functions import FUNCTIONS
 from rpq.language.sparql.values.operators import is_equal, is_true
 from rpq.language.sparql.values.typed_values import NoValue, boolean_term
@@ -32,7 +32,7 @@ def evaluator(formula: Formula, has_solution: HasSolution | None = None) -> Eval
             return lambda binding: _value_of(binding, name)
         case Constant(name):
             return lambda binding: name
-        case Call(function, arguments):
+        case FunctionCall(function, arguments):
             inner = [evaluator(one, has_solution) for one in arguments]
             if function == "BOUND":
                 (variable,) = arguments

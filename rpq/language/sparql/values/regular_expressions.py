@@ -1,7 +1,7 @@
 r"""The regular expressions of XPath (F&O 5.6.1, XML Schema appendix F) for REGEX and REPLACE, matched by RE2.
 
 Patterns come from users and from data. RE2 never backtracks, so a match takes at most the size of the pattern times the
-length of the text, and that product is bounded (`MOST_STEPS`). Constructs of XPath that RE2 lacks (`\i`, `\c`,
+length of the text, and that product is bounded (`MAX_STEPS`). Constructs of XPath that RE2 lacks (`\i`, `\c`,
 `[a-z-[aeiou]]`, a negated class inside another as in `[\I:]`) are translated to unions and complements of ranges of code
 points; constructs that need backtracking raise `UnsupportedPattern`. Constructs of RE2 that XPath lacks (`\b`, `(?i)`,
 named groups) are errors. `\w` includes `_` and accented letters, as in other SPARQL libraries.
@@ -116,10 +116,10 @@ def _categories() -> dict[str, list[tuple[int, int]]]:
     return found
 
 
-MOST_STEPS = 1 << 26
+MAX_STEPS = 1 << 26
 """The limit of pattern instructions times text bytes in one call: at worst about a second."""
 
-_MOST_STEPS_OF_ALL_SEARCHES = 4 * MOST_STEPS
+_MAX_STEPS_OF_ALL_SEARCHES = 4 * MAX_STEPS
 """The same limit for all searches of one REPLACE, each of which can scan the rest of the text."""
 _LONGEST_PATTERN = 5_000
 _LONGEST_TRANSLATION = 4_000_000
@@ -160,7 +160,7 @@ class RegularExpression:
     def steps_over(self, data: bytes) -> int:
         """Return the maximum number of steps of one search. Raises `NoValue` if the text is too long for the pattern."""
         steps: int = self.program.programsize * len(data)
-        if steps > MOST_STEPS:
+        if steps > MAX_STEPS:
             raise NoValue(f"a text of {len(data):,} bytes is too long for its pattern")
         return steps
 
@@ -244,7 +244,7 @@ def replace_matches(text: str, pattern: str, replacement: str, flags: str) -> st
         length += found.start() - end + sum(map(len, instead)) + _BYTES_A_PIECE * len(instead)
         end = found.end()
         steps += expression.program.programsize * (len(data) - end)  # an upper bound for the next search
-        if steps > _MOST_STEPS_OF_ALL_SEARCHES or length > _LONGEST_RESULT:
+        if steps > _MAX_STEPS_OF_ALL_SEARCHES or length > _LONGEST_RESULT:
             raise NoValue(f"a text of {len(data):,} bytes is too long for so many replacements")
     return b"".join([*parts, data[end:]]).decode()
 

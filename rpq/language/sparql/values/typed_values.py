@@ -39,8 +39,8 @@ _SINGLE_DIGITS = 6
 decimals."""
 _LEAST_NORMAL_SINGLE = 2.0**-126
 """Below this, 32-bit floats are further apart."""
-_MOST_CACHED = 65_536
-_MOST_DIGITS = 40
+_MAX_CACHED = 65_536
+_MAX_DIGITS = 40
 """The limit before and after the decimal point, which exceeds the digits of a decimal."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -83,7 +83,7 @@ class Text:
 Value = Number | Text | Moment | Duration | bool
 
 
-@lru_cache(maxsize=_MOST_CACHED)
+@lru_cache(maxsize=_MAX_CACHED)
 def value_of(term: str) -> Value:
     """Return the value of a term. Raises `NoValue` if the term has no value.
 
@@ -135,7 +135,7 @@ def _number(type_: NumberType, text: str) -> Number:
         return checked_number(type_, float(text))
     whole, _, parts = text.lstrip("+-").partition(".")
     whole, parts = whole.lstrip("0"), parts.rstrip("0")
-    if len(whole) > _MOST_DIGITS or len(parts) > _MOST_DIGITS:  # Python is slow for millions of digits
+    if len(whole) > _MAX_DIGITS or len(parts) > _MAX_DIGITS:  # Python is slow for millions of digits
         raise OutOfRange(f"a number of {len(text):,} characters does not fit into xsd:{type_}")
     amount = Fraction(int(whole + parts or 0), 10 ** len(parts))
     return checked_number(type_, -amount if text.startswith("-") else amount)

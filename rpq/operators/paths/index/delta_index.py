@@ -491,9 +491,9 @@ class DeltaIndex:
         self._begin_output()
         return self.judge.restore_root(root)
 
-    def take_overruns(self) -> list[Overrun]:
+    def pop_overruns(self) -> list[Overrun]:
         """Return the roots that have exceeded their budget since the last call."""
-        return self.judge.take_overruns()
+        return self.judge.pop_overruns()
 
     def sweep(self) -> None:
         """Release the memory of everything that has left the window."""

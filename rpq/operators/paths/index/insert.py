@@ -57,7 +57,7 @@ from rpq.operators.paths.program import CLASSES, CLOSING
 EVERY = np.uint64(2**64 - 1)
 
 
-class Push(NamedTuple):
+class RowPush(NamedTuple):
     """The part of a row that is pushed to others: `count` of its blocks, copied to the queue's scratch memory."""
 
     vertex: int
@@ -67,7 +67,7 @@ class Push(NamedTuple):
     rank: int  # the bucket of the row, a bound of the pushed values
 
 
-class Step(NamedTuple):
+class ProductStep(NamedTuple):
     """A step of the product graph into (vertex, state), over an edge that lasts to `slide`."""
 
     vertex: int
@@ -237,7 +237,7 @@ def push_row(index, row, rank):
         highest = max(highest, queue.number[i])
     walks = index.settings[SIMPLE] == 0
     closing = np.int64(program.sizes[CLOSING])
-    push = Push(vertex, state, low, count, rank)
+    push = RowPush(vertex, state, low, count, rank)
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
         links = vertex * classes + program.leave_class[leave]
         target_state = np.int64(program.leave_target[leave])
@@ -258,7 +258,7 @@ def push_row(index, row, rank):
             slide = slide_of(graph, link)
             if slide <= now:
                 continue
-            step = Step(link >> 32, target_state, slide)
+            step = ProductStep(link >> 32, target_state, slide)
             target = row_at(index, step.vertex, target_state)
             has_all = target >= 0 and highest < table.span[target]
             if walks and has_all and fields[OUT] + LANES * count <= fields[OUT_CAPACITY]:
@@ -269,7 +269,7 @@ def push_row(index, row, rank):
                 # Hardly any of these returns to its root.
                 own = own_slot(index, step.vertex)
                 if own >= 0 and (pending >> np.uint64((own >> 6) & 63)) & ONE != ZERO:
-                    code = _raise_row(index, push, Step(step.vertex, closing, slide))
+                    code = _raise_row(index, push, ProductStep(step.vertex, closing, slide))
             if code != DONE:
                 table.pending[row] |= pending
                 enqueue(queue, fields, row, rank)
@@ -345,8 +345,8 @@ def raise_step(index, u, v, transition_class, slide):
         state = np.int64(program.step_source[step])
         row = row_at(index, u, state)
         if row >= 0:
-            push = Push(u, state, table.low[row], gather(table, index.queue, row, EVERY), np.int64(BUCKETS - 1))
-            code = _raise_row(index, push, Step(v, np.int64(program.step_target[step]), slide))
+            push = RowPush(u, state, table.low[row], gather(table, index.queue, row, EVERY), np.int64(BUCKETS - 1))
+            code = _raise_row(index, push, ProductStep(v, np.int64(program.step_target[step]), slide))
             if code != DONE:
                 return code
     return np.int64(DONE)

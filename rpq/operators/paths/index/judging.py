@@ -132,7 +132,7 @@ class Judge(Protocol):
     def set_aside(self, roots: dict[int, int]) -> None:
         """Make the next load set aside those of these roots that meet a conflict, with the given sizes."""
 
-    def take_overruns(self) -> list[Overrun]:
+    def pop_overruns(self) -> list[Overrun]:
         """Return the roots that have exceeded their budget since the last call."""
 
     def restore_root(self, root: int) -> bool:
@@ -207,7 +207,7 @@ class NoDoubt:
     def set_aside(self, roots: dict[int, int]) -> None:
         """Do nothing: no root meets a conflict."""
 
-    def take_overruns(self) -> list[Overrun]:
+    def pop_overruns(self) -> list[Overrun]:
         """Return an empty list."""
         return []
 

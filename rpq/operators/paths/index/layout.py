@@ -69,7 +69,7 @@ NEXT_BOUNDARY = 2  # stream time at which the next slide begins
 TUPLE = 3  # next tuple of the chunk
 PHASE = 4  # the phase of that tuple
 SLOTS = 5  # slots assigned so far (high water mark)
-FREE_SLOT = 6  # the next free slot + 1, 0 for none; `Table.slot_vertex` leads to the others
+FREE_SLOT = 6  # the next free slot + 1, 0 for none; `IndexTable.slot_vertex` leads to the others
 ROWS = 7
 FREE_ROWS = 8
 BLOCKS = 9
@@ -101,7 +101,7 @@ EVENT_CAPACITY = 40
 PATH_CAPACITY = 41
 PATH_END_CAPACITY = 42
 SUPPORTS = 43  # 1: hop counts and in-edges are maintained
-CONFLICTED = 44  # simple paths: roots in `Table.conflicted_roots`
+CONFLICTED = 44  # simple paths: roots in `IndexTable.conflicted_roots`
 CONFLICTS = 45  # simple paths: how often a root was added to them
 IS_NEW_EDGE = 46  # 1: the current insert brought an edge that was not in the window
 LAST_SWEEP_INSERTS = 47  # the number of inserts at the last sweep
@@ -150,7 +150,7 @@ class Graph(NamedTuple):
     into: Lists  # the same from the target; empty until supports are maintained, or the index of bits gets a delete
 
 
-class Table(NamedTuple):
+class IndexTable(NamedTuple):
     """The rows, blocks and slots of the table."""
 
     values: np.ndarray  # cell type, 64 a block
@@ -188,11 +188,11 @@ class Queue(NamedTuple):
     number: np.ndarray  # int64 a block number: scratch
     block: np.ndarray  # int64 a block number: scratch
     suspects: np.ndarray  # int64 a block: stack of row << 32 | block number with suspect cells
-    depleted_blocks: np.ndarray  # int64 a block: row << 32 | block number with cells in `Table.removed_cells`
-    to_search: np.ndarray  # int64 a block: row << 32 | block number with cells in `Table.new_doubt`
+    depleted_blocks: np.ndarray  # int64 a block: row << 32 | block number with cells in `IndexTable.removed_cells`
+    to_search: np.ndarray  # int64 a block: row << 32 | block number with cells in `IndexTable.new_doubt`
 
 
-class Output(NamedTuple):
+class PairChanges(NamedTuple):
     """The changes of answers, in the order in which they are found."""
 
     pairs: np.ndarray  # int64: source vertex << 32 | target vertex
@@ -209,9 +209,9 @@ class Index(NamedTuple):
 
     program: Program
     graph: Graph
-    table: Table
+    table: IndexTable
     queue: Queue
-    output: Output
+    output: PairChanges
     state: np.ndarray  # int64[STATE_FIELDS]
     settings: np.ndarray  # int64[SETTINGS_FIELDS]
     latency: np.ndarray  # int64[LATENCY_BUCKETS]: tuples by cycles
@@ -249,7 +249,7 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
             out=new_lists(0, capacity),
             into=new_lists(0, capacity if supports else 0),
         ),
-        table=Table(
+        table=IndexTable(
             values=_aligned_cells(capacity * LANES, cell),
             hops=_aligned_cells(capacity * LANES if supports else 0, np.dtype(np.uint8)),
             suspect=np.zeros(capacity if supports else 0, np.uint64),
@@ -285,7 +285,7 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
             depleted_blocks=np.zeros(capacity if supports else 0, np.int64),
             to_search=np.zeros(capacity if judged else 0, np.int64),
         ),
-        output=Output(
+        output=PairChanges(
             pairs=np.zeros(max(2 * LANES, capacity), np.int64),
             event_time=np.zeros(capacity, np.int64),
             event_end=np.zeros(capacity, np.int64),

@@ -169,7 +169,7 @@ class NumberedIndex(DeltaIndex):
         self._times = np.zeros(0, np.int64)
         return super().restore_root(root)
 
-    def take_overruns(self) -> list[Overrun]:
+    def pop_overruns(self) -> list[Overrun]:
         """Return the roots that have exceeded their budget since the last call."""
         self._note_overruns()
         taken, self._overruns = self._overruns, []
@@ -194,7 +194,7 @@ class NumberedIndex(DeltaIndex):
 
     def _note_overruns(self) -> None:
         self._overruns += [
-            overrun._replace(time=self._time_of(overrun.place)) for overrun in self.judge.take_overruns()
+            overrun._replace(time=self._time_of(overrun.place)) for overrun in self.judge.pop_overruns()
         ]
 
     @property

@@ -27,7 +27,7 @@ from rpq.operators.paths.lengths.progress import (
     PLACE,
     STAGE,
     TOP,
-    Progress,
+    LengthChanges,
     new_progress,
     with_room,
 )
@@ -235,7 +235,7 @@ def length_index_over(window: AnyWindow, program: Program, *, is_reversed: bool 
 # --- invariants, for the tests: plain Python, slow, obvious --------------------------------------------------
 
 
-def check_lengths(index: Index, progress: Progress) -> None:
+def check_lengths(index: Index, progress: LengthChanges) -> None:
     """Assert that storage is consistent, that every cell is the length of a shortest walk, and that this was reported."""
     state, table, program = index.state, index.table, index.program
     top = int(progress.fields[TOP])

@@ -34,10 +34,10 @@ from rpq.compiled.arrays.lengthening import lengthen
 NEED_WIDER = 48
 """The code that a kernel returns if a length does not fit into a cell. The `NEED_…` codes of the Δ index are smaller."""
 
-# Fields of `Progress.fields`.
+# Fields of `LengthChanges.fields`.
 TOP = 0  # the cell of a walk of one edge
 STAGE = 1  # the stage of the current change
-CHANGED_ROWS = 2  # entries of `Progress.changed_rows`
+CHANGED_ROWS = 2  # entries of `LengthChanges.changed_rows`
 PLACE = 3  # the entry of `changed_rows` to report next
 BLOCK = 4  # the block of its row to report next
 PROGRESS_FIELDS = 5
@@ -52,7 +52,7 @@ PATHS_OF_ROWS = 5  # write a path for each row
 RECORDING = 6  # record the cells as reported
 
 
-class Progress(NamedTuple):
+class LengthChanges(NamedTuple):
     """The rows of the table that have changed since the last report, and the lengths of the pairs in the output."""
 
     changed_blocks: np.ndarray  # uint64 a row: bit i for the block numbers equal to i modulo 64
@@ -61,11 +61,11 @@ class Progress(NamedTuple):
     fields: np.ndarray  # int64[PROGRESS_FIELDS]
 
 
-def new_progress(rows: int, pairs: int, *, top: int) -> Progress:
+def new_progress(rows: int, pairs: int, *, top: int) -> LengthChanges:
     """Return an empty progress with room for these numbers of rows of the table and of the output."""
     fields = np.zeros(PROGRESS_FIELDS, np.int64)
     fields[TOP] = top
-    return Progress(
+    return LengthChanges(
         changed_blocks=np.zeros(rows, np.uint64),
         changed_rows=np.zeros(rows, np.int32),
         length=np.zeros(pairs, np.int64),
@@ -73,7 +73,7 @@ def new_progress(rows: int, pairs: int, *, top: int) -> Progress:
     )
 
 
-def with_room(progress: Progress, rows: int, pairs: int) -> Progress:
+def with_room(progress: LengthChanges, rows: int, pairs: int) -> LengthChanges:
     """Return a progress with room for these numbers of rows of the table and of the output, the same object if it has it."""
     more, more_pairs = rows - len(progress.changed_blocks), pairs - len(progress.length)
     if more <= 0 and more_pairs <= 0:

@@ -55,7 +55,7 @@ from rpq.operators.paths.ordered.timeline import (
     with_vertices,
     without_scratch,
 )
-from rpq.operators.paths.ordered.witness import EdgeTimes, TimedSteps, expiry_of_answer, find_path
+from rpq.operators.paths.ordered.witness import ParallelTimes, TimedSteps, expiry_of_answer, find_path
 from rpq.operators.paths.program import STATES, Program
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.edges.snapshot import Edges
@@ -118,12 +118,12 @@ class OrderedIndex(DeltaIndex):
         cells, answers, _ = super().live()
         return cells, answers, len(self.edge_times().time)
 
-    def edge_times(self) -> EdgeTimes:
+    def edge_times(self) -> ParallelTimes:
         """Return the edges in the window. O(edges)."""
         line, count = self._timeline, int(self._timeline.fields[COUNT])
         live = np.flatnonzero(line.slide[:count] > self.state[layout.BASE] + self.state[layout.NOW])
         columns = line.time, line.slide, line.source, line.target, line.label, line.edge
-        return EdgeTimes(*(column[live] for column in columns))
+        return ParallelTimes(*(column[live] for column in columns))
 
     # --- changes ---------------------------------------------------------------------------------------------
 
@@ -221,12 +221,12 @@ class OrderedIndex(DeltaIndex):
         is_read = (program.forward[chunk.label] >= 0) | (program.inverse[chunk.label] >= 0)
         live = np.flatnonzero(is_read & (expiry > self.current_slide))
         columns = chunk.timestamp, expiry, chunk.source, chunk.target, chunk.label, chunk.edge
-        return self._load_times(EdgeTimes(*(column[live] for column in columns)), quiet=quiet)
+        return self._load_times(ParallelTimes(*(column[live] for column in columns)), quiet=quiet)
 
-    def _load_times(self, edges: EdgeTimes, *, quiet: bool) -> PathDelta:
+    def _load_times(self, edges: ParallelTimes, *, quiet: bool) -> PathDelta:
         self._begin_output()
         order = np.argsort(edges.time, kind="stable")
-        entries = view(EdgeTimes(*(np.ascontiguousarray(column[order]) for column in edges)))
+        entries = view(ParallelTimes(*(np.ascontiguousarray(column[order]) for column in edges)))
         self.state[layout.TUPLE] = 0
         self.state[layout.QUIET] = quiet
         while (code := int(kernels.load_entries(self.view, self._lines, entries, len(order)))) != layout.DONE:

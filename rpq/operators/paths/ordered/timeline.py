@@ -72,7 +72,7 @@ UNLIMITED = np.iinfo(np.int64).max
 EARLIEST = np.iinfo(np.int64).min
 
 
-class Node(Record):
+class TimelineNode(Record):
     """The result, at a product node, of the last scan that reached it, or of the vectors of paths (`edge_paths.py`)."""
 
     _fields_ = (
@@ -156,7 +156,7 @@ def new_timeline(*, strict: bool, gap: int | None, span: int | None, capacity: i
         copy_key=np.zeros(places, np.int64),
         copy_serial=np.zeros(places, np.int64),
         copy_block=np.zeros(places, np.int64),
-        nodes=Node.zeros(0),
+        nodes=TimelineNode.zeros(0),
         marks=np.zeros(0, np.uint8),
         hits=np.zeros(0, np.int64),
         best=np.zeros(0, np.int64),

@@ -17,7 +17,7 @@ from rpq.operators.paths.ordered.timeline import GAP, IN_ORDER, SPAN, STRICT, Ti
 from rpq.operators.paths.program import ACCEPTING, STATES
 
 
-class EdgeTimes(NamedTuple):
+class ParallelTimes(NamedTuple):
     """Edges with their timestamps, including parallel edges, the oldest first."""
 
     time: np.ndarray  # int64
@@ -52,7 +52,7 @@ def expiry_of_answer(index, root, vertex):
 
 
 def find_path(
-    index: Index, timeline: Timeline, edges: EdgeTimes, source: int, target: int, *, expiry: int
+    index: Index, timeline: Timeline, edges: ParallelTimes, source: int, target: int, *, expiry: int
 ) -> TimedSteps | None:
     """Return the steps of a path that lasts up to the relative slide `expiry`, or None if there is none.
 
@@ -63,7 +63,7 @@ def find_path(
     if timeline.fields[IN_ORDER]:
         may_begin = leaves == expiry
     else:
-        edges = EdgeTimes(*(column[leaves >= expiry] for column in edges))
+        edges = ParallelTimes(*(column[leaves >= expiry] for column in edges))
         may_begin = np.ones(len(edges.time), bool)
     program = index.program
     states = int(program.sizes[STATES])
@@ -125,7 +125,7 @@ def _moves(index: Index, label: int) -> list[tuple[int, list[tuple[int, int]]]]:
     return found
 
 
-def _collect_steps(last: tuple[int, int, int, object], edges: EdgeTimes) -> TimedSteps:
+def _collect_steps(last: tuple[int, int, int, object], edges: ParallelTimes) -> TimedSteps:
     steps: list[int] = []
     times: list[int] = []
     one: object = last

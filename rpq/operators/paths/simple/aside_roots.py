@@ -7,8 +7,8 @@ rows, at the delete or the boundary that removes its last conflict. The state fi
 does not contain the paths: a restored engine searches them again, without a budget, and may find others. Near the budget, it
 may therefore set a root aside that the saved engine would not have set aside, or the reverse.
 
-The kernels set a root aside immediately (`Table.suspended_roots`) and mark it as *overdrawn*. This module reports its rows,
-records the root, and clears the mark, all within the same tuple or boundary.
+The kernels set a root aside immediately (`IndexTable.suspended_roots`) and mark it as *overdrawn*. This module reports its
+rows, records the root, and clears the mark, all within the same tuple or boundary.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from rpq.language.protocol import Overrun
 from rpq.operators.paths.index import conflicts, kernels, layout
 from rpq.operators.paths.index.judging import JudgedIndex
-from rpq.operators.paths.index.layout import Index, Table
+from rpq.operators.paths.index.layout import Index, IndexTable
 from rpq.operators.paths.simple import certificates as store
 from rpq.operators.paths.simple import judge
 from rpq.operators.paths.simple.certificates import BLOCKED
@@ -167,20 +167,20 @@ class EventRows:
         kernels.end_event(index.view, int(state[layout.TIME]) if time is None else time, kind, order)
 
 
-# --- sets of roots as masks: a bit for each slot, in one uint64 a block number, as `Table.conflicted_roots` -------
+# --- sets of roots as masks: a bit for each slot, in one uint64 a block number, as `IndexTable.conflicted_roots` -------
 
-def slot_of(table: Table, root: int) -> int:
+def slot_of(table: IndexTable, root: int) -> int:
     """Return the slot of a root, or -1."""
     return int(table.slot_of[root])
 
 
-def holds_root(table: Table, mask: np.ndarray, root: int) -> bool:
+def holds_root(table: IndexTable, mask: np.ndarray, root: int) -> bool:
     """Return whether a root has a slot and is in a mask."""
     slot = slot_of(table, root)
     return slot >= 0 and bool(int(mask[slot >> 6]) >> (slot & 63) & 1)
 
 
-def mask_of(table: Table, roots: Iterable[int]) -> np.ndarray:
+def mask_of(table: IndexTable, roots: Iterable[int]) -> np.ndarray:
     """Return the mask of the roots that have a slot."""
     mask = np.zeros_like(table.conflicted_roots)
     for root in roots:
@@ -190,7 +190,7 @@ def mask_of(table: Table, roots: Iterable[int]) -> np.ndarray:
     return mask
 
 
-def roots_in(table: Table, mask: np.ndarray) -> set[int]:
+def roots_in(table: IndexTable, mask: np.ndarray) -> set[int]:
     """Return the roots in a mask. O(slots)."""
     slots = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
     return set(table.slot_vertex[slots].tolist())

@@ -220,7 +220,7 @@ class SimpleJudge:
         """Make the next load set aside those of these roots that meet a conflict."""
         self._aside_roots.waiting = roots
 
-    def take_overruns(self) -> list[Overrun]:
+    def pop_overruns(self) -> list[Overrun]:
         """Return the roots that have exceeded their budget since the last call."""
         taken, self._aside_roots.overruns = self._aside_roots.overruns, []
         return taken

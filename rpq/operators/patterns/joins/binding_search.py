@@ -12,13 +12,13 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Protocol
 
-from rpq.operators.patterns.joins.plan import Atom, Look, Part, Seed, Step, Term, Test
+from rpq.operators.patterns.joins.plan import Component, EdgeAtom, Look, Seed, Step, Term, Test
 
 Binding = dict[str, int]
 """Values of variables: ids of vertices."""
 
 
-class Relations(Protocol):
+class SearchedRelations(Protocol):
     """What the search asks of relations."""
 
     def holds(self, relation: int, source: int, target: int) -> bool:
@@ -27,11 +27,13 @@ class Relations(Protocol):
     def current_edges(self, relation: int) -> int:
         """Return the number of edges of a relation."""
 
-    def rows(self, part: Part, *, first: bool) -> list[tuple[int, ...]]:
+    def rows(self, part: Component, *, first: bool) -> list[tuple[int, ...]]:
         """Return all rows of a part that has no plans, or only the first row."""
 
 
-def find_binding(relations: Relations, parts: Sequence[Part], bound: Binding, *, isomorphism: bool) -> Binding | None:
+def find_binding(
+    relations: SearchedRelations, parts: Sequence[Component], bound: Binding, *, isomorphism: bool
+) -> Binding | None:
     """Return values for all variables of a pattern's parts that agree with the `bound` ones, or None.
 
     With `isomorphism`, different terms have different values. O(atoms) if all variables are bound; otherwise O(edges), plus
@@ -40,7 +42,9 @@ def find_binding(relations: Relations, parts: Sequence[Part], bound: Binding, *,
     return next(_bindings(relations, parts, bound, isomorphism=isomorphism, first=True), None)
 
 
-def find_bindings(relations: Relations, parts: Sequence[Part], bound: Binding, *, first: bool = False) -> Iterator[Binding]:
+def find_bindings(
+    relations: SearchedRelations, parts: Sequence[Component], bound: Binding, *, first: bool = False
+) -> Iterator[Binding]:
     """Yield all bindings of the variables of a pattern's parts that agree with the `bound` ones. O(edges, and the join).
 
     With `first`, bindings after the first are yielded only if they cost nothing more.
@@ -49,7 +53,7 @@ def find_bindings(relations: Relations, parts: Sequence[Part], bound: Binding, *
 
 
 def _bindings(
-    relations: Relations, parts: Sequence[Part], bound: Binding, *, isomorphism: bool, first: bool
+    relations: SearchedRelations, parts: Sequence[Component], bound: Binding, *, isomorphism: bool, first: bool
 ) -> Iterator[Binding]:
     """Yield bindings of all variables of parts. With `first`, yield those after the first only if they cost nothing more."""
     atoms = [atom for part in parts for atom in _substitute_in_atoms(part.atoms, bound)]
@@ -72,16 +76,18 @@ def _bindings(
             yield binding
 
 
-def _substitute_in_atoms(atoms: Sequence[Atom], bound: Binding) -> tuple[Atom, ...]:
+def _substitute_in_atoms(atoms: Sequence[EdgeAtom], bound: Binding) -> tuple[EdgeAtom, ...]:
     values: dict[Term, Term] = dict(bound.items())
 
     def value_of(term: Term) -> Term:
         return values.get(term, term)
 
-    return tuple(Atom(value_of(atom.source), atom.relation, value_of(atom.target)) for atom in atoms)
+    return tuple(EdgeAtom(value_of(atom.source), atom.relation, value_of(atom.target)) for atom in atoms)
 
 
-def _substitute(part: Part, bound: Binding, excluded: tuple[Term, ...] | None, relations: Relations) -> Part:
+def _substitute(
+    part: Component, bound: Binding, excluded: tuple[Term, ...] | None, relations: SearchedRelations
+) -> Component:
     """Return a part with one seed in which the bound variables are constants. Its columns are the other variables.
 
     Values must differ from the `excluded` constants, and from one another.
@@ -132,7 +138,7 @@ def _substitute(part: Part, bound: Binding, excluded: tuple[Term, ...] | None, r
     )
     terms = dict.fromkeys(term for atom in atoms for term in (atom.source, atom.target) if not isinstance(term, str))
     others = [term for term in excluded or () if term not in terms]
-    return Part(atoms=atoms, columns=columns, slots=(*columns, *terms, *others), seeds=(seed,))
+    return Component(atoms=atoms, columns=columns, slots=(*columns, *terms, *others), seeds=(seed,))
 
 
 def _look(look: Look, values: Mapping[Term, Term]) -> Look:

@@ -21,7 +21,7 @@ from rpq.compiled.arrays.tagged_hashing import bits_of_ids, tagged_table
 from rpq.compiled.views import lengthen, view
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins import conditions
-from rpq.operators.patterns.joins.plan import Part, Term, spanning_tree
+from rpq.operators.patterns.joins.plan import Component, Term, spanning_tree
 from rpq.operators.patterns.joins.seeds import refill
 from rpq.operators.patterns.relations.relation import RelationStore
 from rpq.operators.patterns.tables import Conditions
@@ -54,7 +54,7 @@ class NeedShape(NamedTuple):
     steps: tuple[tuple[int, ...], ...]
 
 
-def need_shape(part: Part) -> NeedShape:
+def need_shape(part: Component) -> NeedShape:
     """Return the shape of the conditions that a part needs. O(its atoms²)."""
     tree = {*spanning_tree(part)}
     at: dict[str, list[int]] = {}
@@ -103,7 +103,7 @@ def need_shape(part: Part) -> NeedShape:
 
 
 _SMALLEST = 1 << 10
-_MOST_SHAPES = 1 << 14
+_MAX_SHAPES = 1 << 14
 _PIECE = 1 << 17
 
 
@@ -137,7 +137,7 @@ class ConditionGraph:
         self.store = store
         self._vertex_of_constant = vertex_of_constant  # by the number of a constant, below -1
         self.conditions = Conditions(
-            node=tables.Node.zeros(16),
+            node=tables.ConditionNode.zeros(16),
             branch=tables.Branch.zeros(16),
             part=tables.NodePart.zeros(16),
             record_table=tagged_table(0),
@@ -145,7 +145,7 @@ class ConditionGraph:
             vertex=tables.VertexNodes.zeros(0),
             stack=tables.ConditionFrame.zeros(_SMALLEST),
             pending=np.zeros(_SMALLEST, np.int64),
-            group=tables.Group.zeros(16),
+            group=tables.SeedGroup.zeros(16),
             entry=tables.Entry.zeros(16),
             entries=np.zeros(2 * 64, np.int64),
             open_group=np.zeros(0, np.int32),
@@ -162,7 +162,9 @@ class ConditionGraph:
         self._branches: dict[tuple[int, int, int], int] = {}
         self._key_of_branch: dict[int, tuple[int, int, int]] = {}
         self._users: dict[int, int] = {}  # node to the number of parts, branches and other nodes that need it
-        self._shapes: dict[int, tuple[Part, NeedShape]] = {}  # by the identity of a part, which is stored to keep it alive
+        self._shapes: dict[
+            int, tuple[Component, NeedShape]
+        ] = {}  # by the identity of a part, which is stored to keep it alive
         self._excluded: dict[int, set[tuple[int, int]]] = {}  # child to the relations and sides of excluded branches
         self._new_nodes: list[int] = []
         self._new_branches: list[int] = []
@@ -265,7 +267,7 @@ class ConditionGraph:
 
     # --- adding and releasing parts --------------------------------------------------------------------------
 
-    def add(self, part: Part, constants: Sequence[int] | None = None) -> Needs:
+    def add(self, part: Component, constants: Sequence[int] | None = None) -> Needs:
         """Return the nodes that a part needs, and create missing ones. O(its atoms²), plus the cost of filling new nodes.
 
         If the constants of the part are ranks, `constants` are their vertices or numbers.
@@ -305,7 +307,7 @@ class ConditionGraph:
         """Return whether a node stands for a constant."""
         return isinstance(self._keys.get(node), int)
 
-    def _needs(self, part: Part, constants: Sequence[int] | None) -> Needs:
+    def _needs(self, part: Component, constants: Sequence[int] | None) -> Needs:
         shape = self._shape(part)
         nodes = [ALWAYS]
         for key in shape.nodes:
@@ -324,11 +326,11 @@ class ConditionGraph:
         """Return whether a branch is counted: neither the branch nor everything behind it is excluded."""
         return child != ALWAYS and (relation, side) not in self._excluded.get(child, ())
 
-    def _shape(self, part: Part) -> NeedShape:
+    def _shape(self, part: Component) -> NeedShape:
         """Return the shape of a part's needs, cached for parts that are the same object."""
         cached = self._shapes.get(id(part))
         if cached is None:
-            if len(self._shapes) >= _MOST_SHAPES:
+            if len(self._shapes) >= _MAX_SHAPES:
                 self._shapes.clear()
             cached = self._shapes[id(part)] = part, need_shape(part)
         return cached[1]

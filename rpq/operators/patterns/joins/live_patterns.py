@@ -33,10 +33,10 @@ from rpq.operators.patterns.tables import (
     NEED_OUTPUT,
     NEED_TIME,
     NO_CHANGES,
-    Changes,
-    Output,
+    ChunkTuples,
+    DerivedChanges,
+    FoundRows,
     OutputState,
-    Tuples,
 )
 
 LOOKS_A_CHANGE = 40
@@ -138,7 +138,7 @@ _LARGE_CHUNK = 4096
 """The number of tuples from which the memory for the rest of their chunk is estimated from what they have taken."""
 
 
-class Run(NamedTuple):
+class RowRun(NamedTuple):
     """Rows of one query and one event, or of a piece of it."""
 
     query: int
@@ -181,9 +181,9 @@ class LivePatterns:
         self.condition_choice = ConditionChoice(plan_tables, fewest=fewest)
         self._review_period = min(_REVIEW_PERIOD, max(1, fewest))
         self._tuples_since_review = 0  # tuples since the last review
-        self.output = Output(
+        self.output = FoundRows(
             values=np.zeros(values + WIDEST, np.int32),
-            runs=tables.Run.zeros(runs),
+            runs=tables.RunRecord.zeros(runs),
             state=OutputState(value_room=values, run_room=runs),
         )
         self.nbytes = sum(array.nbytes for array in self.output)
@@ -195,14 +195,14 @@ class LivePatterns:
         self._viewed_plans: Any = None
         self._plans_view: Any = None
 
-    def apply(self, tuples: Tuples) -> None:
+    def apply(self, tuples: ChunkTuples) -> None:
         """Apply a chunk and deliver its rows."""
         if len(tuples.source):
             self.store.make_room_for_vertices(int(max(tuples.source.max(), tuples.target.max())) + 1)
         self.apply_view(view(tuples), len(tuples.source))
 
     def apply_view(
-        self, tuples: Any, count: int, changes: Changes = NO_CHANGES, *, overwrite_limit: int = 0
+        self, tuples: Any, count: int, changes: DerivedChanges = NO_CHANGES, *, overwrite_limit: int = 0
     ) -> None:
         """Apply the view of a chunk, for whose vertices there must be room, and its changes of derived relations.
 
@@ -225,12 +225,12 @@ class LivePatterns:
             self.choice.review()
             self.condition_choice.review()
 
-    def advance(self, time: int, changes: Changes = NO_CHANGES) -> None:
+    def advance(self, time: int, changes: DerivedChanges = NO_CHANGES) -> None:
         """Advance the stream time. Deliver the rows of boundaries and of changes of derived relations up to that time."""
         self.plan_tables.plans.state.order = 0
         self._call(updates.advance_to, int(time), self._announce(changes))
 
-    def _announce(self, changes: Changes) -> Any:
+    def _announce(self, changes: DerivedChanges) -> Any:
         """Announce changes of derived relations to the kernels. Return the view of the changes."""
         state = self.plan_tables.plans.state
         if changes is NO_CHANGES and state.change_order == NEVER and not state.timed_tuples:
@@ -319,12 +319,12 @@ class LivePatterns:
             finally:
                 state.runs = state.values = state.overwritten_values = 0
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[RowRun]:
         """Return the runs of the current piece, in order."""
         found = []
         for query, order, time, sign, first, count in self.output.runs[: self.output.state.runs].tolist():
             if count:  # the last run may have no rows
                 columns = len(self.plan_tables.columns(query))
                 values = self.output.values[first : first + count * columns]
-                found.append(Run(query, order, time, sign, values.reshape(count, columns)))
+                found.append(RowRun(query, order, time, sign, values.reshape(count, columns)))
         return found

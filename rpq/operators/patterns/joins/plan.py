@@ -27,10 +27,10 @@ Term = str | int
 
 _Member = TypeVar("_Member")
 
-MOST_ATOMS = 32
+MAX_ATOMS = 32
 
 
-class Atom(NamedTuple):
+class EdgeAtom(NamedTuple):
     """An edge of a relation from one term to another. An inverse atom is written with its ends exchanged."""
 
     source: Term
@@ -95,10 +95,10 @@ class Seed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class Component:
     """Atoms that are connected by shared variables."""
 
-    atoms: tuple[Atom, ...]
+    atoms: tuple[EdgeAtom, ...]
     columns: tuple[str, ...]
     """The selected variables, in the order of a row."""
     slots: tuple[Term, ...]
@@ -128,8 +128,8 @@ class Plan:
     """The plan of a pattern, which can be written into tables."""
 
     select: tuple[str, ...]
-    conditions: tuple[Atom, ...]
-    parts: tuple[Part, ...]
+    conditions: tuple[EdgeAtom, ...]
+    parts: tuple[Component, ...]
 
     def describe(self, relation_name: Callable[[int], str] = str, vertex_name: Callable[[int], str] = str) -> str:
         """Return the order of binding for each seed, a line a step.
@@ -149,7 +149,7 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan_pattern(atoms: Sequence[Atom], *, select: Sequence[str] | None = None, isomorphism: bool = False) -> Plan:
+def plan_pattern(atoms: Sequence[EdgeAtom], *, select: Sequence[str] | None = None, isomorphism: bool = False) -> Plan:
     """Return the plan of a pattern. Without `select`, rows have all variables except blank nodes, in order of appearance.
 
     With `isomorphism`, all variables of a part and the constants of the pattern have pairwise different values. Variables of
@@ -173,23 +173,23 @@ def plan_pattern(atoms: Sequence[Atom], *, select: Sequence[str] | None = None, 
     )
 
 
-def connected_parts(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
+def connected_parts(atoms: Sequence[EdgeAtom]) -> list[tuple[EdgeAtom, ...]]:
     """Return the atoms of each part, followed by each condition by itself. Raises `QueryError`. O(atoms²)."""
     distinct = _different(atoms)
     conditions = [(atom,) for atom in distinct if not any(isinstance(term, str) for term in _ends(atom))]
     return [*_group_connected(distinct), *conditions]
 
 
-def condition_part(atom: Atom) -> Part:
+def condition_part(atom: EdgeAtom) -> Component:
     """Return a condition as a part without columns. It has one row while the edge is present."""
     return _part((atom,), (), None)
 
 
-def _ends(atom: Atom) -> tuple[Term, Term]:
+def _ends(atom: EdgeAtom) -> tuple[Term, Term]:
     return atom.source, atom.target
 
 
-def is_one_part(atoms: Sequence[Atom]) -> bool:
+def is_one_part(atoms: Sequence[EdgeAtom]) -> bool:
     """Return whether the plan of a pattern is one part without conditions.
 
     Raises `QueryError` if there is no plan. O(atoms²).
@@ -199,14 +199,14 @@ def is_one_part(atoms: Sequence[Atom]) -> bool:
     return len(connected) == 1 and len(connected[0]) == len(different)
 
 
-def _different(atoms: Sequence[Atom]) -> tuple[Atom, ...]:
+def _different(atoms: Sequence[EdgeAtom]) -> tuple[EdgeAtom, ...]:
     different = tuple(dict.fromkeys(atoms))
-    if len(different) > MOST_ATOMS:
-        raise QueryError(f"the pattern has {len(different)} atoms; at most {MOST_ATOMS} are possible")
+    if len(different) > MAX_ATOMS:
+        raise QueryError(f"the pattern has {len(different)} atoms; at most {MAX_ATOMS} are possible")
     return different
 
 
-def _group_connected(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
+def _group_connected(atoms: Sequence[EdgeAtom]) -> list[tuple[EdgeAtom, ...]]:
     """Return the atoms with variables, divided into parts that share no variable, in the order of the pattern."""
     variables = [{term for term in _ends(atom) if isinstance(term, str)} for atom in atoms]
     return [tuple(atoms[i] for i in places) for part, places in merge_overlapping(variables) if part]
@@ -231,14 +231,14 @@ def merge_overlapping(sets: Sequence[set[_Member]]) -> list[tuple[set[_Member], 
     return sorted(parts, key=lambda part: part[1][0])
 
 
-def _part(atoms: tuple[Atom, ...], select: Sequence[str], distinct_constants: tuple[Term, ...] | None) -> Part:
+def _part(atoms: tuple[EdgeAtom, ...], select: Sequence[str], distinct_constants: tuple[Term, ...] | None) -> Component:
     terms = list(dict.fromkeys(term for atom in atoms for term in _ends(atom)))
     columns = tuple(name for name in select if name in terms)
     other_variables = [term for term in terms if isinstance(term, str) and term not in columns]
     constants: list[Term] = [term for term in terms if not isinstance(term, str)]
     if distinct_constants is not None:
         constants += [term for term in distinct_constants if term not in constants]
-    return Part(
+    return Component(
         atoms=atoms,
         columns=columns,
         slots=(*columns, *other_variables, *constants),
@@ -246,7 +246,7 @@ def _part(atoms: tuple[Atom, ...], select: Sequence[str], distinct_constants: tu
     )
 
 
-def spanning_tree(part: Part) -> tuple[int, ...]:
+def spanning_tree(part: Component) -> tuple[int, ...]:
     """Return atoms that join all variables of a part without a cycle: each atom whose ends its predecessors do not join."""
     group = {name: name for name in part.variables}
     tree = []
@@ -258,7 +258,7 @@ def spanning_tree(part: Part) -> tuple[int, ...]:
     return tuple(tree)
 
 
-def must_not_use_the_change(atoms: Sequence[Atom], atom: int, seed: int) -> bool:
+def must_not_use_the_change(atoms: Sequence[EdgeAtom], atom: int, seed: int) -> bool:
     """Return whether an atom reads its relation without the changing edge: the rule of `alt` and `neu`.
 
     By this rule, a solution that uses the changing edge in several atoms is found once, from the first of them.
@@ -266,7 +266,7 @@ def must_not_use_the_change(atoms: Sequence[Atom], atom: int, seed: int) -> bool
     return atom < seed and atoms[atom].relation == atoms[seed].relation
 
 
-def _seed(atoms: tuple[Atom, ...], seed: int, terms: list[Term], constants: list[Term], isomorphism: bool) -> Seed:
+def _seed(atoms: tuple[EdgeAtom, ...], seed: int, terms: list[Term], constants: list[Term], isomorphism: bool) -> Seed:
     bound: list[Term] = [*constants, *(term for term in dict.fromkeys(_ends(atoms[seed])) if isinstance(term, str))]
     waiting = [number for number in range(len(atoms)) if number != seed]
     tests = _tests(atoms, seed, waiting, bound)
@@ -303,7 +303,7 @@ def _seed(atoms: tuple[Atom, ...], seed: int, terms: list[Term], constants: list
 
 
 def _closeness(
-    atoms: Sequence[Atom], waiting: Sequence[int], variable: Term, bound: Sequence[Term]
+    atoms: Sequence[EdgeAtom], waiting: Sequence[int], variable: Term, bound: Sequence[Term]
 ) -> tuple[bool, int, int]:
     """Return the rank of a variable among those to bind next; the greatest is bound.
 
@@ -318,14 +318,14 @@ def _closeness(
     return any(isinstance(term, str) for term in reached_from), len(reached_from), contained
 
 
-def _tests(atoms: Sequence[Atom], seed: int, waiting: list[int], bound: Sequence[Term]) -> tuple[Test, ...]:
+def _tests(atoms: Sequence[EdgeAtom], seed: int, waiting: list[int], bound: Sequence[Term]) -> tuple[Test, ...]:
     """Remove the atoms whose ends are both bound from `waiting`. Return them as tests."""
     both = [number for number in waiting if all(term in bound for term in _ends(atoms[number]))]
     waiting[:] = [number for number in waiting if number not in both]
     return tuple(Test(atom=number, excludes_change=must_not_use_the_change(atoms, number, seed)) for number in both)
 
 
-def _looks(atoms: Sequence[Atom], waiting: Sequence[int], term: Term) -> list[Look]:
+def _looks(atoms: Sequence[EdgeAtom], waiting: Sequence[int], term: Term) -> list[Look]:
     """Return the looks that the waiting atoms at a term require."""
     found = []
     for number in waiting:
@@ -340,14 +340,14 @@ def _looks(atoms: Sequence[Atom], waiting: Sequence[int], term: Term) -> list[Lo
 # --- description -----------------------------------------------------------------------------------------------------
 
 
-def format_atom(atom: Atom, relation_name: Callable[[int], str], vertex_name: Callable[[int], str]) -> str:
+def format_atom(atom: EdgeAtom, relation_name: Callable[[int], str], vertex_name: Callable[[int], str]) -> str:
     """Return an atom as text."""
     source, target = (term if isinstance(term, str) else vertex_name(term) for term in _ends(atom))
     return f"{source} {relation_name(atom.relation)} {target}"
 
 
 def describe_seed(
-    part: Part, seed: Seed, relation_name: Callable[[int], str], vertex_name: Callable[[int], str]
+    part: Component, seed: Seed, relation_name: Callable[[int], str], vertex_name: Callable[[int], str]
 ) -> list[str]:
     """Return the order of binding for a seed: a line for the change, which ends with a colon, then a line for each step."""
 
@@ -376,13 +376,13 @@ def describe_seed(
 class ShapedPart(NamedTuple):
     """A part of a pattern: its shape, the names of its columns, and the vertices of its constants."""
 
-    part: Part
+    part: Component
     columns: tuple[str, ...]
     constants: tuple[int, ...] | None
     """The vertices of the constants, or None if the part contains them itself."""
 
 
-def shaped_parts(atoms: Sequence[Atom], select: Sequence[str], *, isomorphism: bool) -> list[ShapedPart]:
+def shaped_parts(atoms: Sequence[EdgeAtom], select: Sequence[str], *, isomorphism: bool) -> list[ShapedPart]:
     """Return the parts of a pattern, followed by its conditions as parts without columns. Raises `QueryError`."""
     if isomorphism:
         plan = plan_pattern(atoms, select=select, isomorphism=True)
@@ -395,14 +395,14 @@ def shaped_parts(atoms: Sequence[Atom], select: Sequence[str], *, isomorphism: b
     return [_shape_part(part_atoms, select) for part_atoms in connected_parts(atoms)]
 
 
-def _shape_part(atoms: Sequence[Atom], select: Sequence[str]) -> ShapedPart:
+def _shape_part(atoms: Sequence[EdgeAtom], select: Sequence[str]) -> ShapedPart:
     terms = dict.fromkeys(term for source, _, target in atoms for term in (source, target))
     variables = {term: f"?{number}" for number, term in enumerate(t for t in terms if isinstance(t, str))}
     constants = tuple(term for term in terms if not isinstance(term, str))
     in_shape: dict[Term, Term] = {vertex: rank for rank, vertex in enumerate(constants)}
     in_shape.update(variables.items())
     columns = tuple(name for name in select if name in variables)
-    shape = tuple(Atom(in_shape[source], relation, in_shape[target]) for source, relation, target in atoms)
+    shape = tuple(EdgeAtom(in_shape[source], relation, in_shape[target]) for source, relation, target in atoms)
     return ShapedPart(_plan_part(shape, tuple(variables[name] for name in columns)), columns, constants)
 
 
@@ -421,7 +421,7 @@ _LABEL = "?label"
 
 
 @lru_cache(maxsize=1 << 10)
-def _with_label_column(part: Part) -> Part:
+def _with_label_column(part: Component) -> Component:
     if len(part.atoms) > 1:
         raise ValueError("a label is that of the edge of one atom")
     columns = len(part.columns)
@@ -430,6 +430,6 @@ def _with_label_column(part: Part) -> Part:
 
 
 @lru_cache(maxsize=1 << 14)
-def _plan_part(atoms: tuple[Atom, ...], columns: tuple[str, ...]) -> Part:
+def _plan_part(atoms: tuple[EdgeAtom, ...], columns: tuple[str, ...]) -> Component:
     plan = plan_pattern(atoms, select=columns)
     return plan.parts[0] if plan.parts else condition_part(plan.conditions[0])

@@ -16,7 +16,7 @@ from rpq.compiled.cycle_counter import LATENCY_BUCKETS, new_deadline
 from rpq.compiled.views import Record, bound, lengthen, view
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins.condition_graph import BranchShape, ConditionGraph, Needs
-from rpq.operators.patterns.joins.plan import Look, Part, Reach, Step, Term, Test
+from rpq.operators.patterns.joins.plan import Component, Look, Reach, Step, Term, Test
 from rpq.operators.patterns.joins.seeds import link_seeds, unlink_seeds
 from rpq.operators.patterns.joins.supports import SupportTables, Tree, can_have_supports
 from rpq.operators.patterns.relations.relation import RelationStore
@@ -25,14 +25,14 @@ from rpq.stream.edges.outcomes import DELETED, INSERTED
 from rpq.stream.gc_pause import gc_paused
 
 _RECORDS: dict[str, type[Record]] = {
-    "seed": tables.Seed,
-    "step": tables.Step,
-    "reach": tables.Reach,
-    "test": tables.Test,
-    "look": tables.Look,
+    "seed": tables.SeedRecord,
+    "step": tables.StepRecord,
+    "reach": tables.ReachRecord,
+    "test": tables.TestRecord,
+    "look": tables.LookRecord,
     "constant": tables.ConstantSlot,
 }
-_MOST_STEPS = 33
+_MAX_STEPS = 33
 _bound_kernels: dict[Any, Any] = {}
 """Bound kernels, shared by all tables, since their arguments have the same types."""
 MANY = 1000
@@ -57,9 +57,9 @@ class Work(NamedTuple):
 class _Shape(NamedTuple):
     """The records of a part that do not depend on the query. Steps are counted from the first one of the part."""
 
-    part: Part  # stored to keep the object alive whose identity is the key
-    seeds: np.ndarray  # tables.Seed
-    steps: np.ndarray  # tables.Step
+    part: Component  # stored to keep the object alive whose identity is the key
+    seeds: np.ndarray  # tables.SeedRecord
+    steps: np.ndarray  # tables.StepRecord
     constant_slots: list[tuple[int, int]]  # (slot, constant)
     constants: list[tuple[int, str, int]]  # (seed, field, rank): a field with the vertex of the constant of a rank
 
@@ -83,7 +83,7 @@ class PlanTables:
             **{name: record.zeros(0) for name, record in _RECORDS.items()},
             conditions=self.graph.conditions,
             binding=np.zeros(tables.SLOTS, np.int32),
-            frame=tables.Frame.zeros(_MOST_STEPS),
+            frame=tables.SearchFrame.zeros(_MAX_STEPS),
             latency=np.zeros(LATENCY_BUCKETS, np.int64),
             state=tables.PlanState(seed=NONE, step=NONE),
             deadline=new_deadline() if deadline is None else deadline,
@@ -92,7 +92,7 @@ class PlanTables:
         self._bytes: dict[str, memoryview] = {}  # the bytes of the tables: NumPy would write records field by field
         self._supports = SupportTables(store)
         self._trees: dict[int, Tree] = {}
-        self._parts: dict[int, tuple[Part, bool, tuple[int, ...] | None]] = {}
+        self._parts: dict[int, tuple[Component, bool, tuple[int, ...] | None]] = {}
         self._linked_queries: dict[int, None] = {}  # queries whose changes are enumerated
         self._seed_atoms: dict[int, dict[int, int]] = {}  # query to its seeds, each with its atom
         self._work: dict[int, dict[int, tuple[int, int]]] = {}  # query and atom to looks and rows taken from the tables
@@ -198,7 +198,7 @@ class PlanTables:
     def add(
         self,
         query: int,
-        part: Part,
+        part: Component,
         *,
         explicit: bool,
         constants: tuple[int, ...] | None = None,
@@ -357,7 +357,7 @@ class PlanTables:
         self._parts[query] = entry
         self._write(query)
 
-    def _discard_seeds(self, query: int, part: Part) -> None:
+    def _discard_seeds(self, query: int, part: Component) -> None:
         """Unlink the seeds of a query, which stay in the tables until they are rebuilt."""
         if query in self._linked_queries:
             self._call(unlink_seeds, query)
@@ -423,7 +423,7 @@ class PlanTables:
         if query in self._linked_queries:
             self._call(link_seeds, query)
 
-    def _shape(self, query: int, part: Part) -> _Shape:
+    def _shape(self, query: int, part: Component) -> _Shape:
         """Return the records that all parts share which are the same object, and write them if they are missing.
 
         A part with support lists has records of its own.
@@ -432,13 +432,13 @@ class PlanTables:
             return shape
         slot = {term: number for number, term in enumerate(part.slots)}
         tree = self._trees.get(query)
-        seeds: list[tables.Seed] = []
-        all_steps: list[tables.Step] = []
+        seeds: list[tables.SeedRecord] = []
+        all_steps: list[tables.StepRecord] = []
         for seed in part.seeds:
             source, relation, target = part.atoms[seed.atom]
             ends = [term for term in dict.fromkeys((source, target)) if isinstance(term, str)]
             steps = [self._step(part, slot, step, tree) for step in seed.steps]
-            record = tables.Seed(
+            record = tables.SeedRecord(
                 relation=relation,
                 source_slot=slot[source],
                 target_slot=slot[target],
@@ -460,16 +460,16 @@ class PlanTables:
             all_steps += steps
         constant_slots = [(slot[term], term) for term in part.slots if not isinstance(term, str)]
         constants = _constants_of_seeds(part)
-        shape = _Shape(part, tables.Seed.array(seeds), tables.Step.array(all_steps), constant_slots, constants)
+        shape = _Shape(part, tables.SeedRecord.array(seeds), tables.StepRecord.array(all_steps), constant_slots, constants)
         if tree is None:
             self._shapes[id(part)] = shape
         return shape
 
-    def _step(self, part: Part, slot: dict[Term, int], step: Step, tree: Tree | None) -> tables.Step:
+    def _step(self, part: Component, slot: dict[Term, int], step: Step, tree: Tree | None) -> tables.StepRecord:
         # A value that a support list proposes is supported; one that another list proposes must be checked.
         is_supported = tree is not None and all(reach.atom in tree.atoms for reach in step.reaches)
         looks = self._looks(slot, step.looks, tree, [] if is_supported else [step.variable])
-        record = tables.Step(binds=slot[step.variable])
+        record = tables.StepRecord(binds=slot[step.variable])
         reaches = [self._reach(part, slot, reach, tree) for reach in step.reaches]
         record.reach, record.reach_end = self._append("reach", reaches)
         if looks:
@@ -481,11 +481,11 @@ class PlanTables:
         record.is_plain = has_one_list and not tests and len(looks) <= 1
         return record
 
-    def _reach(self, part: Part, slot: dict[Term, int], reach: Reach, tree: Tree | None) -> tables.Reach:
+    def _reach(self, part: Component, slot: dict[Term, int], reach: Reach, tree: Tree | None) -> tables.ReachRecord:
         relation = part.atoms[reach.atom].relation
         side = OUT if reach.forward else IN
         support = None if tree is None else tree.header(reach.atom, side)
-        return tables.Reach(
+        return tables.ReachRecord(
             relation=relation,
             slot=slot[reach.bound_term],
             side=side,
@@ -500,7 +500,7 @@ class PlanTables:
         tree: Tree | None,
         supported: Iterable[str],
         except_atom: int | None = None,
-    ) -> list[tables.Look]:
+    ) -> list[tables.LookRecord]:
         """Return the bits that are required in each word.
 
         With a tree, its atoms require their support lists: all lists at the `supported` variables, except those of the atom
@@ -519,7 +519,7 @@ class PlanTables:
             for variable in supported:
                 for word, mask in tree.bits(variable, except_atom=except_atom).items():
                     require(variable, word, mask)
-        return [tables.Look(slot, word, mask) for (slot, word), mask in bits.items()]
+        return [tables.LookRecord(slot, word, mask) for (slot, word), mask in bits.items()]
 
 
 def _copy(records: np.ndarray) -> np.ndarray:
@@ -527,7 +527,7 @@ def _copy(records: np.ndarray) -> np.ndarray:
     return records.view(np.uint8).copy().view(records.dtype)
 
 
-def _constants_of_seeds(part: Part) -> list[tuple[int, str, int]]:
+def _constants_of_seeds(part: Component) -> list[tuple[int, str, int]]:
     """Return (seed, field, rank) for each field of a part's seeds that has the vertex of the constant of that rank."""
     return [
         (number, field, term)
@@ -538,11 +538,11 @@ def _constants_of_seeds(part: Part) -> list[tuple[int, str, int]]:
 
 
 def _tests(
-    part: Part, slot: dict[Term, int], tests: Iterable[Test], differ: Iterable[tuple[Term, Term]]
-) -> list[tables.Test]:
+    part: Component, slot: dict[Term, int], tests: Iterable[Test], differ: Iterable[tuple[Term, Term]]
+) -> list[tables.TestRecord]:
     """Return the pairs of slots that must differ, and the atoms to be probed. The pairs are first, since they cost less."""
-    records = [tables.Test(NONE, slot[one], slot[other], 0) for one, other in differ]
+    records = [tables.TestRecord(NONE, slot[one], slot[other], 0) for one, other in differ]
     for test in tests:
         source, relation, target = part.atoms[test.atom]
-        records.append(tables.Test(relation, slot[source], slot[target], test.excludes_change))
+        records.append(tables.TestRecord(relation, slot[source], slot[target], test.excludes_change))
     return records

@@ -24,7 +24,7 @@ import numpy as np
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.operators.patterns import tables
-from rpq.operators.patterns.joins.plan import Part, spanning_tree
+from rpq.operators.patterns.joins.plan import Component, spanning_tree
 from rpq.operators.patterns.relations.adjacency import add_at, place_of, remove_at, reserve_at, span
 from rpq.operators.patterns.relations.relation import RelationStore
 from rpq.operators.patterns.tables import BITS, DONE, IN, LOW, NEED_ARENA, NONE, OUT
@@ -183,7 +183,7 @@ def fill_support(relations, atom, end):
     return True
 
 
-class Header(NamedTuple):
+class ListHeader(NamedTuple):
     """The place of a list's header in a vertex record: its offset, the offset of its word of bits, and its bit."""
 
     cell: int
@@ -194,12 +194,12 @@ class Header(NamedTuple):
 class Tree(NamedTuple):
     """The support lists of one part. Atom `atoms[i]` of the part has the lists of number `first + i` in the tables."""
 
-    part: Part
+    part: Component
     atoms: tuple[int, ...]
     first: int
-    headers: tuple[tuple[Header, Header], ...]
+    headers: tuple[tuple[ListHeader, ListHeader], ...]
 
-    def header(self, atom: int, end: int) -> Header | None:
+    def header(self, atom: int, end: int) -> ListHeader | None:
         """Return the header of an atom's list at an end, or None if the atom has no list."""
         return self.headers[self.atoms.index(atom)][end] if atom in self.atoms else None
 
@@ -214,7 +214,7 @@ class Tree(NamedTuple):
         return found
 
 
-def can_have_supports(part: Part) -> bool:
+def can_have_supports(part: Component) -> bool:
     """Return whether a part has a spanning tree, and the bits of its lists fit into one word."""
     return len(part.atoms) > 1 and 0 < 2 * len(spanning_tree(part)) <= BITS
 
@@ -227,7 +227,7 @@ class SupportTables:
         self._trees: list[Tree] = []
         self._free: dict[int, list[Tree]] = {}
 
-    def add(self, part: Part) -> Tree:
+    def add(self, part: Component) -> Tree:
         """Maintain support lists for a part from now on. Return its tree. O(its atoms × (edges + vertices))."""
         atoms = spanning_tree(part)
         for atom in atoms:
@@ -238,7 +238,7 @@ class SupportTables:
             tree = old._replace(part=part, atoms=atoms)
         else:
             first = len(self.store.relations.support)
-            headers = [Header(*header) for header in self.store.take_headers(2 * len(atoms))]
+            headers = [ListHeader(*header) for header in self.store.take_headers(2 * len(atoms))]
             pairs = tuple(zip(headers[::2], headers[1::2], strict=True))
             tree = Tree(part, atoms, first, pairs)
             self.store.make_room_for_supports(first + len(atoms))

@@ -3,8 +3,8 @@
 A path atom reads a *derived relation*. Its edges are the pairs that a path of the atom's expression joins within a window.
 An index (`rpq.operators.paths.index`) finds them, with explicit expiry whatever the query's semantics: every pair that
 enters or leaves is a row of the index, and the rows of a chunk, in the order of its tuples, are the changes of the relation
-(`Changes`). Atoms whose expressions have the same non-empty words, under one window and for one kind of paths, share an
-index and a relation.
+(`DerivedChanges`). Atoms whose expressions have the same non-empty words, under one window and for one kind of paths, share
+an index and a relation.
 
 An index grows trees for those vertices that some atom needs as *roots* (`meanings.py`). A vertex becomes a root before the
 chunk in which an atom may first need it, with the tree that it has by then: pairs that are added too early join with
@@ -35,9 +35,9 @@ from rpq.operators.paths.program import CompiledExpression
 from rpq.operators.paths.simple.simple_judge import judge_for
 from rpq.operators.patterns.relations.constants import Constants
 from rpq.operators.patterns.relations.relation import RelationStore, neighbours
-from rpq.operators.patterns.relations.shared_relations import Content, SharedRelations
+from rpq.operators.patterns.relations.shared_relations import RelationKey, SharedRelations
 from rpq.operators.patterns.relations.wheel import NEVER
-from rpq.operators.patterns.tables import NO_CHANGES, Changes
+from rpq.operators.patterns.tables import NO_CHANGES, DerivedChanges
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.edges.snapshot import Edges, SnapshotGraph
 from rpq.stream.json_values import Damage
@@ -45,7 +45,7 @@ from rpq.stream.names.stream_labels import STATIC_ALONE, LabelName, graph_of, is
 from rpq.stream.window import AnyWindow
 
 
-def merge_deltas(deltas: Sequence[tuple[int, PathDelta]], *, before: int | None = None) -> Changes:
+def merge_deltas(deltas: Sequence[tuple[int, PathDelta]], *, before: int | None = None) -> DerivedChanges:
     """Return the rows of indexes, each with the number of its relation, in order; only those `before` a place, if given.
 
     In an event of several relations the edges that leave come first, then those that enter, one relation after the other.
@@ -58,7 +58,7 @@ def merge_deltas(deltas: Sequence[tuple[int, PathDelta]], *, before: int | None 
     changes = parts[0] if len(parts) == 1 else _concatenate_changes(parts)
     if before is not None:
         count = int(np.searchsorted(changes.order, before))
-        changes = Changes(
+        changes = DerivedChanges(
             order=changes.order[:count],
             time=changes.time[:count],
             sign=changes.sign[:count],
@@ -71,10 +71,10 @@ def merge_deltas(deltas: Sequence[tuple[int, PathDelta]], *, before: int | None 
     return changes
 
 
-def _changes(number: int, delta: PathDelta) -> Changes:
+def _changes(number: int, delta: PathDelta) -> DerivedChanges:
     first = np.zeros(len(delta.ends), np.int64)
     first[1:] = delta.ends[:-1]
-    return Changes(
+    return DerivedChanges(
         order=delta.orders,
         time=delta.times,
         sign=delta.kinds,
@@ -86,7 +86,7 @@ def _changes(number: int, delta: PathDelta) -> Changes:
     )
 
 
-def _concatenate_changes(parts: Sequence[Changes]) -> Changes:
+def _concatenate_changes(parts: Sequence[DerivedChanges]) -> DerivedChanges:
     begins = np.cumsum([0, *(len(part.pairs) for part in parts)])
     moved = [
         part._replace(first=part.first + begin, end=part.end + begin) for part, begin in zip(parts, begins, strict=False)
@@ -94,7 +94,7 @@ def _concatenate_changes(parts: Sequence[Changes]) -> Changes:
     order, time, sign, relation, first, end, pairs, ticks = (np.concatenate(columns) for columns in zip(*moved, strict=True))
     # The pairs of newly grown trees come first, and nothing leaves before them. In an event what leaves comes first.
     rank = np.lexsort((sign, time, order))
-    return Changes(order[rank], time[rank], sign[rank], relation[rank], first[rank], end[rank], pairs, ticks)
+    return DerivedChanges(order[rank], time[rank], sign[rank], relation[rank], first[rank], end[rank], pairs, ticks)
 
 
 _NO_VERTICES = np.zeros(0, np.int32)
@@ -134,7 +134,7 @@ class Need(NamedTuple):
     """
 
     names: frozenset[str] | None
-    relation: Content | None = None
+    relation: RelationKey | None = None
     inward: bool = False
     coordinate: tuple[int, int] | None = None
 
@@ -290,9 +290,9 @@ class PathRelation:
         """The number of roots whose tree is not empty. O(vertices)."""
         return int((self.index.index.table.slot_of >= 0).sum())
 
-    def take_overruns(self, query: str) -> list[Overrun]:
+    def pop_overruns(self, query: str) -> list[Overrun]:
         """Return the roots that exceeded their budget since this was last called for a query."""
-        overruns = self.index.take_overruns()
+        overruns = self.index.pop_overruns()
         for waiting in self.overruns.values():
             waiting += overruns
         taken, self.overruns[query] = self.overruns[query], []
@@ -416,14 +416,14 @@ class PathRelations:
                     relation.add_bare_roots(self._own(need, new_ids))
             relation.is_dirty = relation.is_dirty or not relation.overruns.keys().isdisjoint(changed)
 
-    def advance(self, time: int) -> Changes:
+    def advance(self, time: int) -> DerivedChanges:
         """Move the stream time without a tuple; return the changes."""
         found = [(relation.number, relation.index.advance(time)) for relation in self._by_content.values()]
         return merge_deltas(found)
 
     def apply(
         self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS
-    ) -> tuple[Changes, LimitError | None, int]:
+    ) -> tuple[DerivedChanges, LimitError | None, int]:
         """Apply a chunk. Return (changes, failure, place).
 
         After a failure the changes are those of the tuples before `place`; else `place` is the length of the chunk.
@@ -499,14 +499,14 @@ class PathRelations:
         """Make vertices roots; return how the relation changes."""
         return [(relation.number, _copy(relation.index.grow(roots)))] if len(roots) else []
 
-    def settle(self, content: PathContent) -> Changes:
+    def settle(self, content: PathContent) -> DerivedChanges:
         """Grow the roots that a running index lacks; return how its relation changes. Raises `LimitError`."""
         relation = self._by_content[content]
         relation.is_dirty = False
         missing = relation.non_roots if None in relation.needs else relation.missing_roots(self._needed_roots(relation))
         return merge_deltas(self._grow(relation, missing))
 
-    def restore_root(self, contents: Iterable[PathContent], root: int) -> Changes:
+    def restore_root(self, contents: Iterable[PathContent], root: int) -> DerivedChanges:
         """Restore the pairs of a root in the relations where it is set aside; return how they change."""
         found = []
         for relation in (self._by_content[content] for content in contents):
@@ -516,7 +516,7 @@ class PathRelations:
                 found.append((relation.number, delta))
         return merge_deltas(found)
 
-    def sweep(self) -> Changes:
+    def sweep(self) -> DerivedChanges:
         """Drop everything that has left the windows, and roots that no atom needs; return how relations change."""
         found = []
         for relation in self._by_content.values():

@@ -29,17 +29,17 @@ from rpq.operators.patterns.tables import (
     BITS,
     NO_LABEL,
     NONE,
-    Edge,
     Relation,
+    RelationEdge,
     Relations,
     RelationState,
     Support,
     SupportFrame,
-    Window,
+    WindowRecord,
 )
 from rpq.stream.edges.outcomes import NOT_HELD
 
-_MOST_FRAMES = 34
+_MAX_FRAMES = 34
 
 
 class LabelReaders(NamedTuple):
@@ -82,12 +82,12 @@ class RelationStore:
         self._relation_room = Relation.zeros(1)  # `relation` is its beginning, so that thousands are added in linear time
         self.relations = Relations(
             lists=np.zeros(capacity, np.int64),
-            edge=Edge.zeros(max(2, capacity)),
+            edge=RelationEdge.zeros(max(2, capacity)),
             table=np.zeros(entries, np.int64),
             slots=np.zeros(0, np.int32),
             free=np.full(tables.CLASSES, NONE, np.int64),
             relation=self._relation_room[:0],
-            window=Window.zeros(0),
+            window=WindowRecord.zeros(0),
             reader_first=np.zeros(1, np.int32),
             reader=np.zeros(0, np.int32),
             count_window_first=np.zeros(1, np.int32),
@@ -96,7 +96,7 @@ class RelationStore:
             support=Support.zeros(0),
             support_link=np.zeros(1, np.int64),
             support_place=np.zeros(0, np.int32),
-            support_stack=SupportFrame.zeros(_MOST_FRAMES),
+            support_stack=SupportFrame.zeros(_MAX_FRAMES),
             state=state,
         )
         self._viewed, self._view = self.relations, view(self.relations)
@@ -167,7 +167,7 @@ class RelationStore:
 
     def _window(self, kind: str, size: int, slide: int) -> np.ndarray:
         """Return a new window, as an array."""
-        state, row = self.relations.state, Window.zeros(1)
+        state, row = self.relations.state, WindowRecord.zeros(1)
         row["kind"], row["size"], row["slide"] = _KINDS[kind], size, slide
         row["earliest"] = NEVER
         state.count_windows += kind == "count"

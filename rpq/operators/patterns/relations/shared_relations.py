@@ -25,7 +25,7 @@ from rpq.stream.names.stream_labels import LabelName, StreamLabel, graph_of, lab
 from rpq.stream.window import AnyWindow, CountWindow, Window
 
 
-class Content(NamedTuple):
+class RelationKey(NamedTuple):
     """The content of a relation: the edges of a label under a window."""
 
     label: LabelSymbol | None
@@ -71,10 +71,10 @@ class SharedRelations:
 
     def __init__(self, store: RelationStore) -> None:
         self.store = store
-        self._numbers: dict[Content, int] = {}
-        self._users: Counter[Content] = Counter()
+        self._numbers: dict[RelationKey, int] = {}
+        self._users: Counter[RelationKey] = Counter()
         self._windows: dict[Hashable, int] = {}
-        self._with_static: set[Content] = set()
+        self._with_static: set[RelationKey] = set()
         self._idle_relations: list[int] = []
         self._idle_windows: list[int] = []
         self._label_ids: dict[LabelName, int] = {}
@@ -82,26 +82,26 @@ class SharedRelations:
         self._label_room = 0
         self._announced_labels = 0  # label ids from here on have no relations in the store
         self._readers: dict[LabelName, list[int]] = {}  # label to the relations that read it
-        self._of_all_labels: list[Content] = []  # the relations of all labels
+        self._of_all_labels: list[RelationKey] = []  # the relations of all labels
         self._label_numbers: dict[str, int] = {}  # label to its number in these, for as long as the engine runs
         self._labels_by_number: list[str] = []
         self._extents: Counter[Hashable] = Counter()  # extent to the number of its relations
         self._merged_names: Counter[LabelName] = Counter()  # label of the merged stream to the number of its names with ids
         self.static_graphs: set[str] = set()
         """The names of graphs as which static edges were loaded."""
-        self._content_of_count_window: dict[int, Content] = {}  # number of a count window in the store to one relation
+        self._content_of_count_window: dict[int, RelationKey] = {}  # number of a count window in the store to one relation
 
-    def __getitem__(self, content: Content) -> int:
+    def __getitem__(self, content: RelationKey) -> int:
         return self._numbers[content]
 
     # --- users -----------------------------------------------------------------------------------------------
 
-    def take(self, content: Content) -> None:
+    def take(self, content: RelationKey) -> None:
         """Take a relation for one more user. O(labels) where there was none."""
         if self._take(content):
             self._announce_labels()
 
-    def _take(self, content: Content) -> bool:
+    def _take(self, content: RelationKey) -> bool:
         """Take a relation; return whether labels must be announced."""
         self._users[content] += 1
         if content in self._numbers:
@@ -129,7 +129,7 @@ class SharedRelations:
             self._idle_relations.remove(suitable)
         return suitable
 
-    def release(self, content: Content) -> None:
+    def release(self, content: RelationKey) -> None:
         """Release a user's relation, after its plans. O(edges of all relations) where it was the last user."""
         self._users[content] -= 1
         if self._users[content]:
@@ -157,7 +157,7 @@ class SharedRelations:
         if self._bears_edges(content):
             self._announce_labels()
 
-    def _window(self, content: Content) -> int:
+    def _window(self, content: RelationKey) -> int:
         extent = content.extent
         if extent not in self._windows:
             kind, size, slide = _measures(content.window)
@@ -171,7 +171,7 @@ class SharedRelations:
                 self._content_of_count_window[number] = content
         return self._windows[extent]
 
-    def enter_static(self, content: Content, chunk: Chunk, names: Sequence[LabelName]) -> None:
+    def enter_static(self, content: RelationKey, chunk: Chunk, names: Sequence[LabelName]) -> None:
         """Enter all static edges of a chunk with labels of these names into a relation. O(edges), the first time."""
         if content not in self._with_static:
             self._with_static.add(content)
@@ -179,7 +179,7 @@ class SharedRelations:
             source, target = chunk.source[mine], chunk.target[mine]
             self.store.enter_static(self._numbers[content], source, target, label=self._numbers_of(content, chunk, mine))
 
-    def fill(self, content: Content, chunk: Chunk, is_selected: np.ndarray, expires: np.ndarray) -> None:
+    def fill(self, content: RelationKey, chunk: Chunk, is_selected: np.ndarray, expires: np.ndarray) -> None:
         """Fill an empty relation with the selected edges of a chunk; `expires` has their slides. O(edges)."""
         self.store.fill_relation(
             self._numbers[content],
@@ -190,13 +190,13 @@ class SharedRelations:
             label=self._numbers_of(content, chunk, is_selected),
         )
 
-    def expiries(self, content: Content, chunk: Chunk, is_selected: np.ndarray, absent: int) -> np.ndarray:
+    def expiries(self, content: RelationKey, chunk: Chunk, is_selected: np.ndarray, absent: int) -> np.ndarray:
         """Return the slides at which the selected edges of a chunk expire, `absent` for those not in the relation."""
         source, target = chunk.source[is_selected], chunk.target[is_selected]
         label = self._numbers_of(content, chunk, is_selected)
         return self.store.expiries(self._numbers[content], source, target, absent, label=label)
 
-    def edges_of(self, content: Content, chunk: Chunk) -> np.ndarray:
+    def edges_of(self, content: RelationKey, chunk: Chunk) -> np.ndarray:
         """Return which edges of a chunk have labels of a relation, and loops only where these are in it (boolean)."""
         if content.label is not None:
             is_selected = chunk.label == self.label_id(content.name)
@@ -204,11 +204,11 @@ class SharedRelations:
             is_selected = np.isin(chunk.label, [number for name, number in self._label_ids.items() if content.has(name)])
         return is_selected & (chunk.source != chunk.target) if content.loopless else is_selected
 
-    def _numbers_of(self, content: Content, chunk: Chunk, is_selected: np.ndarray) -> np.ndarray | None:
+    def _numbers_of(self, content: RelationKey, chunk: Chunk, is_selected: np.ndarray) -> np.ndarray | None:
         """Return the numbers of the labels of the selected edges of a chunk if the relation is one of all labels."""
         return self.store.relations.label_number[chunk.label[is_selected]] if content.label is None else None
 
-    def set_number(self, content: Content, number: int) -> None:
+    def set_number(self, content: RelationKey, number: int) -> None:
         """Set how many inserts the count window of a relation has numbered; with edges, it must be the same number."""
         window = self._windows[content.extent]
         if self.store.number_of(window) != number:
@@ -250,7 +250,7 @@ class SharedRelations:
         merged = merged_name(name)
         return (bool(self._of_all_labels) and isinstance(merged, str)) or name in self._readers or merged in self._readers
 
-    def _bears_edges(self, content: Content) -> bool:
+    def _bears_edges(self, content: RelationKey) -> bool:
         """Return whether tuples with known labels belong to a relation, or are numbered by its window."""
         if content.counted_labels is not None or content.label is None:
             return True
@@ -312,12 +312,12 @@ class SharedRelations:
         return LabelReaders(readers, numbering, self._number_label(merged))
 
 
-def _reads(content: Content, name: LabelName) -> bool:
+def _reads(content: RelationKey, name: LabelName) -> bool:
     """Return whether a relation of all labels reads tuples with a label, as their stream names it."""
     return (content.stream is None and isinstance(merged_name(name), str)) or content.has(name)
 
 
-def _numbers(content: Content, name: LabelName) -> bool:
+def _numbers(content: RelationKey, name: LabelName) -> bool:
     """Return whether the count window of a relation numbers inserts with a label, as the tuple's stream names it."""
     assert content.counted_labels is not None
     is_of_stream = content.stream is None or (isinstance(name, StreamLabel) and name.stream == content.stream)

@@ -13,7 +13,16 @@ import numpy as np
 
 from rpq.compiled.arrays import reserve
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.patterns.tables import RUN_ORDER, RUN_QUERY, RUN_ROWS, RUN_SIGN, RUN_TIME, RUN_VALUES, Output, run_table
+from rpq.operators.patterns.tables import (
+    RUN_ORDER,
+    RUN_QUERY,
+    RUN_ROWS,
+    RUN_SIGN,
+    RUN_TIME,
+    RUN_VALUES,
+    FoundRows,
+    run_table,
+)
 from rpq.rows.delta import Delta, ids_of_columns
 
 _FEW_VALUES = 4096
@@ -53,7 +62,7 @@ class DeliveredRows:
         self._full_blocks.clear()
         self._count = self._begin = self._bytes_of_runs = 0
 
-    def take(self, output: Output, *, parts: Collection[int] | None = None) -> None:
+    def take(self, output: FoundRows, *, parts: Collection[int] | None = None) -> None:
         """Copy the rows of the output; if `parts` is given, only the rows of these parts, and counts of the others."""
         runs = run_table(output.runs[: output.state.runs]).copy()
         if runs[-1, RUN_ROWS] == 0:  # the last run may have no rows

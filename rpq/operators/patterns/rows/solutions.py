@@ -17,17 +17,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rpq.operators.bags.product import Distinct, Product
+from rpq.operators.bags.product import DistinctBag, Product
 from rpq.rows.weighted_rows import WeightedRows
 
-MOST_WAITING = 256
+MAX_WAITING = 256
 """The maximal number of different rows; above it the tables of products are the better form."""
 
 _BYTES_AN_ENTRY = 160
 
 
 
-class Place(NamedTuple):
+class PartPlace(NamedTuple):
     """The place of a part in a pattern: its meaning, and its number there."""
 
     meaning: int
@@ -60,14 +60,14 @@ class WaitingRows:
     @property
     def are_many(self) -> bool:
         """True if there are so many rows that the tables of products are the better form."""
-        return sum(map(len, self._counts)) > MOST_WAITING
+        return sum(map(len, self._counts)) > MAX_WAITING
 
-    def still_wait(self, changes: Mapping[Place, WeightedRows]) -> bool:
+    def still_wait(self, changes: Mapping[PartPlace, WeightedRows]) -> bool:
         """Return whether a part without rows gets none of these either, so that there is still no solution."""
         growing = {part for (_, part), rows in changes.items() if (rows.weights > 0).any()}
         return any(not counts and part not in growing for part, counts in enumerate(self._counts))
 
-    def take(self, changes: Mapping[Place, WeightedRows]) -> None:
+    def take(self, changes: Mapping[PartPlace, WeightedRows]) -> None:
         """Add and remove rows of parts. O(rows)."""
         for (_, part), rows in changes.items():
             self._add(part, rows.rows, rows.weights.tolist())
@@ -105,8 +105,8 @@ class Solutions:
         self._most_parts = most_parts
         self._distinct = distinct
         self._isomorphism = isomorphism
-        self._operator: Product | Distinct | None = None
-        self._columns: list[int] = []  # of the operator `Distinct`: those of the only part
+        self._operator: Product | DistinctBag | None = None
+        self._columns: list[int] = []  # of the operator `DistinctBag`: those of the only part
         self._waiting: WaitingRows | None = None  # the rows of the only meaning, while one of its parts has none
 
     @property
@@ -127,7 +127,7 @@ class Solutions:
         """
         self.drop(meaning)
         lengths = [len(some) for some in rows]
-        if self._operator is None and self._meanings == 1 and not all(lengths) and sum(lengths) <= MOST_WAITING:
+        if self._operator is None and self._meanings == 1 and not all(lengths) and sum(lengths) <= MAX_WAITING:
             self._waiting = WaitingRows(columns, rows)
         else:
             self._load(meaning, columns, rows, row_limit)
@@ -138,7 +138,7 @@ class Solutions:
         self._waiting = None
         if self._operator is None:
             self._operator = self._new_operator(columns)
-        if isinstance(self._operator, Distinct):
+        if isinstance(self._operator, DistinctBag):
             self._operator.change(WeightedRows.insertion_of(rows[0]).select_columns(self._columns))
             return
         widths = [*map(len, columns)]
@@ -146,13 +146,13 @@ class Solutions:
         assert widths == all_widths[: len(widths)] and not any(all_widths[len(widths) :]), "meanings differ in their parts"
         self._operator.load(meaning, rows, row_limit=row_limit)
 
-    def _new_operator(self, columns: Sequence[Sequence[str]]) -> Product | Distinct:
+    def _new_operator(self, columns: Sequence[Sequence[str]]) -> Product | DistinctBag:
         """Return the operator for parts with these columns: meanings differ in the number of conditions alone."""
         place = {name: (part, at) for part, names in enumerate(columns) for at, name in enumerate(names)}
         select = [place[name] for name in self._select]
         if self._distinct and self._meanings == 1 and len(columns) == 1:
             self._columns = [at for _, at in select]
-            return Distinct(len(select))
+            return DistinctBag(len(select))
         widths = [len(names) for names in columns] + [0] * (self._most_parts - len(columns))
         return Product(widths, select, meanings=self._meanings, distinct=self._distinct, differ=self._isomorphism)
 
@@ -163,7 +163,7 @@ class Solutions:
     def drop(self, meaning: int) -> None:
         """Remove a meaning."""
         self._waiting = None
-        if isinstance(self._operator, Distinct) or (self._operator is not None and self._operator.meanings == [meaning]):
+        if isinstance(self._operator, DistinctBag) or (self._operator is not None and self._operator.meanings == [meaning]):
             self._operator = None
         elif self._operator is not None:
             self._operator.drop(meaning)
@@ -171,7 +171,7 @@ class Solutions:
     # --- changes ---------------------------------------------------------------------------------------------
 
     def change(
-        self, parts: Mapping[Place, WeightedRows], *, silent: np.ndarray | None = None, row_limit: int | None = None
+        self, parts: Mapping[PartPlace, WeightedRows], *, silent: np.ndarray | None = None, row_limit: int | None = None
     ) -> WeightedRows:
         """Apply changes of parts; return the changes of the solutions.
 

@@ -1,4 +1,4 @@
-"""The values of formulas in the form that kernels compare (`rpq.operators.bags.value_trees.Values`).
+"""The values of formulas in the form that kernels compare (`rpq.operators.bags.value_trees.TreeValues`).
 
 Numbers are compared as they are. Texts, terms without a value, and the parts of moments and durations that may have any
 number of digits have labels: integers in the order of the keys (`value_order.label_between`). A new key gets a label between
@@ -34,7 +34,7 @@ from rpq.operators.bags.value_trees import (
     NO_VALUE,
     TERM,
     TEXT,
-    Values,
+    TreeValues,
 )
 from rpq.operators.relational.values.exact_sums import LIMB, NO_AMOUNT, ONE
 from rpq.operators.relational.values.formula_columns import FEW, Judge, NumericColumn, amount_of, read_names
@@ -56,7 +56,7 @@ Place = tuple[int, int, int, float]
 """The place of a value: its kind, `high` and `low` (each an integer or the number of a key), and the nearest double."""
 
 _NOWHERE: Place = (NO_VALUE, 0, 0, 0.0)
-_NO_VALUES = Values(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+_NO_VALUES = TreeValues(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class ComparedValues:
         months = self._months.number_of(value.months, matches)
         return DURATION, months, self._seconds.number_of(Fraction(value.seconds), matches), 0.0
 
-    def values(self, places: np.ndarray) -> Values:
+    def values(self, places: np.ndarray) -> TreeValues:
         """Return values by their places, which are valid until `remove_unused`. O(places)."""
         if not len(places):
             return _NO_VALUES
@@ -189,7 +189,7 @@ class ComparedValues:
                     numbers = high if table.column.is_high else low
                     are_of_kind = kinds == kind
                     numbers[are_of_kind] = table.labels[numbers[are_of_kind]]
-        return Values(kinds, high, low, np.ascontiguousarray(places["reals"]))
+        return TreeValues(kinds, high, low, np.ascontiguousarray(places["reals"]))
 
     def remove_unused(self) -> bool:
         """Remove keys that no row uses any more, if there are many. Return whether places have changed."""
@@ -272,7 +272,7 @@ class PlaceColumn(NumericColumn):
 _NO_PLACES = np.zeros(0, PlaceColumn._type)
 
 
-def values_of(order: ComparedValues, columns: Sequence[PlaceColumn], rows: Sequence[np.ndarray]) -> list[Values]:
+def values_of(order: ComparedValues, columns: Sequence[PlaceColumn], rows: Sequence[np.ndarray]) -> list[TreeValues]:
     """Return the values of the rows of each side, all in one order. O(rows), plus the evaluation of new values."""
     if order.remove_unused():
         for column in columns:

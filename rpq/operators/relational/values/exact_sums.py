@@ -52,7 +52,7 @@ NO_RESULT = -1
 
 LIMB = 32
 _MASK = 2**LIMB - 1
-_MOST_AT_ONCE = 2**30
+_MAX_AT_ONCE = 2**30
 """The number of rows whose numbers can be added before carries must be propagated."""
 _BILLION = 10**9
 _DECIMAL_LIMBS = 5
@@ -272,7 +272,7 @@ def change_sums(bags, sums, first_limb, aggregates, changes, count, amounts, pla
             groups[written] = entry
             written += 1
         rows += abs(weight)
-        if rows >= _MOST_AT_ONCE:
+        if rows >= _MAX_AT_ONCE:
             for j in range(first, written):
                 _carry_all(sums, aggregates, np.int64(groups[j]))
             rows = abs(weight)
@@ -285,12 +285,12 @@ def change_sums(bags, sums, first_limb, aggregates, changes, count, amounts, pla
                     sums.figures[at] += weight
             elif _count_amount(sums.figures, at, weight, kind):
                 type_, high, low = kind % TYPES, amounts.high[amount], amounts.low[amount]
-                if rows < _MOST_AT_ONCE:
+                if rows < _MAX_AT_ONCE:
                     _add_amount(sums.figures, at, 0, first_limb, weight, type_, high, low)
                 else:
                     end = entry * columns + sums.starts[aggregate + 1]
                     _add_often(sums.figures, at, end, first_limb, weight, type_, high, low)
-        if rows >= _MOST_AT_ONCE:  # the last one was a single row, which left no carries
+        if rows >= _MAX_AT_ONCE:  # the last one was a single row, which left no carries
             rows = np.int64(0)
         if i + 1 < count and changes.events[i + 1] == changes.events[i]:
             continue
@@ -340,7 +340,7 @@ def _count_amount(figures, at, weight, kind):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _add_amount(figures, at, limb, first_limb, weight, type_, high, low):
-    """Add `weight` times an amount to a sum, shifted by some limbs. `weight` is at most `_MOST_AT_ONCE`."""
+    """Add `weight` times an amount to a sum, shifted by some limbs. `weight` is at most `_MAX_AT_ONCE`."""
     if type_ <= DECIMAL:
         place = at + _DECIMALS + limb
         figures[place] += weight * (low & _MASK)

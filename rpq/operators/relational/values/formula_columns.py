@@ -18,7 +18,7 @@ import pyarrow as pa
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.language.pattern import Constant, Variable
-from rpq.language.sparql.algebra import Call, Formula, variables_of
+from rpq.language.sparql.algebra import Formula, FunctionCall, variables_of
 from rpq.language.sparql.values.formula_values import evaluator, holds, value_or_unbound
 from rpq.language.sparql.values.operators import number_of
 from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NUMBER_TYPES, NoValue, Number
@@ -43,7 +43,7 @@ NO_SMALL_INTEGER = 2**62
 
 _LARGEST = 2**31
 _BEHIND = np.frombuffer(f'"^^<{XSD}integer>'.encode(), np.uint8)
-_MOST_DIGITS = 9
+_MAX_DIGITS = 9
 _QUOTE, _MINUS, _ZERO, _NINE = (ord(character) for character in '"-09')
 
 Judge = Callable[[np.ndarray], np.ndarray]
@@ -77,7 +77,7 @@ def small_integers(names: pa.Array) -> np.ndarray:
 
 def integer_condition(condition: Formula) -> Judge | None:
     """Return a vectorized form of a condition on one variable, or None unless it compares only with integers."""
-    if not isinstance(condition, Call) or len(condition.arguments) != 2:
+    if not isinstance(condition, FunctionCall) or len(condition.arguments) != 2:
         return None
     first, second = condition.arguments
     if condition.function in _BOTH:
@@ -126,7 +126,7 @@ def read_integers(offsets, data, behind, found):
         is_negative = data[begin] == _MINUS
         if is_negative:
             begin += 1
-        if end <= begin or end - begin > _MOST_DIGITS:
+        if end <= begin or end - begin > _MAX_DIGITS:
             continue
         number = np.int64(0)
         while begin < end and _ZERO <= data[begin] <= _NINE:
@@ -141,7 +141,7 @@ UNFIT = NO_NUMBER + 1
 
 FEW = 8
 """The number of values up to which evaluating them one by one is faster than several calls over arrays."""
-_MOST_REMEMBERED = 1 << 20
+_MAX_REMEMBERED = 1 << 20
 _BYTES_KNOWN = 150
 """The approximate number of bytes of a result in a Python dictionary."""
 
@@ -188,7 +188,7 @@ class _FormulaColumn(ABC, Generic[Result]):
         identities = ids.tolist()
         missing = [identity for identity in dict.fromkeys(identities) if identity not in results]
         if missing:
-            if len(results) > _MOST_REMEMBERED:
+            if len(results) > _MAX_REMEMBERED:
                 results.clear()
                 missing = [*dict.fromkeys(identities)]
             name = self._names[0]
@@ -308,7 +308,7 @@ class NumericColumn(_FormulaColumn[int]):
         self._by_vertex[new_ids[new_ids < len(self._by_vertex)]] = self._missing
 
 
-class Condition(NumericColumn):
+class FormulaCondition(NumericColumn):
     """A condition, with the results true and false; errors are false."""
 
     _type = np.int8

@@ -32,7 +32,7 @@ from rpq.operators.bags.row_bags import (
 )
 
 LARGEST = 2**31
-_MOST_ROWS = 2**32
+_MAX_ROWS = 2**32
 
 NO_NUMBER = 2**62
 """The placeholder for a value that is unbound or not a number."""
@@ -59,13 +59,13 @@ _OF_LINE = 8
 """The number of figures in a cache line."""
 
 
-class Figures(NamedTuple):
+class GroupArray(NamedTuple):
     """The array for the kernels in addition to the bags."""
 
     figures: np.ndarray  # int64, FIGURES for each aggregate of an entry
 
 
-class Changes(NamedTuple):
+class GroupChanges(NamedTuple):
     """Changes of rows for the kernels, passed as a view because a call of a kernel with an array counts a reference to
     it."""
 
@@ -140,7 +140,7 @@ class SummedGroups(GroupFigures):
 
     def _set_figures(self, figures: np.ndarray) -> None:
         super()._set_figures(figures)
-        self._figures_view = view(Figures(figures.reshape(-1)))  # flat, as kernels index it, compiled or not
+        self._figures_view = view(GroupArray(figures.reshape(-1)))  # flat, as kernels index it, compiled or not
 
     def change(self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, numbers: np.ndarray) -> ChangedGroups | None:
         """Apply changes of rows with these keys. `numbers` is (aggregate, row), with placeholders for other values.
@@ -169,7 +169,7 @@ class SummedGroups(GroupFigures):
 
 def changes_view(keys: np.ndarray, weights: np.ndarray, events: np.ndarray) -> Any:
     """Return the argument for a kernel for changes of rows with these keys, (row, key)."""
-    return view(Changes(np.ascontiguousarray(keys).reshape(-1), *map(np.ascontiguousarray, (weights, events))))
+    return view(GroupChanges(np.ascontiguousarray(keys).reshape(-1), *map(np.ascontiguousarray, (weights, events))))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -191,7 +191,7 @@ def change_groups(bags, state, functions, changes, count, numbers, places, group
     rows = bags.total[0]
     for i in range(count):
         rows += abs(changes.weights[i])
-        if rows >= _MOST_ROWS:
+        if rows >= _MAX_ROWS:
             return -1
     width, columns = np.int64(bags.width[0]), aggregates * FIGURES
     written = first = 0

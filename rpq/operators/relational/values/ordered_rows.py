@@ -73,7 +73,7 @@ class Positions(NamedTuple):
     fields: np.ndarray  # int64[FIELDS]
 
 
-class Numbers(NamedTuple):
+class ComputedNumbers(NamedTuple):
     """The numbers that a query computed, as in `number_ids.Numbers`."""
 
     high: np.ndarray  # int64
@@ -129,7 +129,7 @@ class OrderedRows:
             fields=fields,
         )
         self._view = view(self._positions)
-        self._numbers: Numbers | None = None
+        self._numbers: ComputedNumbers | None = None
         self.applied = 0
         """The number of changes that the last call applied."""
 
@@ -180,7 +180,7 @@ class OrderedRows:
     def _view_of_numbers(self) -> object:
         of_terms = self._terms.computed_numbers
         if self._numbers is None or self._numbers.high is not of_terms.high:
-            self._numbers = Numbers(of_terms.high, of_terms.low, of_terms.low.view(np.float64), of_terms.kinds)
+            self._numbers = ComputedNumbers(of_terms.high, of_terms.low, of_terms.low.view(np.float64), of_terms.kinds)
             self._numbers_view = view(self._numbers)
         return self._numbers_view
 

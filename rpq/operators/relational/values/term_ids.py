@@ -29,8 +29,8 @@ FIRST_NUMBER = FIRST + (1 << 29)
 
 _FEW = 16
 """The number of ids up to which reading their terms one by one is faster than an array."""
-_MOST_CACHED = 1 << 17
-_MOST_BYTES = (1 << 31) - 1
+_MAX_CACHED = 1 << 17
+_MAX_BYTES = (1 << 31) - 1
 """The size of texts from which they need wider offsets."""
 
 
@@ -175,7 +175,7 @@ class TermIds:
         found = self._cache.get(identity)
         if found is None:
             assert self._vertices is not None
-            if len(self._cache) > _MOST_CACHED:
+            if len(self._cache) > _MAX_CACHED:
                 self._cache.clear()
             found = self._cache[identity] = str(self._vertices.name_of(identity))
         return found
@@ -203,7 +203,7 @@ class TermIds:
             if len(places):
                 parts.append(terms_of(ids[places]))
                 rows.append(places)
-        if sum(part.nbytes for part in parts) >= _MOST_BYTES:
+        if sum(part.nbytes for part in parts) >= _MAX_BYTES:
             parts = [part.cast(pa.large_string()) for part in parts]
         order = np.empty(len(ids), np.int32)
         order[np.concatenate(rows)] = np.arange(len(ids), dtype=np.int32)

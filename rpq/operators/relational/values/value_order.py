@@ -75,7 +75,7 @@ def new_labels(count: int) -> np.ndarray:
     return (np.arange(count) - count // 2) * GAP
 
 
-class Labels(NamedTuple):
+class TermLabels(NamedTuple):
     """The labels of ids: of vertices, and of other terms from `FIRST` on."""
 
     high: np.ndarray  # int64 a vertex
@@ -94,7 +94,7 @@ class ValueOrder:
         self._terms = terms
         high, rank, term_high, term_rank = (np.full(1, empty, np.int64) for empty in (0, _UNKNOWN, 0, _UNKNOWN))
         values = np.zeros(1, np.int64), np.zeros(1, np.int64)
-        self._labels = Labels(high, rank, term_high, term_rank, *values, room=np.ones(2, np.int64))
+        self._labels = TermLabels(high, rank, term_high, term_rank, *values, room=np.ones(2, np.int64))
         self.view = view(self._labels)
         self._ids_by_high: dict[int, int] = {}
         """The id of the first term with a `high`."""

@@ -3,7 +3,7 @@
 import { nameElement, nameText, shownText } from "../names.js";
 import { byId, count, element, streamTime } from "../words.js";
 
-const MOST_CHANGES = 500;
+const MAX_CHANGES = 500;
 const SHOWN = 200;
 const OPERATIONS = { "+": ["plus", "+", "begins"], "-": ["minus", "−", "ceases"], "=": ["held", "", "held"] };
 const EVERY = 250; // Milliseconds between two drawings: nobody reads faster.
@@ -69,9 +69,9 @@ export class ChangesTable {
   }
 
   add(changes) {
-    const last = changes.length > MOST_CHANGES ? changes.slice(-MOST_CHANGES) : changes;
+    const last = changes.length > MAX_CHANGES ? changes.slice(-MAX_CHANGES) : changes;
     this.#changes.push(...last);
-    if (this.#changes.length > MOST_CHANGES) this.#changes.splice(0, this.#changes.length - MOST_CHANGES);
+    if (this.#changes.length > MAX_CHANGES) this.#changes.splice(0, this.#changes.length - MAX_CHANGES);
     if (this.#paused) this.#waiting += changes.length;
     this.#soon();
   }

@@ -3,7 +3,7 @@
 import { shownText } from "../names.js";
 
 /** The largest number of answers that the page stores; beyond it, only their number is known. */
-export const MOST_ANSWERS = 20_000;
+export const MAX_ANSWERS = 20_000;
 
 const keyOf = (values) => JSON.stringify(values);
 
@@ -60,7 +60,7 @@ export class LiveAnswers {
     }
     const answer = { key, values, times: 1, timestamp, since: now };
     this.#answers.set(key, answer);
-    if (this.#answers.size > MOST_ANSWERS) this.#answers.delete(this.#answers.keys().next().value);
+    if (this.#answers.size > MAX_ANSWERS) this.#answers.delete(this.#answers.keys().next().value);
     return answer;
   }
 

@@ -2,7 +2,7 @@
 
 const LEAST = 0.08;
 const MOST = 4;
-const MOST_BY_ITSELF = 1.5;
+const MAX_BY_ITSELF = 1.5;
 
 /** A camera that shows all nodes until the user moves it; `fit()` lets it follow the nodes again. */
 export class Camera {
@@ -56,7 +56,7 @@ export class Camera {
     }
     const margin = 56;
     const scale = Math.min(
-      MOST_BY_ITSELF,
+      MAX_BY_ITSELF,
       (this.width - margin) / Math.max(60, right - left),
       (this.height - 2 * margin) / Math.max(60, bottom - top),
     );

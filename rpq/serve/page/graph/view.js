@@ -7,7 +7,7 @@ import { GraphLabels } from "./labels.js";
 const FACTOR = 1.3;
 const BEHIND = 500;
 const STEP = 1000 / 60;
-const MOST_STEPS = 4;
+const MAX_STEPS = 4;
 const LONGEST_STEPS = 4; // Milliseconds: where steps are slow, making up for lost ones would lose more.
 const SHORT_PATH = 50;
 const RIMMED = 5; // Vertices larger than this have a rim, which tells those apart that cover each other.
@@ -96,7 +96,7 @@ export class GraphView {
       this.camera.follow(layout.nodes, 1);
     } else {
       // As far in a second whatever the machine draws in it.
-      const steps = Math.min(MOST_STEPS, Math.max(1, Math.round((now - this.#drawnAt) / STEP)));
+      const steps = Math.min(MAX_STEPS, Math.max(1, Math.round((now - this.#drawnAt) / STEP)));
       for (let step = 0; step < steps && performance.now() - now < LONGEST_STEPS; step += 1) layout.step();
     }
     this.#drawnAt = now;

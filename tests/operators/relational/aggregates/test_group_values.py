@@ -11,7 +11,7 @@ import pytest
 
 from rpq import Engine, Query, Window
 from rpq.language.pattern import Variable
-from rpq.language.sparql.algebra import Aggregate, Call
+from rpq.language.sparql.algebra import Aggregate, FunctionCall
 from rpq.language.sparql.values.aggregates import accumulator
 from rpq.language.sparql.values.formula_values import evaluator, value_or_unbound
 from rpq.language.sparql.values.operators import order_key
@@ -78,7 +78,7 @@ AGGREGATES = {
     "rows": Aggregate("COUNT", None, is_distinct=False),
     "sum": Aggregate("SUM", VALUE, is_distinct=False),
     "solutions": Aggregate("COUNT", None, is_distinct=True),
-    "doubled": Aggregate("MAX", Call("+", (VALUE, VALUE)), is_distinct=True),
+    "doubled": Aggregate("MAX", FunctionCall("+", (VALUE, VALUE)), is_distinct=True),
 }
 CHOICES = [
     ["least"],
