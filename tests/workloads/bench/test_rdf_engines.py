@@ -104,7 +104,7 @@ def test_a_window_with_a_selection_of_its_own_and_a_template_are_rewritten():
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("name", rsp_benchmarks.PUBLISHED)
+@pytest.mark.parametrize("name", ["SR-Q1", "SR-Q4", "LSB-Q5", "LSB-Q10"])
 def test_pyoxigraph_and_the_engine_agree_on_the_queries_of_the_benchmarks(name, tmp_path, monkeypatch):
     monkeypatch.setattr(rsp_benchmarks, "PERIODS", {"sensors": 200, "linked-stream": 100})
     edges = 16_000 if name.startswith("SR") else 4_000
@@ -119,7 +119,7 @@ def test_pyoxigraph_and_the_engine_agree_on_the_queries_of_the_benchmarks(name, 
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("name", ["NY-Q1", "NY-Q2", "NY-Q3", "SNB-Q1", "SNB-Q2", "SNB-Q3", "LS-Q1", "LS-Q2", "LS-Q3"])
+@pytest.mark.parametrize("name", ["NY-Q2", "SNB-Q3", "LS-Q1"])
 def test_pyoxigraph_and_the_engine_agree_on_events_alone_and_in_windows(name, tmp_path, monkeypatch):
     monkeypatch.setattr(graph_events, "UPDATES", 6)
     monkeypatch.setattr(comparison, "EVENT_ROWS", 1_000)
