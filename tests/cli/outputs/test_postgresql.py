@@ -274,6 +274,17 @@ def test_an_answer_that_no_table_can_hold_is_named(postgres, tmp_path, rpq) -> N
     assert status == 1 and r"column z: 'z\x00' contains the character NUL" in err
 
 
+def test_a_database_in_another_encoding_is_refused(postgres, tmp_path, rpq) -> None:
+    from adbc_driver_postgresql import dbapi
+
+    with dbapi.connect(postgres.login, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
+    (tmp_path / "edges.csv").write_text("source,target,label,timestamp\nx,ψ,a,1\n")
+    url = postgres.url(postgres.new()).replace("/postgres?", "/latin?")
+    status, _, err = rpq("run", *PATH, "--input", tmp_path / "edges.csv", "--output", url)
+    assert status == 1 and "the database has the encoding LATIN1" in err
+
+
 def test_a_table_that_others_change_ends_the_run(postgres, tmp_path, rpq) -> None:
     make_stream(tmp_path / "edges.txt", 200, 5)
     table = postgres.new()
@@ -303,6 +314,28 @@ def test_a_password_comes_from_the_url_or_the_environment_and_is_in_no_message(p
     assert status == 0, err
     seen += [out, err]
     assert not any(form in text for form in (PASSWORD, secret) for text in seen)
+
+
+def test_a_login_comes_from_a_file_of_passwords_or_a_service(postgres, tmp_path, rpq, monkeypatch) -> None:
+    make_stream(tmp_path / "edges.txt", 50, 5)
+    run = ["run", *PATH, "--input", tmp_path / "edges.txt", "--output"]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    url = f"postgresql://rpq@127.0.0.1:{postgres.port}/postgres?table={postgres.new()}"
+    status, _, err = rpq(*run, url)
+    assert status == 1 and "no password supplied" in err
+    passwords = tmp_path / ".pgpass"
+    passwords.write_text(f"127.0.0.1:{postgres.port}:postgres:rpq:{PASSWORD}\n")
+    passwords.chmod(0o600)
+    assert rpq(*run, url)[0] == 0
+    passwords.unlink()
+    service = {"host": "127.0.0.1", "port": postgres.port, "dbname": "postgres", "user": "rpq", "password": PASSWORD}
+    lines = [f"{name}={value}" for name, value in service.items()]
+    (tmp_path / ".pg_service.conf").write_text("\n".join(["[bank]", *lines, ""]))
+    status, out, err = rpq(*run, f"postgresql:///?service=bank&table={postgres.new()}")
+    assert status == 0, err
+    assert PASSWORD not in out + err
+    monkeypatch.setenv("PGSERVICE", "bank")
+    assert rpq(*run, f"postgresql:///?table={postgres.new()}")[0] == 0
 
 
 def test_a_server_that_is_not_there_is_said(postgres, tmp_path, rpq, monkeypatch) -> None:
