@@ -277,7 +277,7 @@ def equivalent_blocks(table: AutomatonTable) -> list[int]:
 
     O(k n log n).
 
-    >>> equivalent_blocks(Table(next_state=[[1], [2], [1]], accepting=[False, True, False]))
+    >>> equivalent_blocks(AutomatonTable(next_state=[[1], [2], [1]], accepting=[False, True, False]))
     [1, 0, 1]
     """
     states = range(len(table.next_state))

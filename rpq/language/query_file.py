@@ -270,7 +270,7 @@ def query_entry(entry: Mapping[str, Any], *, defaults: Mapping[str, Any], place:
 
     Raises `QueryFileError`.
 
-    >>> query_entry({"query": "a/b", "window": 10}, defaults={"slide": 1}, place=Place(file="the query")).slide
+    >>> query_entry({"query": "a/b", "window": 10}, defaults={"slide": 1}, place=FilePlace(file="the query")).slide
     1
     """
     return _read_entry(place, entry, _fields(dict(defaults), FilePlace(file="the defaults"), DEFAULT_FIELDS), {})

@@ -206,8 +206,8 @@ class ChangePosition:
     def of(cls, text: str) -> ChangePosition | None:
         """Parse the id of an event, or a position alone; return None if the text is neither.
 
-        >>> Place.of("17.2-5f3a"), Place.of("17"), Place.of("x")
-        (Place(position=17, part=2, run='5f3a'), Place(position=17, part=None, run=None), None)
+        >>> ChangePosition.of("17.2-5f3a"), ChangePosition.of("17"), ChangePosition.of("x")
+        (ChangePosition(position=17, part=2, run='5f3a'), ChangePosition(position=17, part=None, run=None), None)
         """
         found = re.fullmatch(EVENT_ID, text.strip())
         if found is None:

@@ -370,13 +370,13 @@ class PictureArrow:
 def draw_graph(nodes: Sequence[PictureNode], arrows: Sequence[PictureArrow], *, title: str) -> str:
     """Return the picture of a graph as SVG; the texts of nodes and arrows are escaped.
 
-    >>> picture = draw_graph([Node("<b>", 0, 0, "box")], [], title="one")
+    >>> picture = draw_graph([PictureNode("<b>", 0, 0, "box")], [], title="one")
     >>> "&lt;b&gt;" in picture, "<b>" in picture
     (True, False)
 
     Characters that are invisible, or change the direction of text, are shown as escapes:
 
-    >>> "‹U+202E›" in draw_graph([Node("\u202ebob", 0, 0, "box")], [], title="one")
+    >>> "‹U+202E›" in draw_graph([PictureNode("\u202ebob", 0, 0, "box")], [], title="one")
     True
     """
     places = [node.place for node in nodes]

@@ -46,7 +46,7 @@ AnyEdge = TypeVar("AnyEdge", bound=Hashable)
 class InsertedEdges(Generic[AnyEdge]):
     """The edges in the window of an insert-only stream in time order, each with its largest timestamp.
 
-    >>> edges = WindowEdges(rpq.Window(size=10, slide=1))
+    >>> edges = InsertedEdges(rpq.Window(size=10, slide=1))
     >>> edges.insert(("x", "a", "y"), 1), edges.insert(("y", "a", "z"), 12)
     ((True, []), (True, [('x', 'a', 'y')]))
     """

@@ -73,7 +73,7 @@ def outcome_of(name: str, text: str) -> QueryResult:
     """Run a query, with edits if the unedited text is refused.
 
     >>> outcome_of("q", "SELECT ?x ?y { ?x <a> ?y } GROUP BY ?x")
-    Outcome(name='q', edits=('?y in GROUP BY',), problem=None)
+    QueryResult(name='q', edits=('?y in GROUP BY',), problem=None)
     """
     edits: list[str] = []
     while True:

@@ -17,7 +17,7 @@ from rpq.workloads.rivals.driver import SlideState, checksums
 class PatternSet:
     """Patterns and the edges that are inserted, with numbers for vertices and labels.
 
-    >>> pattern = PatternQuery("chain", ("u", "v", "w"), (False, True, False), ((0, "a", 1), (1, "b", 2)), True)
+    >>> pattern = SetPattern("chain", ("u", "v", "w"), (False, True, False), ((0, "a", 1), (1, "b", 2)), True)
     >>> table = pa.table({"source": ["u", "v"], "label": ["a", "b"], "target": ["v", "w"], "timestamp": [1, 2]})
     >>> known = PatternSet([pattern], table)
     >>> engine = rpq.Engine(rpq.Query(pattern.text, name="chain 0", window=rpq.UnboundedWindow()))

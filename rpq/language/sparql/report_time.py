@@ -52,7 +52,7 @@ def with_report_time(operator: Operator) -> Operator:
 
     >>> from rpq.language.pattern import Constant
     >>> from rpq.language.sparql.algebra_text import algebra_text
-    >>> late = Filter(Values(("x",), (("1",),)), Call("<", (Variable("x"), _CALL)))
+    >>> late = Filter(Values(("x",), (("1",),)), FunctionCall("<", (Variable("x"), _CALL)))
     >>> print(algebra_text(with_report_time(late)))
     project ?x                    binds x
       filter ?x < NOW()           binds .now, x

@@ -175,7 +175,7 @@ class Explanation:
 
         >>> from rpq import Query, Window
         >>> explain(Query("?x a+ ?y", window=Window(size=10, slide=1))).drawing().arrows
-        (Arrow(start=0, end=1, text='a+', is_dashed=True),)
+        (DrawnArrow(start=0, end=1, text='a+', is_dashed=True),)
         """
         if most_arrows is not None and len(self.atoms) > most_arrows:
             return None

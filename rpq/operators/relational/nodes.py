@@ -109,8 +109,8 @@ def places_of(names: Iterable[str], columns: Sequence[str]) -> list[int]:
 def name_by_place(formula: Formula, columns: Sequence[str]) -> Formula:
     """Return a formula with the places of columns as the names of variables. Variables that are no columns get empty names.
 
-    >>> name_by_place(Call("<", (Variable("age"), Constant("7"))), ["name", "age"])
-    Call(function='<', arguments=(Variable(name='1'), Constant(name='7')))
+    >>> name_by_place(FunctionCall("<", (Variable("age"), Constant("7"))), ["name", "age"])
+    FunctionCall(function='<', arguments=(Variable(name='1'), Constant(name='7')))
     """
     match formula:
         case Variable(name):

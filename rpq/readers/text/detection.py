@@ -27,8 +27,8 @@ from rpq.stream.arrays.fields import DEFAULT_UNIT, EDGE, STREAM, FieldError, quo
 def with_times(layout: LineLayout, block: LineBlock, *, unit: str) -> LineLayout | None:
     """Return the layout with the kind of the first timestamp in the block, or None if no line has a timestamp.
 
-    >>> line = Layout(separator=",", fields=("source", "target", "timestamp"))
-    >>> with_times(line, Block(b"a,b,2024-05-01T12:00Z", 1), unit="s").times
+    >>> line = LineLayout(separator=",", fields=("source", "target", "timestamp"))
+    >>> with_times(line, LineBlock(b"a,b,2024-05-01T12:00Z", 1), unit="s").times
     'aware'
     """
     if "timestamp" not in layout.fields:

@@ -195,7 +195,7 @@ class LineLayout:
     def read(self, line: bytes) -> dict[str, str | int | bool | None]:
         """Return the values of one line by column (`op` as `delete`); raise `FieldError`.
 
-        >>> Layout(separator=" ", fields=("source", "target", "timestamp")).read(b"1 4 12")
+        >>> LineLayout(separator=" ", fields=("source", "target", "timestamp")).read(b"1 4 12")
         {'source': '1', 'target': '4', 'timestamp': 12}
         """
         texts = split_line(line, self.separator, quotes=self.quotes)

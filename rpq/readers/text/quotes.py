@@ -113,7 +113,7 @@ def unfinished_record(data: bytes, following: bytes | None, layout: LineLayout) 
     `following` is the beginning of the text after them, long enough to contain the end of a quoted field, or None if it is
     unknown; then an open quote counts as a record that ends later.
 
-    >>> layout = Layout(separator=",", fields=("source", "target"))
+    >>> layout = LineLayout(separator=",", fields=("source", "target"))
     >>> data = b'a,b\\nc,"d\\n'
     >>> unfinished_record(data, b'e"\\n', layout), unfinished_record(data, b"e,f\\n", layout)
     (True, False)

@@ -62,10 +62,10 @@ def read_flat_objects(data: bytes, keys: Sequence[ObjectKey]) -> list[pa.Array] 
 
     Does not check whether texts are UTF-8.  O(bytes).
 
-    >>> found = read_flat_objects(b'{"x": "a", "y": 1}\\n{"y": -2, "x": "b"}\\n', [Key("x", "text"), Key("y", "integer")])
+    >>> found = read_flat_objects(b'{"x": "a", "y": 1}\\n{"y": -2, "x": "b"}\\n', [ObjectKey("x", "text"), ObjectKey("y", "integer")])
     >>> [column.to_pylist() for column in found]
     [['a', 'b'], [1, -2]]
-    >>> read_flat_objects(b'{"x": "\\\\u0061"}\\n', [Key("x", "text")]) is None
+    >>> read_flat_objects(b'{"x": "\\\\u0061"}\\n', [ObjectKey("x", "text")]) is None
     True
     """
     if not data or len(data) > _MAX_BYTES or len(keys) > _MAX_KEYS or len({key.name for key in keys}) < len(keys):

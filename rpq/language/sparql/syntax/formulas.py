@@ -70,8 +70,8 @@ class VariableScope:
     def name(self, written: str) -> str:
         """Return the name of a variable in the algebra, for its name in the text.
 
-        >>> outer = Scope()
-        >>> inner = Scope(outer, frozenset({"x"}), 1)
+        >>> outer = VariableScope()
+        >>> inner = VariableScope(outer, frozenset({"x"}), 1)
         >>> outer.name("y"), inner.name("x"), inner.name("y")
         ('y', 'x', 'y.1')
         """

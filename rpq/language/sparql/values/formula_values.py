@@ -23,8 +23,8 @@ HasSolution = Callable[[Exists, Binding], bool]
 def evaluator(formula: Formula, has_solution: HasSolution | None = None) -> Evaluator:
     """Return a function that evaluates a formula; `has_solution` evaluates the EXISTS in it.
 
-    >>> from rpq.language.sparql.algebra import Call
-    >>> evaluator(Call("CONCAT", (Variable("x"), Constant('"!"'))))({"x": "hello"})
+    >>> from rpq.language.sparql.algebra import FunctionCall
+    >>> evaluator(FunctionCall("CONCAT", (Variable("x"), Constant('"!"'))))({"x": "hello"})
     '"hello!"'
     """
     match formula:

@@ -134,7 +134,7 @@ class Plan:
     def describe(self, relation_name: Callable[[int], str] = str, vertex_name: Callable[[int], str] = str) -> str:
         """Return the order of binding for each seed, a line a step.
 
-        >>> print(plan_pattern([Atom("?x", 0, "?y"), Atom("?y", 1, "?z")]).describe("ab".__getitem__))
+        >>> print(plan_pattern([EdgeAtom("?x", 0, "?y"), EdgeAtom("?y", 1, "?z")]).describe("ab".__getitem__))
         ?x a ?y changes (if b from ?y):
           ?z from b from ?y
         ?y b ?z changes (if a into ?y):
@@ -410,7 +410,7 @@ def with_label(shaped: ShapedPart, name: str) -> ShapedPart:
     """Return a part of one atom, whose relation has the labels of its edges, with the label as the variable of a last
     column.
 
-    >>> (part,) = shaped_parts([Atom("?s", 0, "?o")], ["?o"], isomorphism=False)
+    >>> (part,) = shaped_parts([EdgeAtom("?s", 0, "?o")], ["?o"], isomorphism=False)
     >>> with_label(part, "?p").columns, with_label(part, "?p").part.slots
     (('?o', '?p'), ('?1', '?label', '?0'))
     """

@@ -52,7 +52,7 @@ class RelationKey(NamedTuple):
     def has(self, name: LabelName) -> bool:
         """Return whether it has the edges of the graph with a label, as their stream names it.
 
-        >>> one, every = Content("a", Window(size=5, slide=1)), Content(None, Window(size=5, slide=1), stream="s")
+        >>> one, every = RelationKey("a", Window(size=5, slide=1)), RelationKey(None, Window(size=5, slide=1), stream="s")
         >>> [content.has(name) for content in (one, every) for name in ("a", "b", StreamLabel("a", "s"))]
         [True, False, False, False, False, True]
         """
