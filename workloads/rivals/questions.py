@@ -25,7 +25,8 @@ class PathStep:
 class PathQuestion:
     """A path query as a chain of steps, of which the first is no "*" and no other a "+".
 
-    >>> question = PathQuestion(name="Q2", text="a2q/c2a*", steps=(PathStep(labels=(0,)), PathStep(labels=(1,), repetition="*")))
+    >>> steps = (PathStep(labels=(0,)), PathStep(labels=(1,), repetition="*"))
+    >>> question = PathQuestion(name="Q2", text="a2q/c2a*", steps=steps)
     >>> question.sparql
     'SELECT DISTINCT ?v0 ?v1 WHERE { ?v0 <urn:l:0>/<urn:l:1>* ?v1 }'
     >>> question.cypher  # doctest: +NORMALIZE_WHITESPACE

@@ -69,7 +69,8 @@ def algebra_text(operator: Operator) -> str:
 def formula_text(formula: Formula) -> str:
     """Return a formula in SPARQL syntax, without the bodies of EXISTS.
 
-    >>> print(formula_text(FunctionCall("&&", (FunctionCall("BOUND", (Variable("x"),)), FunctionCall("<", (Variable("x"), Constant("7")))))))
+    >>> is_bound = FunctionCall("BOUND", (Variable("x"),))
+    >>> print(formula_text(FunctionCall("&&", (is_bound, FunctionCall("<", (Variable("x"), Constant("7")))))))
     BOUND(?x) && ?x < <7>
     """
     return _formula(formula, 0)

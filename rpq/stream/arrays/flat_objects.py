@@ -62,7 +62,8 @@ def read_flat_objects(data: bytes, keys: Sequence[ObjectKey]) -> list[pa.Array] 
 
     Does not check whether texts are UTF-8.  O(bytes).
 
-    >>> found = read_flat_objects(b'{"x": "a", "y": 1}\\n{"y": -2, "x": "b"}\\n', [ObjectKey("x", "text"), ObjectKey("y", "integer")])
+    >>> keys = [ObjectKey("x", "text"), ObjectKey("y", "integer")]
+    >>> found = read_flat_objects(b'{"x": "a", "y": 1}\\n{"y": -2, "x": "b"}\\n', keys)
     >>> [column.to_pylist() for column in found]
     [['a', 'b'], [1, -2]]
     >>> read_flat_objects(b'{"x": "\\\\u0061"}\\n', [ObjectKey("x", "text")]) is None
