@@ -87,4 +87,4 @@ def _plain(value: object) -> object:
 @pytest.mark.ci
 @pytest.mark.parametrize("name", sparql_names())
 def test_rows_come_to_the_answer_at_all_moments(name):
-    assert run(name, edges=6_000, moments=3, seed=3).row_count
+    assert run(name, edges=20_000, moments=3, seed=3).row_count
