@@ -27,7 +27,7 @@ from rpq.language.query import shows_removals
 from rpq.language.query_file import QueryEntry
 from rpq.rows.table_formats import MESSAGE, MessageTemplate
 from rpq.rows.typed_columns import WITNESS_COLUMNS, without_terms
-from rpq.run.loop import RunOutput as RunSink
+from rpq.run.loop import RunOutput
 from rpq.run.table_names import MAX_BYTES, is_table
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class QueryOutputs:
         return {key: sink.commit() for key, sink in self._sinks.items()}
 
 
-class FileOutputs(RunSink):
+class FileOutputs(RunOutput):
     """The sink of a run that writes rows and late tuples to files, each only if it was requested; `begin` opens them.
 
     Those that grow (`grows`) are written in place, as `open_sink` describes.  `times` is the type of timestamps, if they are

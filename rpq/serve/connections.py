@@ -37,7 +37,7 @@ PAUSE_SECONDS = 0.5
 LOG_SECONDS = 60.0
 """Interval at which a lasting condition is logged again."""
 
-GOODBYE_SECONDS = 2.0
+REFUSAL_SECONDS = 2.0
 """The seconds in which a refused connection may read the reason."""
 
 MAX_REFUSALS = 64
@@ -163,7 +163,7 @@ class _Refusal(asyncio.Protocol):
             transport.write_eof()  # closing at once would discard the reason if a request is arriving
         else:
             transport.close()
-        asyncio.get_running_loop().call_later(GOODBYE_SECONDS, transport.abort)
+        asyncio.get_running_loop().call_later(REFUSAL_SECONDS, transport.abort)
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self.closed.done():

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import rpq
 from rpq.engine.engine import Engine
 from rpq.errors import InputError, QueryError
-from rpq.language.hypercube import Share as HypercubeShare
+from rpq.language.hypercube import Share
 from rpq.language.readings import properties_of, refuse_edge_values
 from rpq.rows.changes import Changes
 from rpq.rows.typed_columns import kinds_of
@@ -441,7 +441,7 @@ class ReplayShare(ShippedObject):
     def _engine(self, number: int) -> Engine:
         return Engine(
             *self.queries,
-            share=HypercubeShare.of(number, len(self._numbers), self._sizes),
+            share=Share.of(number, len(self._numbers), self._sizes),
             threads=self._threads,
             memory_limit=share_limit(self._memory_limit, threads=self._threads),
             **self._edges.engine_options,

@@ -11,9 +11,12 @@ import sys
 import threading
 from pathlib import Path
 
+import click
 import pytest
 
 from rpq import ExpressionError, Query, Window
+from rpq.serve.command import serve
+from rpq.spark.cli import spark
 from tests.twins import left_to_ci
 
 ROOT = Path(__file__).parents[2]
@@ -85,6 +88,15 @@ def test_what_is_wrong_with_the_options(run, stream, options, status, message):
     found, _, err = run("follows", "--input", stream, *NAMES, *options, *WINDOW)
     assert found == status
     assert re.search(re.escape(message) if "\n" in message else message, err.replace("\r", ""))
+
+
+def test_a_name_that_no_column_has(run, stream):
+    status, _, err = run("follows", "--input", stream, "--columns", "source=usr", "--label", "x", *WINDOW)
+    message = (
+        "stream.csv.xz:1: the columns usr, target and timestamp are missing; expected usr, .* found user, item, ts, "
+        "amount; give --columns source=user,target=item,timestamp=ts"
+    )
+    assert status == 1 and re.search(message, err.replace("\r", ""))
 
 
 @pytest.mark.parametrize(
@@ -326,3 +338,11 @@ def test_assignments_of_a_repeated_option_add_up(run, stream, tmp_path):
     assert outputs[0].read_text() == outputs[1].read_text() != ""
     status, _, err = run(*parts, "--columns", "source=item", "follows", *options, "--output", tmp_path / "no.csv")
     assert (status, "mapped twice: to 'user' and to 'item'" in err) == (2, True)
+
+
+@pytest.mark.parametrize("command", [serve, *spark.commands.values()], ids=lambda command: command.name)
+def test_options_of_assignments_can_be_repeated_in_other_commands(command):
+    options = [option for option in command.params if "=" in (getattr(option, "metavar", None) or "")]
+    for option in options:
+        found = option.process_value(click.Context(command), ("a=1", "b=2"))
+        assert found in ("a=1,b=2", ("a=1", "b=2"), {"a": 1, "b": 2})

@@ -49,13 +49,15 @@ def test_parts_of_each_kind_of_query(queries: list[rpq.Query]) -> None:
             assert engine.statistics(query.name).answers_live == answers.total()
 
 
-@pytest.mark.parametrize("kind", ["path", "all paths", "simple paths", "pattern", "bag"])
+@pytest.mark.parametrize("kind", ["path", "all paths", "bits", "simple paths", "pattern", "bag"])
 def test_an_answer_that_holds_throughout_is_in_exactly_one_part(kind: str) -> None:
     random_ = random.Random(kind)
-    query = QUERIES[kind]
+    query = QUERIES["all paths" if kind == "bits" else kind]
     engine = tiny(4)(query)
     for begin in range(0, 200, 20):
         engine.push_rows(rows_of(random_, begin, 20))
+        if kind == "bits":
+            engine._evaluation.running.find(None).indexes[0].use_bits()
         seen: Counter[tuple[str, ...]] = Counter()
         least = most = Counter(engine.answers())
         for number, part in enumerate(parts_of(engine, query.name, 2)):

@@ -386,7 +386,7 @@ PEAK = textwrap.dedent(
 
 @pytest.mark.ci
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is that of Linux, which can reset it")
-@pytest.mark.parametrize("case", ["rows", "matches"])
+@pytest.mark.parametrize("case", ["pairs", "rows", "matches", "groups"])
 def test_the_process_stays_within_the_memory_limit(case: str) -> None:
     limit = 200 << 20
     done = subprocess.run(

@@ -131,6 +131,7 @@ CHUNKS = b"8\r\nx,y,a,1\n\r\n0\r\n\r\n"
 @pytest.mark.parametrize(
     "request_bytes",
     [
+        POST + b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n" + CHUNKS,
         POST + b"transfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n" + CHUNKS,
         POST + b"content-length: 8\r\ncontent-length: 5\r\n\r\nx,y,a,1\n",
         POST + b"transfer-encoding: gzip, chunked\r\n\r\n" + CHUNKS,
@@ -145,7 +146,7 @@ CHUNKS = b"8\r\nx,y,a,1\n\r\n0\r\n\r\n"
         b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * (1 << 17),
     ],
     ids=[
-        "two lengths", "lengths that differ", "other coding", "folded coding", "chunks in 1.0",
+        "two lengths", "two lengths, chunks first", "lengths that differ", "other coding", "folded coding", "chunks in 1.0",
         "LF in chunks", "folded", "LF in the head", "LF alone", "blank in a name", "many headers", "long header",
     ],
 )  # fmt: skip
@@ -153,6 +154,14 @@ def test_a_request_that_a_proxy_may_read_differently_ends_the_connection(ordinar
     found = rest_of(connected(ordinary, request_bytes, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"))
     assert found.startswith(b"HTTP/1.1 400 ") and found.count(b"HTTP/1.1") == 1
     assert not ordinary.answers("a+")
+
+
+def test_a_request_in_pieces_is_read_like_a_whole_one(ordinary):
+    with connected(ordinary) as connection:
+        for _ in range(2):
+            for letter in b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n":
+                connection.sendall(bytes([letter]))
+            assert alive(connection)
 
 
 # --- number ----------------------------------------------------------------------------------------------------------

@@ -143,7 +143,7 @@ REQUESTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("roles", ["register", "read,write", ""])
+@pytest.mark.parametrize("roles", ["read", "write", "register", "read,write", "read,write,register", ""])
 def test_a_token_allows_what_its_roles_are_for(roles):
     token = f"{roles}=one" if roles else "one"
     with Served(PATH, **admitted("write=other", token)) as served:
@@ -153,6 +153,11 @@ def test_a_token_allows_what_its_roles_are_for(roles):
                 assert (status != 403) == (role in roles or not roles), (method, path)
                 assert status != 401
         assert served.client.get("/healthz").status_code == 200
+
+
+def test_a_token_without_known_roles_is_what_it_is():
+    with Served(PATH, admission=Admission(tokens=parse_tokens(["reader=one="]))) as served:
+        assert served.client.get("/queries", headers={"authorization": "Bearer reader=one="}).status_code == 200
 
 
 def test_wrong_tokens_are_slowed_down_and_no_one_elses(monkeypatch):

@@ -19,6 +19,7 @@ import pytest
 import rpq
 from rpq.readers.source import InputSizeError
 from rpq.serve import requests
+from rpq.serve.models import ServeLimits
 from tests.services.served import Served, arrow, lines
 
 PATH = {"expression": "a/b*", "window": 100, "slide": 10, "semantics": "explicit"}
@@ -623,6 +624,17 @@ def test_a_body_in_arrow_may_be_packed_or_repeat_values():
     ):
         found = requests.read_tuple_body(body, requests.ARROW[0], stream=None, time_unit=None, most_bytes=300_000)
         assert found.columns.num_rows == 1000 and found.size < 200_000
+
+
+@pytest.mark.parametrize(("head", "parameter"), [("source,target,label", "stream"), ("source,target", "label")])
+def test_what_the_address_gives_to_all_tuples_counts_for_each(head, parameter):
+    row = b"x,y,a,1\n" if parameter == "stream" else b"x,y,1\n"
+    with Served(PATH, limits=ServeLimits(waiting_bytes=800_000)) as served:
+        sent = {"content": f"{head},timestamp\n".encode() + row * 1000, "headers": {"content-type": "text/csv"}}
+        refused = served.client.post("/tuples", **sent, params={parameter: 900 * "n"})
+        assert refused.status_code == 413 and "over 79" in error_of(refused)["message"]
+        assert served.application.bodies.waiting_bytes == 0
+        assert served.client.post("/tuples", **sent, params={parameter: "n"}).status_code == 200
 
 
 @pytest.mark.parametrize("parameter", ["label", "stream"])

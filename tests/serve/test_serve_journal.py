@@ -13,6 +13,7 @@ import signal
 import stat
 import threading
 import time
+import weakref
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -591,6 +592,25 @@ def test_a_disk_that_cannot_even_be_read_answers_once_it_can(tmp_path, disk):
         disk.journal = disk.reading = 0
         until_ready(served)
         assert len(served.answers("a+")) == 3
+
+
+def test_an_engine_that_reached_a_limit_is_released_on_a_full_disk_too(tmp_path, disk, monkeypatch):
+    were_alive, reload = [], Storage.reload
+
+    def note(self, **options):
+        were_alive.append(before() is not None)
+        return reload(self, **options)
+
+    monkeypatch.setattr(Storage, "reload", note)
+    with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served:
+        served.post(*[("x", str(number), "a", 1) for number in range(10)])
+        before = weakref.ref(served.service.engine._evaluation)
+        disk.journal = errno.ENOSPC
+        assert served.post(("t", "u", "a", 2), ("y", "x", "a", 2)).status_code == 507
+        assert were_alive[:1] == [False]
+        disk.journal = 0
+        until_ready(served)
+        assert len(served.answers("a+")) == 10
 
 
 def test_an_input_waits_for_the_disk_and_misses_nothing(tmp_path, disk):

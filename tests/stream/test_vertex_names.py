@@ -94,6 +94,7 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
     ("pushed", "name"),
     [
         (f'"CHINA"^^<{XSD}string>', '"CHINA"'),
+        (f'"CH\\u0049NA"^^<{XSD}string>', '"CHINA"'),
         ('"CH\\u0049NA"', '"CHINA"'),
         ('"a\tb\\u0009\\""', '"a\\tb\\t\\""'),
         ('"x"@en', '"x"@en'),
@@ -103,7 +104,7 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
         ("C\\u0049", "C\\u0049"),
     ],
 )
-@pytest.mark.parametrize("columns", [pa.table, None])
+@pytest.mark.parametrize("columns", [dict, pa.table, pa.RecordBatch.from_pydict, None])
 def test_literals_have_one_form(pushed, name, columns):
     query = rpq.Query("a", window=rpq.Window(size=10, slide=1), targets=[pushed], name="q")
     engine = rpq.Engine(query, rpq.Query("a|b", window=query.window, name="all"))

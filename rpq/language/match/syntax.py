@@ -29,10 +29,10 @@ from rpq.language.where import (
     Name,
     Node,
     Not,
+    WhereConstant,
     exact_number,
     negated,
 )
-from rpq.language.where import WhereConstant as Constant
 
 if TYPE_CHECKING:
     from lark import Lark, Token
@@ -56,7 +56,7 @@ class Property(NamedTuple):
     """A property and its value in `{amount: 1}`."""
 
     name: str
-    value: Constant
+    value: WhereConstant
     at: int
 
 
@@ -460,18 +460,18 @@ def _reader(text: str) -> Any:
             plain = written[1:-1].replace("``", "`") if token.type == "QUOTED" else written
             return NameOf(plain, start(meta))
 
-        def value(self, meta: Any, children: list[Token]) -> Constant:
+        def value(self, meta: Any, children: list[Token]) -> WhereConstant:
             (token,), column = children, start(meta) + 1
             match token.type:
                 case "TEXT":
                     try:
-                        return Constant(_text_value(str(token)), column=column)
+                        return WhereConstant(_text_value(str(token)), column=column)
                     except ValueError as error:
                         refuse(column - 1, str(error))
                 case "TRUE" | "FALSE":
-                    return Constant(token.type == "TRUE", column=column)
+                    return WhereConstant(token.type == "TRUE", column=column)
             try:
-                return Constant(exact_number(token), column=column)
+                return WhereConstant(exact_number(token), column=column)
             except InvalidOperation:
                 refuse(column - 1, "the exponent has too many digits")
 

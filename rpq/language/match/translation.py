@@ -60,8 +60,7 @@ from rpq.language.sparql.algebra import (
     WindowAtom,
     make_union,
 )
-from rpq.language.where import Comparison, IsNull, Logical, Name, Node, Not, Where
-from rpq.language.where import WhereConstant as Given
+from rpq.language.where import Comparison, IsNull, Logical, Name, Node, Not, Where, WhereConstant
 from rpq.stream.names.stream_labels import EDGE_ENDS, EdgeEnd
 
 _NAME = re.compile(r"\w+")
@@ -496,7 +495,7 @@ class _Translator:
         if not (isinstance(part, Comparison) and part.sign == "==" and isinstance(part.left, Name)):
             return False
         name, dot, attribute = part.left.name.partition(".")
-        value = part.right.value if isinstance(part.right, Given) else None
+        value = part.right.value if isinstance(part.right, WhereConstant) else None
         binding = block.scope.own.get(name)
         if not dot or attribute != "id" or binding is None or binding.kind != "vertex" or not isinstance(value, str):
             return False

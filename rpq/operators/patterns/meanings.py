@@ -30,7 +30,7 @@ from rpq.language.pattern import Atom, Constant, Term, vertices_of
 from rpq.language.pattern import Term as AskedTerm
 from rpq.language.query import automaton_of
 from rpq.language.time_order import TimeOrder
-from rpq.operators.patterns.joins.plan import EdgeAtom as PlanAtom
+from rpq.operators.patterns.joins.plan import EdgeAtom
 
 
 class Neighbours(NamedTuple):
@@ -198,13 +198,13 @@ class Meaning(NamedTuple):
         ends = {term for source, _, target in self.edges for term in (source, target) if isinstance(term, str)}
         return ends <= {variable(name) for name in columns}
 
-    def atoms(self, relation_of: Callable[[MeaningEdge], int], id_of: Callable[[str], int]) -> list[PlanAtom]:
+    def atoms(self, relation_of: Callable[[MeaningEdge], int], id_of: Callable[[str], int]) -> list[EdgeAtom]:
         """Return the atoms, with relations and vertices as numbers."""
 
         def plan_term(term: str | NamedVertex) -> str | int:
             return id_of(term.name) if isinstance(term, NamedVertex) else term
 
-        return [PlanAtom(plan_term(edge[0]), relation_of(edge), plan_term(edge[2])) for edge in self.edges]
+        return [EdgeAtom(plan_term(edge[0]), relation_of(edge), plan_term(edge[2])) for edge in self.edges]
 
 
 def name_of_read(reads: LabelSymbol | PathRead) -> str:

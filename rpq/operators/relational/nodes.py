@@ -496,7 +496,7 @@ class DistinctNode(StoringNode):
 
     On bags: Distinct(Ω) = { μ | μ in Ω }, with the count 1 (§18.5). It is not linear and stores the count of each row. A
     row enters when its count becomes positive and leaves when it becomes 0. An event in which it does both changes nothing.
-    Kernels maintain the counts (`rpq.operators.bags.product.DistinctBagBag`).
+    Kernels maintain the counts (`rpq.operators.bags.product.DistinctBag`).
     """
 
     _operator: DistinctBag

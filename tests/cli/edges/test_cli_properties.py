@@ -294,19 +294,22 @@ def test_durations_between_edges_need_a_unit(rpq, tmp_path, unit):
 
 
 @pytest.mark.parametrize(
-    ("query", "text", "count"),
+    ("query", "options", "text", "count"),
     [
-        ("?x ?e:a[amount > 1000] ?y", "amount > 1000", 2),
-        ("MATCH (x)-[e:a]->(y) RETURN sum(e.amount) AS total, max(e.amount) AS most", "e.amount", 2),
-        ("a[amount > '1000']+", None, 0),
+        ("a[amount > 1000]+", (), "amount > 1000", 2),
+        ("?x ?e:a[amount > 1000] ?y", (), "amount > 1000", 2),
+        ("?x ?e:a ?y", ("--filter", "?e.amount * 2 > 1000"), "?e.amount * 2 > 1000", 2),
+        ("MATCH (x)-[e:a]->(y)-[f:a]->(z) WHERE e.amount - f.n > 0 RETURN x", (), "e.amount - f.n > 0", 1),
+        ("MATCH (x)-[e:a]->(y) RETURN sum(e.amount) AS total, max(e.amount) AS most", (), "e.amount", 2),
+        ("a[amount > '1000']+", (), None, 0),
     ],
 )
-def test_texts_in_place_of_numbers_are_counted(tmp_path, query, text, count):
+def test_texts_in_place_of_numbers_are_counted(tmp_path, query, options, text, count):
     (tmp_path / "edges.csv").write_text(
         'source,target,label,timestamp,amount,n\nv,w,a,1,"1,500.00",1\nw,x,a,2,2000,2\nx,y,a,3,,3\ny,z,a,4,n/a,4\ny,z,b,4,n/a,4\n'
     )
     files = ("--input", tmp_path / "edges.csv", "--output", tmp_path / "rows.csv", "--stats", tmp_path / "stats.json")
-    result = CliRunner().invoke(main, list(map(str, ("run", query, *files, *WINDOW))))
+    result = CliRunner().invoke(main, list(map(str, ("run", query, *options, *files, *WINDOW))))
     assert result.exit_code == 0, result.output
     assert json.loads((tmp_path / "stats.json").read_text())["non_numeric"] == ({text: count} if text else {})
     assert (f"{text}   {count} values are texts" in result.output) == (text is not None)
@@ -327,7 +330,10 @@ def test_csv_json_and_parquet_give_the_same_rows_for_decimals(tmp_path):
     (tmp_path / "edges.jsonl").write_text("".join(f"{line}\n" for line in lines))
     conditions = {
         "amount = 19.99": {1},
+        "amount <= 0.1": {0},
+        "amount between 0.1 and 0.3": {0, 3},
         "amount + 0.01 = 20": {1},
+        "amount in (0.3, 9007199254740993)": {3, 5},
         "amount > 9007199254740992": {5},
     }
     for condition, expected_places in conditions.items():

@@ -144,6 +144,7 @@ def test_witnesses_are_paths_of_the_snapshot(data):
     [
         (rpq.Query("?x a ?y . ?y b ?z", window=WINDOW), "triple"),
         (rpq.Query("a/b", window=WINDOW), "parallel"),
+        (rpq.Query("MATCH (x)-[:a]->(y)-[:b]->(z) RETURN x, y, z", window=WINDOW, language="gql"), "parallel"),
     ],
 )
 def test_tuples_without_rows_are_applied_together(query, edges, monkeypatch):

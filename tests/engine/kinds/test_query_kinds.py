@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.serve.requests import QueryDefaults, parse_query
+from rpq.serve.requests import FIELDS, QueryDefaults, parse_query
 from tests.engine.kinds.edge_query import EdgesOf
 from tests.engine.test_engine_properties import cut, stream
 from tests.reference import COUNTS
@@ -164,6 +164,10 @@ def test_on_spark():
     assert spark_rows(tuples, edges, partitions=3) == Counter(map(tuple, local.rows()))
 
 
+def test_restarts_are_tested_with_every_field():
+    assert set().union(*REQUESTS) == set(FIELDS)
+
+
 # --- a restart ----------------------------------------------------------------------------------------------
 
 
@@ -184,17 +188,40 @@ def test_query_survives_saving(tmp_path, fields, unit):
     assert rpq.Engine.restore(tmp_path / "second").queries == (query,)
 
 
-def test_command_resumes_with_the_same_queries(tmp_path, capfdbinary):
+@pytest.mark.parametrize("command", ["run", pytest.param("serve", marks=pytest.mark.ci)])
+def test_command_resumes_with_the_same_queries(tmp_path, capfdbinary, command):
     from tests.commands import Caller
+    from tests.services.served import Command
 
     entries = [{"name": str(number), **fields, "query": fields["expression"]} for number, fields in enumerate(REQUESTS)]
     for entry in entries:
         del entry["expression"]
-        entry["output"] = str(tmp_path / f"{entry['name']}.jsonl")
+        if command == "run":
+            entry["output"] = str(tmp_path / f"{entry['name']}.jsonl")
     queries, edges = tmp_path / "queries.jsonl", tmp_path / "edges.jsonl"
     queries.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    edges.write_text("")
+    edges.write_text('{"source": "x", "target": "y", "label": "a", "timestamp": 1, "n": 5}\n')
     options = ["--queries", queries, "--edges", "parallel", "--time-unit", "s", "--checkpoint", tmp_path / "state"]
     for _ in range(2):
-        code, _, stderr = Caller(capfdbinary)("run", *options, "--input", edges)
-        assert code == 0, stderr
+        if command == "serve":
+            with Command(*options, log=tmp_path / "log") as served:
+                assert served.end() == 0
+        else:
+            code, _, stderr = Caller(capfdbinary)("run", *options, "--input", edges)
+            assert code == 0, stderr
+
+
+@pytest.mark.ci
+def test_topics_resume_with_the_same_queries(tmp_path, kafka):
+    from rpq.kafka import run_topics
+
+    read = kafka.new()
+    queries = [
+        parse_query({"name": str(number), **fields}, QueryDefaults(fields={}, time_unit="s"))
+        for number, fields in enumerate(REQUESTS)
+    ]
+    outputs = {query.name: kafka.uri(kafka.new()) for query in queries}
+    for number in range(2):
+        kafka.send(read, [{"source": "x", "target": "y", "label": "a", "timestamp": number, "n": 5}])
+        options: Any = {"edges": "parallel", "time_unit": "s", "until_end": True, "checkpoint": tmp_path / "state"}
+        run_topics(*queries, input=kafka.uri(read), output=outputs, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -9,10 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
+from rpq.operators.paths.closure.choice import Choice
 from rpq.operators.paths.closure.closure_index import ClosureIndex
 from rpq.operators.paths.path_query import PathQuery
 from tests.twins import Twins, assert_path, collect, examples, scaled, search, tiny
@@ -136,6 +139,33 @@ def test_windows_without_time_give_the_rows_of_cells_while_indexes_change(data: 
             assert_path(path.vertices, path.labels, pair, query, live)
 
 
+def _edges(count: int, *, vertices: int, seed: int) -> list[tuple[int, int, str, int]]:
+    chance = random.Random(seed)
+    return [(chance.randrange(vertices), chance.randrange(vertices), chance.choice("ab"), i) for i in range(count)]
+
+
+def _pushed(query: rpq.Query, rows: list[tuple[int, int, str, int]], size: int) -> tuple[rpq.Engine, int]:
+    engine = rpq.Engine(query)
+    count = sum(len(engine.push_rows(rows[i : i + size])) for i in range(0, len(rows), size))
+    return engine, count
+
+
+def test_bits_come_where_boundaries_are_few_and_cells_stay_where_they_are_many() -> None:
+    rows = _edges(6000, vertices=220, seed=1)
+    window = 1500
+    engine, count = _pushed(rpq.Query("(a|b)*", window=rpq.Window(size=window, slide=300), name="q"), rows, 500)
+    assert [index.has_bits for index in indexes(engine)] == [True]
+    engine._check()
+    left = {(u, label, v) for u, v, label, time in rows if time > (len(rows) - 1) // 300 * 300 - window}
+    assert {*engine.answers("q").pairs()} == search(engine.queries[0], left)
+    # Small chunks never change the kind.
+    alone, same = _pushed(rpq.Query("(a|b)*", window=rpq.Window(size=window, slide=300), name="q"), rows, 100)
+    assert [index.has_bits for index in indexes(alone)] == [False]
+    assert count == same
+    every, _ = _pushed(rpq.Query("(a|b)*", window=rpq.Window(size=window, slide=1), name="q"), rows[:3000], 500)
+    assert [index.has_bits for index in indexes(every)] == [False]
+
+
 def test_a_witness_lasts_as_long_as_its_answer_and_leaves_bits_as_they_are() -> None:
     engine = rpq.Engine(rpq.Query("a+/b", window=rpq.Window(size=20, slide=2), name="q"))
     (index,) = indexes(engine)
@@ -149,3 +179,48 @@ def test_a_witness_lasts_as_long_as_its_answer_and_leaves_bits_as_they_are() -> 
     engine.advance(24)
     assert engine.witness("x", "z") is None
     assert index.has_bits
+
+
+@pytest.mark.parametrize("semantics", ["implicit", "explicit"])
+def test_no_limit_with_which_cells_have_room_ends_a_push(semantics: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(5)
+    rows: list[tuple[int, int, str, int, str]] = []
+    for edge in _edges(scaled(1200), vertices=60, seed=4):
+        rows.append((*edge, "+"))
+        if chance.random() < 0.05:
+            source, target, label, *_ = chance.choice(rows[-100:])
+            rows.append((source, target, label, edge[3], "-"))
+    query = rpq.Query("(a|b)*", window=rpq.Window(size=300, slide=60), semantics=semantics, name="q")
+
+    def pushed(limit: int) -> list[rpq.Change]:
+        engine = rpq.Engine(query, memory_limit=limit, _capacity=16)
+        found = [change for i in range(0, len(rows), 300) for change in engine.push_rows(rows[i : i + 300])]
+        engine._check()
+        return found
+
+    changes: Counter[bool] = Counter()
+    monkeypatch.setattr(Choice, "is_due", lambda choice, work: False)
+    limit, expected = 0, None
+    while expected is None:
+        try:
+            expected = pushed(limit)
+        except rpq.MemoryLimitError as error:
+            limit = error.size
+    monkeypatch.setattr(Choice, "is_due", lambda choice, work: True)
+    monkeypatch.setattr(Choice, "prefers_bits", lambda choice, *figures: True)
+    monkeypatch.setattr(Choice, "prefers_cells", lambda choice, *figures: chance.random() < 0.3)
+    use_bits = ClosureIndex.use_bits
+
+    def attempt(index: ClosureIndex) -> None:
+        try:
+            use_bits(index)
+        finally:
+            changes[index.has_bits] += 1
+
+    monkeypatch.setattr(ClosureIndex, "use_bits", attempt)
+    for more in (1.0, 1.02, 1.05, 1.1, 1.25, 1.5, 2.0):
+        try:
+            assert sorted(pushed(int(limit * more))) == sorted(expected)
+        except rpq.MemoryLimitError:
+            assert more < 1.2  # cells that come back grow while other arrays are larger than at first
+    assert changes[True]

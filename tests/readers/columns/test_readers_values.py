@@ -174,6 +174,14 @@ def test_columns_of_parquet_have_formats(tmp_path, format, times, expected):
             rows(open_reader("edges", tmp_path / "t.parquet", columns=columns))
 
 
+@pytest.mark.parametrize("text", ["24 Dec 2024", "2024/12/24 10:00"])
+@pytest.mark.parametrize("before", ["", "x,y,a,1\n", "x,y,a,2024-05-01\n"])
+def test_a_notation_without_a_suggestion_gets_the_option_in_any_line(tmp_path, text, before):
+    path = written(tmp_path, f"source,target,label,timestamp\n{before}x,y,a,{text}\n")
+    with pytest.raises(InputError, match="--time-format describes times in other notations"):
+        rows(open_reader("edges", path))
+
+
 TIMES = st.sampled_from([0, 5, -3, 1.5, 1591367999.305988, "7", "7.25", "-1.5", "x", None, True, 2**53 + 1, 1e17, 1e-9])
 VERTICES = st.sampled_from(["a", "5", 5, 5, 7, 2**64, "", None, 2.5, True])
 NAMES = ColumnNames(time_format="epoch", text_vertices=True)
