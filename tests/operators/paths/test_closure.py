@@ -150,6 +150,30 @@ def _pushed(query: rpq.Query, rows: list[tuple[int, int, str, int]], size: int) 
     return engine, count
 
 
+@pytest.mark.parametrize("semantics", ["implicit", "explicit"])
+@pytest.mark.parametrize("text", ["(a|b)*", "a*/b*"])
+def test_bits_and_cells_give_the_same_rows_of_a_long_stream(text: str, semantics: Any) -> None:
+    chance = random.Random(2)
+    rows: list[tuple[int, int, str, int, str]] = []
+    for edge in _edges(2500, vertices=160, seed=2):
+        rows.append((*edge, "+"))
+        if chance.random() < 0.2:
+            source, target, label, *_ = chance.choice(rows[-600:])
+            rows.append((source, target, label, edge[3], "-"))
+    query = rpq.Query(text, window=rpq.Window(size=1500, slide=100), semantics=semantics, name="q")
+    engines = [rpq.Engine(query), rpq.Engine(query)]
+    for engine, keep in zip(engines, (ClosureIndex.use_bits, ClosureIndex.use_cells), strict=True):
+        (index,) = indexes(engine)
+        index.guard = _grant
+        keep(index)
+    for i in range(0, len(rows), 200):
+        with_bits, with_cells = (Counter(engine.push_rows(rows[i : i + 200])) for engine in engines)
+        assert with_bits == with_cells
+    assert next(indexes(engines[0])).has_bits
+    engines[0]._check()
+    assert engines[0].answers("q").pairs() == engines[1].answers("q").pairs()
+
+
 def test_bits_come_where_boundaries_are_few_and_cells_stay_where_they_are_many() -> None:
     rows = _edges(6000, vertices=220, seed=1)
     window = 1500
