@@ -257,7 +257,7 @@ COMPARISONS = ["n {sign} {one}", "n {sign} m", "n + {two} {sign} {one}", "n betw
 COMPARISONS += ["n * {one} {sign} {two}", "n - m {sign} {one}", "{one} * {two} {sign} n", "n / {one} < {two}"]
 
 
-@examples(200)
+@examples(1000)
 @given(data=st.data(), count=st.integers(1, 5))
 def test_numbers_are_exact(data, count):
     kinds = {name: data.draw(st.sampled_from(sorted(NUMBERS))) for name in "nm"}
@@ -277,6 +277,13 @@ def test_numbers_are_exact(data, count):
     engine = rpq.Engine(rpq.Query(f"a[{text}]", window=rpq.Window(size=10, slide=1)), edges="parallel")
     expected = {end for end, n, m in zip(ends, *columns, strict=True) if holds(text, {"n": n, "m": m})}
     assert {row.source for row in engine.push(stream).rows()} == expected
+
+
+@pytest.mark.parametrize("column", [[-7, 7], [Decimal("-7.0"), Decimal("7.0")]], ids=["int", "decimal"])
+def test_a_remainder_has_the_sign_of_the_divisor(column):
+    engine = rpq.Engine(rpq.Query("a[n % 3 = 2 or n % -3 = -2]", window=WINDOW))
+    changes = engine.push(source=["v", "w"], target=["v", "w"], label=["a", "a"], timestamp=[1, 1], n=column)
+    assert [row.source for row in changes.rows()] == ["v", "w"]
 
 
 @pytest.mark.parametrize(
