@@ -2,7 +2,7 @@
 
 numba compiles a kernel that is called by another as if Python called it too: with two functions that unpack the arguments of
 Python and of C, and to machine code. All of that is thrown away, because the code of a callee is linked into its caller and
-optimised there once more. Three kernels of four are only called by kernels, so it was a quarter of the time for compiling.
+optimised there. Three kernels of four are only called by kernels, so it was a quarter of the time for compiling.
 
 `call_as_callee` lets the kernels that call a kernel find a *callee*: compiled without all that, and kept in its own file.
 If Python has called the kernel with the same types before, its code serves. This depends on internals of numba, so other
@@ -23,7 +23,7 @@ import llvmlite.binding
 from numba.core.codegen import JITCodeLibrary, RuntimeLinker
 from numba.core.compiler import Compiler, Flags, compile_extra, compile_result
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.types import IntegerLiteral
+from numba.core.types import BooleanLiteral, IntegerLiteral
 from numba.core.types.misc import unliteral
 from numba.core.typing import make_concrete_template
 
@@ -42,7 +42,12 @@ class Cache(Protocol):
 
 
 class CalleeLibrary(JITCodeLibrary):
-    """The optimised code of a callee, which is linked into its callers and never run by itself."""
+    """The code of a callee, which is linked into its callers and never run by itself."""
+
+    def _optimize_final_module(self) -> None:
+        # The kernel that Python calls optimises all that is linked into it. Optimised at each level, the code at the bottom of
+        # a kernel ten levels deep would be optimised ten times.
+        pass
 
     def _finalize_final_module(self) -> None:
         # As in numba, without the step that generates machine code, which would resolve calls of a kernel not yet compiled.
@@ -107,8 +112,8 @@ def call_as_callee(kernel: Any, cache: Cache) -> None:
     def template_of(args: Any, kws: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
         signature, types = kernel.fold_argument_types(args, kws)
         if not is_inlined:
-            # Otherwise a kernel is compiled anew for each number that callers write, such as 0. Flags keep their own code.
-            types = [unliteral(one) if isinstance(one, IntegerLiteral) else one for one in types]
+            # Otherwise a kernel is compiled anew for each number and each flag that callers write, such as 0 or True.
+            types = [unliteral(one) if isinstance(one, IntegerLiteral | BooleanLiteral) else one for one in types]
         found = callees.of(tuple(types))
         return make_concrete_template(f"CallTemplate({name})", key=name, signatures=[found.signature]), signature, types, {}
 
