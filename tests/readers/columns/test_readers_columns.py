@@ -95,6 +95,7 @@ def test_all_missing_columns_are_told_with_the_options_that_name_them(tmp_path, 
     ("text", "hint"),
     [
         ("user;item;ts\na;b;1\n", "; this line contains semicolons: use commas or tabs instead"),
+        ("user|item|ts\na|b|1\n", "; this line contains bars: use commas or tabs instead"),
         ('[{"user": "a", "item": "b", "ts": 1},\n', "; this line is a part of a JSON document: write one object per line"),
         ('{\n"user": "a"\n}\n', "; this line is a part of a JSON document: write one object per line"),
         ("PK\x03\x04\x14\0", "a ZIP archive, as a workbook of Excel is: save the sheet as CSV, or unpack the archive"),
@@ -105,6 +106,11 @@ def test_another_kind_of_text_is_told_of_before_names_of_columns(rows, text, hin
     with pytest.raises(InputError) as caught:
         rows(text, "source=user,target=item,timestamp=ts", label="x")
     assert str(caught.value).endswith(hint)
+
+
+def test_lines_that_lack_one_field_may_lack_the_label(rows):
+    with pytest.raises(InputError, match="if the lines have no label, set one with --label LABEL"):
+        rows("a,b,1\n")
 
 
 def test_a_column_that_is_there_twice_is_told(rows):
