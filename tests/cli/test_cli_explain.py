@@ -49,6 +49,13 @@ def test_drawings_by_matplotlib(rpq, tmp_path, monkeypatch):
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_without_a_program_that_draws_the_alternatives_are_named(rpq, tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda program: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    status, out, err = rpq("explain", "a", "--png", tmp_path / "a.png")
+    assert status == 1 and "Graphviz" in err and "--dot FILE" in err and "minimal automaton" in out
+
+
 @pytest.mark.skipif(os.name == "nt", reason="a shell script stands for Graphviz")
 def test_drawings_by_graphviz(rpq, tmp_path, monkeypatch):
     program = tmp_path / "dot"
