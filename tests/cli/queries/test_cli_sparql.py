@@ -201,7 +201,7 @@ def test_numbers_that_are_made_into_edges_keep_their_datatype(rpq):
 
 
 def test_a_column_that_nothing_binds_is_told_of_once(rpq):
-    text = "SELECT ?x ?nobody { ?x <a> ?y }"
+    text = "SELECT ?x ?nobody { ?x <a>* ?y . ?y <a>* ?z OPTIONAL { ?z <b>? ?u } }"
     warning = "nothing binds ?nobody: its column is empty"
     assert library.Query(text, window=TEN).warnings == (warning,)
     _, _, err = rpq("run", text, "--input", "edges.csv", *WINDOW)
