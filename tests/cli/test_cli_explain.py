@@ -107,3 +107,15 @@ def test_the_identity_of_edges_is_shown(rpq, tmp_path, edges):
     status, out, err = rpq("explain", "--queries", file, "--edges", edges)
     assert status == 0, err
     assert out.count(f"\nedges        {edges}: ") == 2
+
+
+def test_a_drawing_is_of_one_query(rpq, tmp_path):
+    file = tmp_path / "queries.toml"
+    file.write_text('[[query]]\nquery = "a+"\n')
+    for arguments, message in (
+        (("--queries", file, "--svg", tmp_path / "a.svg"), "draws one query"),
+        (("a", "--queries", file), "EXPRESSION and --queries cannot be combined"),
+        (("SELECT ?x { ?x <a> ?y }", "--svg", tmp_path / "a.svg"), "a query in SPARQL or MATCH has no drawing"),
+    ):
+        status, _, err = rpq("explain", *arguments)
+        assert status == 2 and message in err

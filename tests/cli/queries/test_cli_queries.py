@@ -342,6 +342,14 @@ def test_any_text_is_a_name_and_stays_one_value_in_outputs(rpq, edges):
     assert status == 0 and "\x1b" not in out and repr(name) in out
 
 
+def test_paths_are_a_column_of_every_output(rpq, edges):
+    Path("q.toml").write_text(TOML)
+    assert rpq("run", "--queries", "q.toml", "--input", edges, "--output", "rest.csv", "--witness")[0] == 0
+    for row in [*pq.read_table("reach.parquet").to_pylist(), *csv.DictReader(io.StringIO(Path("shared.csv").read_text()))]:
+        path = json.loads(row["path"]) if row["op"] == "+" else None
+        assert (row["path"] == "") if path is None else (str(path[0]), str(path[-1])) == (row["source"], row["target"])
+
+
 def test_outputs_may_be_more_than_files_that_may_be_open(rpq, edges, monkeypatch):
     resource = pytest.importorskip("resource")
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
