@@ -353,16 +353,16 @@ def test_paths_are_a_column_of_every_output(rpq, edges):
 def test_outputs_may_be_more_than_files_that_may_be_open(rpq, edges, monkeypatch):
     resource = pytest.importorskip("resource")
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lines = ({"name": f"q{number}", "query": "a", "output": f"{number}.csv"} for number in range(100))
+    lines = ({"name": f"q{number}", "query": "a", "output": f"{number}.csv"} for number in range(150))
     Path("q.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     run = ("run", "--queries", "q.jsonl", "--input", edges, *WINDOW)
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (64, limits[1]))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (128, limits[1]))
         status, _, err = rpq(*run)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert status == 0, err
-    assert Path("0.csv").read_text().count("q0,") == Path("99.csv").read_text().count("q99,") > 0
+    assert Path("0.csv").read_text().count("q0,") == Path("149.csv").read_text().count("q149,") > 0
     monkeypatch.setattr(resource, "getrlimit", lambda _: (64, 64))
     status, _, err = rpq(*run)
     assert status == 2 and "a process can open only 64 files" in err
