@@ -49,13 +49,6 @@ def test_drawings_by_matplotlib(rpq, tmp_path, monkeypatch):
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_without_a_program_that_draws_the_alternatives_are_named(rpq, tmp_path, monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda program: None)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    status, out, err = rpq("explain", "a", "--png", tmp_path / "a.png")
-    assert status == 1 and "Graphviz" in err and "--dot FILE" in err and "minimal automaton" in out
-
-
 @pytest.mark.skipif(os.name == "nt", reason="a shell script stands for Graphviz")
 def test_drawings_by_graphviz(rpq, tmp_path, monkeypatch):
     program = tmp_path / "dot"
@@ -107,15 +100,3 @@ def test_the_identity_of_edges_is_shown(rpq, tmp_path, edges):
     status, out, err = rpq("explain", "--queries", file, "--edges", edges)
     assert status == 0, err
     assert out.count(f"\nedges        {edges}: ") == 2
-
-
-def test_a_drawing_is_of_one_query(rpq, tmp_path):
-    file = tmp_path / "queries.toml"
-    file.write_text('[[query]]\nquery = "a+"\n')
-    for arguments, message in (
-        (("--queries", file, "--svg", tmp_path / "a.svg"), "draws one query"),
-        (("a", "--queries", file), "EXPRESSION and --queries cannot be combined"),
-        (("SELECT ?x { ?x <a> ?y }", "--svg", tmp_path / "a.svg"), "a query in SPARQL or MATCH has no drawing"),
-    ):
-        status, _, err = rpq("explain", *arguments)
-        assert status == 2 and message in err

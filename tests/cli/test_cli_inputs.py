@@ -15,8 +15,6 @@ import click
 import pytest
 
 from rpq import ExpressionError, Query, Window
-from rpq.cli import inputs
-from rpq.readers import open_reader
 from rpq.serve.command import serve
 from rpq.spark.cli import spark
 from tests.twins import left_to_ci
@@ -119,11 +117,6 @@ def test_schemes_that_are_not_read_are_refused_as_such(run, stream, option, path
     assert "no such file" not in err.lower()
 
 
-def test_a_topic_without_its_scheme_gets_a_hint(run):
-    status, _, err = run("x", "--input", "localhost:9092/edges", *WINDOW)
-    assert status == 1 and "did you mean kafka://localhost:9092/edges?" in err
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -194,15 +187,6 @@ def test_a_label_that_no_tuple_has_is_told_at_the_end(run, tmp_path):
     # What a condition leaves out is not there.
     assert "no tuple has the label 'a2q'" in run("a2q/c2a", *options, "--where", "label != 'a2q'")[2]
     assert "did you mean 'a2q'" not in run("a2qq/c2a", *options, "--where", "label != 'a2q'")[2]
-
-
-def test_labels_known_for_hints_are_bounded(monkeypatch, tmp_path):
-    monkeypatch.setattr(inputs, "HINTS", 10)
-    seen = inputs.LabelMonitor([Query("nothing/l500", window=Window(size=1, slide=1))])
-    path = tmp_path / "edges"
-    path.write_text("".join(f"a b l{number} {number}\n" for number in range(1000)))
-    assert sum(map(len, seen.monitor(open_reader("edges", path, batch_rows=100)))) == 1000
-    assert seen.missing_labels == ["nothing"] and len(seen._other_labels) == 10
 
 
 def test_a_checkpoint_is_that_of_the_same_columns_and_condition(run, stream, tmp_path):

@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 
 import rpq
-from rpq.rows.table_formats import MessageTemplate
 from rpq.serve import changes
-from rpq.serve.changes import FEW_ROWS, PART_ROWS, PublishedChanges, RowText
+from rpq.serve.changes import FEW_ROWS, PART_ROWS, PublishedChanges
 from rpq.serve.engine_thread import EngineCall, FollowerQueue
 from rpq.serve.models import ServeLimits
 from rpq.serve.requests import parse_query
@@ -434,13 +433,3 @@ def test_rows_have_the_message_that_a_follower_asks_for() -> None:
             parameters = {"query": queries, "message": text}
             refused = served.client.get("/changes", params=parameters)
             assert refused.status_code == 422 and re.search(reason, refused.text) and '"field":"message"' in refused.text
-
-
-def test_an_event_stores_few_of_the_texts_that_followers_ask_for(monkeypatch):
-    monkeypatch.setattr(changes, "MAX_SHARED", 3)
-    engine = rpq.Engine(rpq.Query("a", window=rpq.Window(size=100, slide=10), name="q"))
-    event = PublishedChanges(engine.push_rows([("x", "y", "a", 1)]), position=1, time=1, run="aa")
-    for number in range(10):
-        text = RowText(MessageTemplate(f"{{source}} {number}"), ("source", "target"))
-        (part,) = event.parts(frozenset({"q"}), text)
-        assert b'"message":"x %d"' % number in part and len(event._parts) <= 3

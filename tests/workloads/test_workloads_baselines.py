@@ -117,11 +117,6 @@ def test_the_published_algorithm_of_simple_paths_ends_after_its_steps_and_refuse
     assert trees.is_exhausted
 
 
-def test_the_published_algorithm_refuses_inverse_steps():
-    with pytest.raises(ValueError, match="inverse steps"):
-        SpanningTrees("a/^b", rpq.Window(size=9, slide=3), vertices=2, labels=["a", "b"], tuples=1)
-
-
 def test_the_window_is_the_engines():
     chance = random.Random(4)
     window = rpq.Window(size=13, slide=4)

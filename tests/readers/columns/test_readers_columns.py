@@ -108,11 +108,6 @@ def test_another_kind_of_text_is_told_of_before_names_of_columns(rows, text, hin
     assert str(caught.value).endswith(hint)
 
 
-def test_lines_that_lack_one_field_may_lack_the_label(rows):
-    with pytest.raises(InputError, match="if the lines have no label, set one with --label LABEL"):
-        rows("a,b,1\n")
-
-
 def test_a_column_that_is_there_twice_is_told(rows):
     with pytest.raises(InputError, match="column 'user': occurs twice in the header"):
         rows("user,user,target,timestamp\n", "source=user", label="x")
