@@ -21,6 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rpq.cli import main
+from rpq.cli.checkpoint import differences, identity_of
+from rpq.cli.request import RunRequest, RunSettings
 from rpq.run import loop
 from rpq.run.checkpoint import Checkpoint, CheckpointLock
 
@@ -311,6 +313,40 @@ def test_a_text_that_is_read_or_reported_in_another_way_is_another_run(tmp_path,
     capfd.readouterr()
     assert call([*args, *second]) == 2
     assert message in capfd.readouterr().err
+
+
+PATTERN, MATCH = "?x a ?y", "MATCH (x)-[:a]->(y) RETURN x, y"
+OF_IDENTITY = [
+    ("a", {"paths": "simple"}),
+    ("a", {"simple_budget": 7}),
+    ("a", {"on_budget": "set_aside"}),
+    ("a", {"semantics": "explicit"}),
+    ("a", {"sources": ("x",)}),
+    ("a", {"targets": ("x",)}),
+    ("a", {"witness": True}),
+    ("a", {"drop_self_loops": True}),
+    ("a", {"late": "late.csv"}),
+    ("a", {"on_error": "skip"}),
+    ("a", {"format": "jsonl"}),
+    ("a", {"edges": "parallel"}),
+    ("a", {"order": "increasing"}),
+    (PATTERN, {"matching": "isomorphism"}),
+    (PATTERN, {"filter": "?x <> ?y"}),
+    (MATCH, {"language": "cypher"}),
+    ("SELECT ?x { ?x <a> ?y }", {"report": "slide"}),
+]
+
+
+@pytest.mark.parametrize(("text", "option"), OF_IDENTITY, ids=[next(iter(option)) for _, option in OF_IDENTITY])
+def test_an_option_that_changes_the_rows_makes_another_run(text, option):
+    def identity(**options) -> dict:
+        usual = {"expression": text, "window": "10", "slide": "1", "inputs": ("edges.txt",), "format": "edges"}
+        request = RunRequest(settings=RunSettings(**usual | options))
+        return identity_of(request, request.queries(unit=None, integers=False))
+
+    (name,) = option
+    name = name.removesuffix("s") if name in ("sources", "targets") else name.replace("_", "-")
+    assert any(one.startswith(f"--{name} was ") for one in differences(identity(), identity(**option)))
 
 
 def test_another_input_is_refused(tmp_path, capfd):

@@ -200,6 +200,8 @@ def test_edges_without_time_in_rdf(rpq, trig):
     Path("static.nq").write_text("<a:x> <a:p> <a:y> <urn:rpq:delete> .\n")
     status, _, err = rpq("run", "a", "--static", "static.nq", "--static-format", "rdf", *OF_TRIG, "--input", trig, *WINDOW)
     assert status == 1 and "deletes an edge" in err
+    status, _, err = rpq("run", "a", "--static", "static.nq", *OF_TRIG, "--input", trig, *WINDOW)
+    assert status == 1 and "expected --static-format rdf" in err
 
 
 # --- pipes -----------------------------------------------------------------------------------------------------------

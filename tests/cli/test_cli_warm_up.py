@@ -244,6 +244,12 @@ def test_a_processor_that_can_do_more_than_this_one_is_refused(monkeypatch):
     assert "this machine lacks avx512bw" in refused_processor("x86-64-v4")
 
 
+def test_without_compilation_it_is_refused(monkeypatch):
+    monkeypatch.setattr("numba.core.config.DISABLE_JIT", 1)
+    done = CliRunner().invoke(main, ["warm-up"])
+    assert done.exit_code == 2 and "NUMBA_DISABLE_JIT is set" in done.output
+
+
 def test_where_nothing_can_be_written_it_ends_with_an_error(monkeypatch):
     monkeypatch.setattr(kernel_cache, "_is_writable", lambda place: False)
     kernel_cache.places.cache_clear()

@@ -14,6 +14,7 @@ import pytest
 
 from rpq.files import destinations
 from rpq.files.destinations import SameFileError, check_distinct
+from rpq.files.locks import try_lock
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links, modes and devices of another kind")
 
@@ -42,6 +43,15 @@ def test_a_file_is_there_as_a_whole_or_not_at_all(tmp_path):
         raise KeyboardInterrupt
     assert path.read_bytes() == b"whole"
     assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_a_disk_without_locks_is_used_without_them(tmp_path, monkeypatch):
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with (tmp_path / "lock").open("w") as file:
+        assert try_lock(file.fileno())
 
 
 def test_a_symbolic_link_stays_and_what_it_points_to_is_replaced(tmp_path):

@@ -14,7 +14,7 @@ import pytest
 import rpq
 from tests.kafka.kafka_process import ROOT, ended, started
 from tests.kafka.test_kafka_run import expected, merged, unordered
-from tests.services.kafka_broker import free_ports
+from tests.services.kafka_broker import PASSWORD_OF_STORES, free_ports
 from tests.services.kafka_topics import dealt, edges
 
 
@@ -104,6 +104,26 @@ def test_a_broker_is_believed_by_its_certificate_and_signed_in_to_over_tls(kafka
     assert unordered(kafka.rows(written)) == unordered(expected(edges(100)))
     for file in (stats, log, state, tmp_path / "run.state.journal"):
         assert b"open-sesame" not in file.read_bytes()
+
+
+@pytest.mark.ci
+def test_a_broker_may_want_a_certificate_of_the_client(kafka, tmp_path) -> None:
+    read, written, config, log = kafka.new(), kafka.new(), tmp_path / "client.properties", tmp_path / "log"
+    kafka.send(read, edges(100))
+    secured = f"kafka://{kafka.broker.certified_address}"
+    arguments = ["--input", f"{secured}/{read}", "--output", f"{secured}/{written}", "--kafka-config", config, "--until-end"]
+    believed = f"security.protocol=ssl\nssl.ca.location={kafka.broker.authority}\n"
+    with_key = f"{believed}ssl.keystore.location={kafka.broker.client_store}\nssl.keystore.password="
+    for settings, status, message in (
+        (believed, 1, "the broker refuses the connection: "),
+        (f"{with_key}of-no-store\n", 2, "--kafka-config: "),
+        (f"{with_key}{PASSWORD_OF_STORES}\n", 0, ""),
+    ):
+        config.write_text(settings)
+        assert ended(started(*arguments, log=log)) == status
+        said = log.read_text()
+        assert message in said and "of-no-store" not in said and PASSWORD_OF_STORES not in said
+    assert unordered(kafka.rows(written)) == unordered(expected(edges(100)))
 
 
 @pytest.mark.ci

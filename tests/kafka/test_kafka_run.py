@@ -61,6 +61,24 @@ def test_partitions_are_one_stream_in_the_order_of_their_times(kafka) -> None:
     assert unordered(kafka.rows(written)) == unordered(expected(merged(parts)))
 
 
+def test_topics_may_be_streams_and_queries_have_topics_of_their_own(kafka) -> None:
+    one, other = kafka.new(name="a"), kafka.new(name="b")
+    parts = dealt(edges(400), 2)
+    kafka.send(one, parts[0])
+    kafka.send(other, parts[1])
+    queries = rpq.Query("a/b*", window=WINDOW, name="paths"), rpq.Query("?x a ?y . ?y b ?z", window=WINDOW, name="pattern")
+    outputs = {"paths": kafka.new(), "pattern": kafka.new()}
+    run_topics(
+        *queries,
+        input=[f"first={kafka.uri(one)}", f"second={kafka.uri(other)}"],
+        output={name: kafka.uri(topic) for name, topic in outputs.items()},
+        until_end=True,
+    )
+    for query in queries:
+        rows = kafka.rows(outputs[query.name])
+        assert unordered(rows) == unordered(expected(merged(parts), query, named=True)) and rows
+
+
 def test_upsert_leaves_the_current_answer_in_a_compacted_topic(kafka) -> None:
     read, written = kafka.new(), kafka.new()
     stream = edges(500)

@@ -81,6 +81,12 @@ def test_limit_comes_before_self_loops(path, options, expected, batch_rows):
     assert reader.bytes_total == path.stat().st_size
 
 
+def test_with_a_limit_the_bad_line_behind_it_is_not_reached(path):
+    assert times(open_reader("edges", path, limit=5)) == [1, 2, 3, 4, 5]
+    with pytest.raises(InputError, match=":6: "):
+        times(open_reader("edges", path, limit=6))
+
+
 @pytest.mark.parametrize("options", [{"limit": -1}, {"on_error": "ignore"}, {"batch_rows": 0}])
 def test_wrong_arguments_are_refused(path, options):
     with pytest.raises(ValueError, match="expected"):

@@ -201,6 +201,9 @@ def test_a_folder_is_its_files_in_order(stored, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="contains no .parquet file"):
         open_edges([str(tmp_path / "empty")])
+    (tmp_path / "empty" / "b.parquet").write_bytes(b"")
+    with pytest.raises(InputError, match="b.parquet: .*is empty"):
+        open_edges([str(tmp_path / "empty")])
 
 
 def test_the_content_decides_what_is_parquet(stored, tmp_path):

@@ -9,15 +9,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from rpq.errors import InputError
 from rpq.readers import RdfReading, open_reader
-from rpq.readers.rdf import canonical_lines
+from rpq.readers.rdf import canonical_lines, statements
 from rpq.readers.rdf import times as rdf_times
+from rpq.readers.rdf.blank_nodes import BlankNodes
 from rpq.readers.rdf.canonical_lines import kinds_of, lines_of, rdf_term, vertex_text
+from rpq.readers.rdf.rdf_syntax import syntax_by_name
+from rpq.readers.source import ByteSource
 from rpq.stream.names.terms import RDF, XSD, literal_text
 from tests.twins import scaled
 
@@ -314,6 +318,30 @@ def test_nodes_without_a_label_are_told_apart_and_named_the_same_every_time(tmp_
     assert isomorphic(graph, wanted)
 
 
+def test_labels_that_look_generated_are_kept(tmp_path):
+    """pyoxigraph writes such files: `_:c8…` far from its other `_:c8…`, and nodes without labels between them."""
+    label = "_:c823099a7ad70ae9cf9424f632a1b8be"
+    text = f"@prefix : <http://e/> . {label} :p :x .\n" + ":a :p [ :q [] ] .\n" * 3000 + f":b :p {label} .\n"
+    found = edges(written(tmp_path, "a.ttl", text), batch_rows=64)
+    assert found[0][0] == found[-1][2] == f"_:f1.{label[2:]}" and len({*found}) == 2 + 2 * 3000
+
+
+def test_no_node_of_turtle_is_remembered_behind_its_statement(tmp_path):
+    path = written(tmp_path, "a.ttl", "@prefix : <http://e/> .\n" + ":a :p [ :q [] ] .\n" * 2000)
+    blanks = BlankNodes("f1", are_generated=True, are_local=True)
+    names = set()
+    for batch in statements.Statements(ByteSource(path), syntax_by_name("ttl"), batch_rows=50):
+        columns = blanks.rename(batch.columns[:-1])
+        names |= {text for text in (*columns[0].to_pylist(), *columns[2].to_pylist()) if text.startswith("_:")}
+        assert len(blanks._numbers) <= 3
+    assert len(names) == 4000
+
+
+def test_a_name_without_an_ending_is_of_n_quads(tmp_path):
+    path = written(tmp_path, "data", "<a:s> <a:p> <a:o> .\n<a:s> <a:p> <a:o> <a:g> .\n")
+    assert edges(path) == [("a:s", "a:p", "a:o")] * 2
+
+
 def _of_rdflib(text: str):
     if text.startswith("_:"):
         return rdflib.BNode(text[2:])
@@ -438,6 +466,18 @@ def test_a_graph_without_a_time_is_an_error_at_its_line(tmp_path):
             found += batch.columns.to_pylist()
     assert len(found) == 6 and caught.value.line == 8
     assert len(read(path, time=PROV, on_error="skip")) == 7
+
+
+def test_only_so_many_graphs_are_remembered(tmp_path, monkeypatch):
+    monkeypatch.setattr(rdf_times, "MAX_GRAPHS", 10)
+    stream = "".join(f'<g:{n}> <{PROV}> "{n}" .\n' + quads(f"s o g:{n}", f"s q g:{n}") for n in range(100))
+    assert times(written(tmp_path, "a.nq", stream), time=PROV, batch_rows=3) == [n for n in range(100) for _ in range(2)]
+    times_of = rdf_times.GraphPropertyTimes(PROV, rdf_times.TimeTerms())
+    batch = pa.RecordBatch.from_pylist(
+        [{"subject": f"g:{n}", "predicate": PROV, "object": '"1"', "graph": None, "number": n} for n in range(100)],
+        schema=statements.SCHEMA,
+    )
+    assert list(times_of.assign(batch)) == [] and len(times_of._times) + len(times_of._earlier_times) <= 20
 
 
 def test_triples_do_not_wait_for_ever(tmp_path, monkeypatch):

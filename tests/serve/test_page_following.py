@@ -67,6 +67,33 @@ def test_it_goes_on_where_the_stream_broke_off(windows: Windows, server: Scripte
     assert server.requests.count("/changes") == 2
 
 
+@pytest.mark.long
+def test_answers_that_expire_in_silence_leave_too(windows: Windows, server: ScriptedServer):
+    server.change(("+", "ann", "bob"), ("+", "bob", "cho"))
+    page = windows.open(server.address)
+    expect_answers(page, 2)
+    del server.answers["ann", "bob"]
+    expect_answers(page, 1)
+
+
+@pytest.mark.long
+def test_the_time_of_the_stream_does_not_go_back(windows: Windows, server: ScriptedServer):
+    waiting: list[Any] = []
+    server.change(("+", "ann", "bob"))
+    page = windows.open(server.address)
+    expect_answers(page, 1)
+    page.route("**/statistics", lambda route: route.continue_() if waiting else waiting.append((route, route.fetch())))
+    until(page, lambda: waiting)
+    server.change(("+", "bob", "cho"))
+    expect(page.locator("#stream-time")).to_have_text("2")
+    route, late = waiting[0]
+    assert late.json()["time"] == 1
+    route.fulfill(response=late)
+    for _ in range(10):
+        page.wait_for_timeout(20)
+        assert page.locator("#stream-time").inner_text() == "2"
+
+
 def test_after_a_gap_the_answers_are_read_anew(windows: Windows, server: ScriptedServer):
     server.change(("+", "ann", "bob"))
     page = windows.open(server.address)

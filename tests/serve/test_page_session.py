@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -281,3 +282,41 @@ def take_picture(page: Page, path: Path) -> None:
     page.screenshot(path=path)
     page.locator("#speed").select_option("3600")
     assert path.stat().st_size < 300_000
+
+
+@pytest.mark.long
+def test_a_query_is_followed_whose_list_was_asked_for_again(windows: Windows, server: Served):
+    """The page reads the list after it has registered, and again as it hears of another query, before that is answered."""
+    page = open_page(windows, server)
+    write(page, "knows+", window="50", slide="5")
+    page.locator("#query-name").fill("friends")
+    statistics: list[Any] = []
+    readings: list[Any] = []
+
+    def delay_statistics(route: Any) -> None:
+        if readings:
+            route.continue_()
+        else:
+            statistics.append(route)
+
+    def delay_reading(route: Any) -> None:
+        if route.request.method != "GET":
+            route.continue_()
+            return
+        readings.append(route)
+        for waiting in statistics:
+            waiting.continue_()  # they name the query, so the list is asked for again
+        statistics.clear()
+        if len(readings) == 2:
+            readings[0].continue_()  # the answer that is out of date comes first
+
+    page.route("**/statistics", delay_statistics)
+    page.route("**/queries", delay_reading)
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#said")).to_have_text("Registered friends")
+    expect(page.locator("#graph-title")).to_have_text("Answers")
+    page.unroute("**/queries", delay_reading)
+    for waiting in readings[1:]:
+        waiting.continue_()
+    expect(page.locator("#graph-title")).to_have_text("friends")
+    expect(page.locator("#connection")).to_have_text("live")

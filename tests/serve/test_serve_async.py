@@ -74,6 +74,19 @@ def test_the_loop_goes_on_while_the_engine_works(monkeypatch):
     asyncio.run(main())
 
 
+def test_a_call_that_is_cancelled_is_done_and_told():
+    async def main():
+        async with AsyncEngine(QUERY) as engine:
+            follower = engine.follow()
+            call = asyncio.ensure_future(engine.insert("x", "y", "a", 1))
+            await asyncio.sleep(0)
+            call.cancel()
+            changes = await asyncio.wait_for(anext(follower), 30)
+            assert changes.added == 1 and len(await engine.answers()) == 1
+
+    asyncio.run(main())
+
+
 def test_a_slow_follower_is_dropped_and_nobody_waits():
     async def main():
         async with AsyncEngine(QUERY) as engine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
@@ -15,7 +16,7 @@ import pytest
 import rpq
 from rpq.serve import changes
 from rpq.serve.changes import FEW_ROWS, PART_ROWS, PublishedChanges
-from rpq.serve.engine_thread import EngineCall
+from rpq.serve.engine_thread import EngineCall, FollowerQueue
 from rpq.serve.models import ServeLimits
 from rpq.serve.requests import parse_query
 from tests.services.served import Served, arrow
@@ -64,6 +65,14 @@ def test_those_who_follow_one_query_have_its_changes_alone_and_its_end():
         assert len(both.rows(2)) == 2
         missing = served.client.get("/changes?query=edges")
         assert missing.status_code == 404 and missing.json()["error"]["type"] == "NoSuchQuery"
+
+
+def test_values_that_json_does_not_have_are_text():
+    text = "SELECT ?x (AVG(?v) AS ?mean) { ?x <v> ?v } GROUP BY ?x"
+    with Served({"expression": text, "window": 100, "slide": 10, "name": "mean"}) as served, served.follow() as events:
+        served.post(("x", '"1.5"^^<http://www.w3.org/2001/XMLSchema#decimal>', "v", 1))
+        ((_, op, _, values),) = events.rows(1)
+        assert (op, values[0]) == ("+", "x") and served.of("mean", "answers").json()["rows"] == [list(values)]
 
 
 def test_a_query_that_comes_later_tells_its_first_answers():
@@ -228,6 +237,19 @@ def test_one_who_follows_a_dropped_query_has_nothing_of_another_of_its_name():
         assert events.next("end") == {"reason": "the query 'edges' was dropped"}
 
 
+def test_one_whose_query_is_dropped_before_the_first_event_is_told_so():
+    with Served(PATH, EDGES) as served:
+        hub, known_at = served.service.hub, served.service.position
+        served.client.delete("/queries/edges")
+        until(lambda: hub.position > known_at)
+        ended = hub.follow(frozenset({"edges"}), None, known_at=known_at)
+        assert str(ended.queue.ended) == "the query 'edges' was dropped"
+        both = hub.follow(frozenset({"a+", "edges"}), None, known_at=known_at)
+        assert both.queue.ended is None and both.live == {"a+"}
+        for follower in (ended, both):
+            hub.leave(follower)
+
+
 def test_one_who_comes_back_after_a_restart_has_the_answers_of_queries_that_it_began_with(tmp_path):
     state = tmp_path / "state"
     with Served(PATH, checkpoint=state) as served:
@@ -247,6 +269,15 @@ def test_one_who_waits_for_long_gets_comments_and_then_the_changes(monkeypatch):
         assert [next(events._lines) for _ in range(4)] == [": ping", "", ": ping", ""]
         served.post(("x", "y", "a", 1))
         assert events.rows(1) == [("a+", "+", 1, ("x", "y"))]
+
+
+def test_comments_wait_for_none_who_is_behind():
+    waiting: FollowerQueue[str] = FollowerQueue(limit=10)
+    assert waiting.is_idle
+    waiting.put("all at once", 11)
+    assert asyncio.run(waiting.get()) == [("all at once", 11)] and not waiting.is_idle  # it is on its way
+    waiting.note_sent(11)
+    assert waiting.is_idle and waiting.ended is None
 
 
 # --- too slow --------------------------------------------------------------------------------------------------------

@@ -87,6 +87,13 @@ def test_half_a_request_behind_a_whole_one_is_ended(impatient):
         assert b"408" in rest_of(connection)
 
 
+def test_a_head_that_comes_letter_by_letter_is_ended_all_the_same(impatient):
+    with connected(impatient) as connection, pytest.raises(OSError):
+        for _ in range(200):
+            connection.sendall(b"G")
+            time.sleep(0.02)
+
+
 @pytest.mark.parametrize("part", [b"", b"{"])
 def test_a_body_that_does_not_come_is_ended(impatient, part):
     found = rest_of(connected(impatient, HEAD, part))

@@ -234,6 +234,8 @@ def test_a_body_that_is_too_large_is_refused_as_soon_as_that_is_known():
 
         in_parts = served.client.post("/tuples", content=parts(), headers=NDJSON)
         assert in_parts.status_code == 413
+        packed = served.client.post("/tuples", content=b"\x1f\x8b", headers={**NDJSON, "content-encoding": "gzip"})
+        assert packed.status_code == 415 and packed.json()["error"]["type"] == "CodingRefused"
         query = served.client.post("/queries", json={"expression": "a" * 2000, "window": 10})
         assert query.status_code == 413
         assert served.client.get("/statistics").json()["tuples"] == 0

@@ -202,6 +202,18 @@ def test_a_window_slides_by_a_thirtieth_unless_told_otherwise():
         assert (mixed["window"], mixed["slide"]) == (3600, 60)
 
 
+def test_the_label_of_nodes_is_a_field_and_survives_a_restart(tmp_path):
+    text, fields = "MATCH (x:A)-[:a]->(y) RETURN DISTINCT x, y", {"window": 10, "name": "q", "node_label": "is"}
+    for target in "yz":
+        with Served(checkpoint=tmp_path / "state") as served:
+            if target == "y":
+                assert served.register(text, **fields).status_code == 201
+                assert served.post(("x", "A", "is", 1)).status_code == 200
+            assert served.post(("x", target, "a", 2)).status_code == 200
+            answers = served.answers("q")
+    assert answers == {("x", "y"), ("x", "z")}
+
+
 @pytest.mark.parametrize(
     ("fields", "message", "place"),
     [
@@ -218,6 +230,7 @@ def test_a_window_slides_by_a_thirtieth_unless_told_otherwise():
         ({"expression": "a", "wndow": 3}, "did you mean 'window'", {"field": "wndow"}),
         ({"expression": "a", "start": "later"}, "'empty' or 'window'", {"field": "start"}),
         ({"expression": "a", "select": ["x"]}, "select", {"field": "select"}),
+        ({"expression": "a", "node_label": "is"}, "is an option of MATCH", {"field": "node_label"}),
         ({"expression": "a", "name": "."}, "no address", {"field": "name"}),  # clients take them out of a path
         ({"expression": "a", "name": ".."}, "no address", {"field": "name"}),
         ({"expression": "a\ud800"}, "surrogate", {"field": "expression"}),
@@ -624,6 +637,17 @@ def test_a_body_in_arrow_may_be_packed_or_repeat_values():
     ):
         found = requests.read_tuple_body(body, requests.ARROW[0], stream=None, time_unit=None, most_bytes=300_000)
         assert found.columns.num_rows == 1000 and found.size < 200_000
+
+
+def test_the_address_names_columns_and_the_label_of_a_body(served):
+    send, names = served.client.post, {"columns": "source=from.id,target=to,timestamp=at", "label": "a"}
+    body, json_lines = b'{"from":{"id":"x"},"to":"y","at":1}', {"content-type": "application/x-ndjson"}
+    assert send("/tuples", content=body, headers=json_lines, params=names).status_code == 200
+    assert served.answers("a/b*") == {("x", "y")}
+    for parameter, value in (("columns", "source=x"), ("label", "a")):
+        refused = send("/tuples", content=b"", headers={"content-type": "application/n-quads"}, params={parameter: value})
+        assert refused.status_code == 422
+        assert f"?{parameter}= is for JSON and CSV; its columns have fixed names" in error_of(refused)["message"]
 
 
 @pytest.mark.parametrize(("head", "parameter"), [("source,target,label", "stream"), ("source,target", "label")])

@@ -40,6 +40,17 @@ def test_at_full_speed_all_is_due():
     assert playback.model().state == "ended"
 
 
+def test_tuples_are_due_at_their_time():
+    playback = Playback(speed=1000.0, time_unit="ms")  # a million units a second
+    times = np.array([0, 5, 2, 200_000, 400_000])
+    began = time.monotonic()
+    done = []
+    while len(done) < len(times):
+        count = playback.due(times[len(done) :])
+        done += [time.monotonic() - began] * count
+    assert done[3] >= 0.19 and done[4] >= 0.39
+
+
 def test_it_pauses_and_changes_its_speed():
     playback = Playback(speed=1.0, time_unit=None)
     playback.change({"state": "paused"})

@@ -544,6 +544,18 @@ def test_a_full_disk_refuses_what_must_be_saved_and_nothing_else(tmp_path, disk,
         assert len(served.answers("a+")) == 5 and served.service.tuples == 5
 
 
+def test_the_next_write_finds_out_that_there_is_room(tmp_path, disk, monkeypatch):
+    monkeypatch.setattr(saving, "FIRST_RETRY", 3600.0)
+    monkeypatch.setattr(saving, "LAST_RETRY", 3600.0)
+    with Served(PATH, checkpoint=tmp_path / "state") as served:
+        disk.journal = errno.ENOSPC
+        assert served.post(*tuples(1)).status_code == 507
+        disk.journal = 0
+        assert served.client.get("/readyz").status_code == 503
+        assert served.post(*tuples(1)).status_code == 200
+        assert served.client.get("/readyz").status_code == 200
+
+
 def test_ended_while_the_disk_is_full_nothing_refused_is_there(tmp_path, disk):
     with Served(PATH, checkpoint=tmp_path / "state") as served:
         served.post(*tuples(3))
@@ -752,6 +764,23 @@ def test_a_thread_that_has_ended_is_told_and_refuses(monkeypatch):
             assert served.client.get(path).status_code == 503, path
         assert served.post(*tuples(1)).status_code == 503
         monkeypatch.undo()
+
+
+def test_posts_that_cannot_be_joined_are_pushed_one_by_one(monkeypatch):
+    def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+        if len(batches) > 1:
+            raise pa.ArrowInvalid("they cannot")
+        return batches[0]
+
+    monkeypatch.setattr("rpq.serve.service.concatenate", joined)
+    with Served(PATH) as served:
+        jobs = [TuplePush(batch((f"v{n}", "w", "a", n)), Future()) for n in range(3)]
+        gate = threading.Event()
+        served.service.submit(EngineCall(lambda: gate.wait(60), Future()))
+        for job in jobs:
+            served.service.submit(job)
+        gate.set()
+        assert [job.waiter.result(60).tuples for job in jobs] == [1] * 3 and len(served.answers("a+")) == 3
 
 
 def test_a_limit_is_told_with_the_tuple_of_its_post(tmp_path):

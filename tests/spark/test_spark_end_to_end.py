@@ -326,6 +326,10 @@ def test_ids_stand_for_names(session, tmp_path):
     rows = rpq.Engine(lengths).push(table(open_reader("edges", str(tmp_path / "in.tsv")))).rows()
     named = pipeline.replay(session, folder, lengths, partitions=2, names=True)
     assert Counter(tuple(row) for row in named.collect()) == Counter(map(tuple, rows))
+    unbound = rpq.Query("SELECT ?x ?z { ?x <a> ?y OPTIONAL { ?y <b> ?z } }", window=query.window)
+    rows = rpq.Engine(unbound).push(table(open_reader("edges", str(tmp_path / "in.tsv")))).rows()
+    named = pipeline.replay(session, folder, unbound, partitions=2, names=True)
+    assert Counter(tuple(row) for row in named.collect()) == Counter(map(tuple, rows)) != Counter()
 
 
 def streamed(session, edges, queries, folder: Path, **options) -> Counter:

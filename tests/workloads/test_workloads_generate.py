@@ -137,7 +137,10 @@ def test_what_is_written_is_read_again(tmp_path, name, kind):
 
 
 def test_options_that_make_no_sense_are_refused(tmp_path):
-    for args in (["yago"], ["yago", "--output", "x.txt"], ["ldbc", "--schema", __file__], ["gmark", "--compare", __file__]):
+    for args in (
+        *(["yago"], ["yago", "--output", "x.txt"], ["ldbc", "--schema", __file__], ["gmark", "--compare", __file__]),
+        *(["taxi", "--truth", "t.csv", "--output", "x.csv"], ["ldbc", "--kind", "taxi", "--output", "x.csv"]),
+    ):
         ran = CliRunner().invoke(generate, args)
         assert ran.exit_code == 2, args
     ran = CliRunner().invoke(generate, ["gmark", "--schema", __file__, "--output", str(tmp_path / "s.tsv")])

@@ -149,6 +149,14 @@ def test_an_insert_without_an_id_is_bad_input(rpq, tmp_path, name):
     assert "an insert needs one" in err
 
 
+def test_ids_in_parquet_are_texts_or_integers(rpq, tmp_path):
+    table = pa.table({"source": ["s"], "target": ["t"], "label": ["a"], "timestamp": [1], "tx": [1.5]})
+    pq.write_table(table, tmp_path / "edges.parquet")
+    code, _, err = rpq("run", "a", "--input", tmp_path / "edges.parquet", *WINDOW, *IDS, "--output", "-")
+    assert code == 1
+    assert "'tx' has the type double; expected integers or text" in err
+
+
 @pytest.mark.parametrize("value", [1.5, True])
 def test_ids_in_json_are_texts_or_integers(rpq, tmp_path, value):
     edge = {"source": "s", "target": "t", "label": "a", "timestamp": 1}

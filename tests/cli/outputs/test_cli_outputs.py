@@ -167,6 +167,19 @@ def test_times_are_refused_without_a_unit_and_in_formats_of_rdf(rpq, here):
     assert status == 2 and "expected .csv, .jsonl or .parquet" in err
 
 
+def test_times_of_a_run_in_parts_are_those_of_a_whole_one(rpq, here):
+    Path("edges.csv").write_text("x,y,a,2024-03-01T10:00:00Z\ny,z,a,2024-03-01T11:00:00Z\nz,x,a,2024-03-01T11:30:00Z\n")
+    run = ["run", "a+", "--input", "edges.csv", "--window", "2h", "--slide", "1m", "--semantics", "explicit", "--quiet"]
+    of_part = ["--checkpoint", "state", "--output", "parts.jsonl"]
+    for limit in (1, 3):
+        assert rpq(*run, "--times", "iso", *of_part, "--limit", limit)[0] == 0
+    assert rpq(*run, "--times", "iso", "--output", "whole.jsonl")[0] == 0
+    parts, whole = (Path(name).read_text().splitlines() for name in ("parts.jsonl", "whole.jsonl"))
+    assert sorted(parts) == sorted(whole) and len(whole) == 9
+    status, _, err = rpq(*run, *of_part)
+    assert status == 2 and "--times was iso, now not given" in err
+
+
 @pytest.mark.parametrize(
     ("name", "program"), [("rows.csv.gz", ["gzip", "-dc"]), ("rows.csv.zst", ["zstd", "-dc"])], ids=["gzip", "zstd"]
 )
@@ -392,6 +405,18 @@ def test_a_full_device_is_named(here, name):
     err = done.communicate(timeout=PATIENCE)[1].decode()
     assert done.returncode == 1
     assert err == f"Error: {name}: cannot be written: No space left on device\n"
+
+
+def test_commands_that_write_other_files_refuse_what_cannot_be_written(rpq, here):
+    for args in (
+        ["explain", "a", "--dot", "nowhere/a.dot"],
+        ["generate", "stackoverflow", "--edges", 10, "--output", "nowhere/a.tsv"],
+        ["demo", "--edges", 100, "--output", "nowhere/a.tsv"],
+    ):
+        status, out, err = rpq(*args)
+        assert (status, out) == (2, "") and "cannot be" in err, err
+    status, _, err = rpq("explain", "a", "--dot", "a", "--svg", "./a")
+    assert status == 2 and "are the same file" in err
 
 
 @pytest.fixture

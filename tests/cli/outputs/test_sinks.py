@@ -78,6 +78,14 @@ def test_json_lines_are_what_a_json_reader_reads(rows, data):
     ]
 
 
+def test_csv_reaches_the_file_at_each_write(tmp_path):
+    path = tmp_path / "out.csv"
+    sink = sinks.open_sink(str(path), grows=True)
+    for number in range(2):
+        sink.write(numbered(number, number + 1))
+        assert path.read_text().splitlines()[-1] == f"s{number},t{number},{number},+"
+
+
 def test_json_lines_keep_numbers_and_tell_what_is_missing():
     file = io.BytesIO()
     sink = sinks.TextSink(BorrowedFile(file), sinks.COLUMNS, lines=JSON_LINES)

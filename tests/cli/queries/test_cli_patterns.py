@@ -122,6 +122,14 @@ def test_outputs_have_the_columns_of_the_query(rpq, edges, name):
     assert figures["labels_never_seen"] == []
 
 
+def test_an_output_without_rows_is_whole(rpq, edges):
+    for name in ("rows.csv", "rows.parquet", "rows.srj"):
+        assert rpq("run", "?who no ?one", "--input", edges, *WINDOW, "--output", name, "--quiet")[0] == 0
+    assert Path("rows.csv").read_text() == "who,one,timestamp,op\n"
+    assert pq.read_table("rows.parquet").column_names == ["who", "one", "timestamp", "op"]
+    assert json.loads(Path("rows.srj").read_text())["results"]["bindings"] == []
+
+
 def test_vertices_of_typed_columns_stay_integers(rpq, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table = {"source": [1, 2], "target": [2, 3], "label": ["a", "b"], "timestamp": [1, 2]}
@@ -129,6 +137,12 @@ def test_vertices_of_typed_columns_stay_integers(rpq, tmp_path, monkeypatch):
     arguments = ("?x a 2 . 2 b ?z", "--input", "edges.parquet", *WINDOW, "--output", "rows.parquet", "--quiet")
     assert rpq("run", *arguments)[0] == 0
     assert pq.read_table("rows.parquet").to_pylist() == [{"x": 1, "z": 3, "timestamp": 2, "op": "+"}]
+
+
+def test_a_variable_that_is_no_column_may_have_any_name(rpq, edges):
+    edges.write_text("s t a 1\n")
+    arguments = ("--select", "y", "--input", edges, *WINDOW, "--output", "-")
+    assert rpq("run", "?op a ?y", *arguments)[1] == "y,timestamp,op\nt,1,+\n"
 
 
 def test_labels_that_no_tuple_has_are_told(rpq, edges):
@@ -427,7 +441,7 @@ def test_an_atom_that_no_simple_path_matches_is_told_of(rpq, edges):
     query = 'name = "q"\nquery = "?x a{3,4} ?x"\npaths = "simple"\nwindow = 10\nslide = 1\n'
     Path("q.toml").write_text(f"[[query]]\n{query}")
     assert f"warning      {message}" in rpq("explain", "--queries", "q.toml")[1]
-    for text in ("ASK { ?x <a>+ ?x }", "MATCH ANY (x)-[:a]->{3}(x) RETURN x"):
+    for text in ("ASK { ?x <a>+ ?y FILTER NOT EXISTS { ?y <b>+ ?y } }", "MATCH ANY (x)-[:a]->{3}(x) RETURN x"):
         shown = rpq("explain", text, "--paths", "simple")[1]
         assert "never matches" in shown and "paths        simple\n" in shown
     assert "paths        simple" in rpq("explain", "a{3,4}", "--paths", "simple")[1]

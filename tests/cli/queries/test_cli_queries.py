@@ -207,6 +207,7 @@ GOOD = '{"name": "good", "query": "a/b"}\n'
         ('{"name": "x", "query": "a", "window": "30d"}', ["line 2, field window: '30d' has a unit", "--time-unit"]),
         ('{"name": "x", "query": "a", "sources": "u1"}', ["line 2, field sources: expected a list"]),
         ('{"name": "x", "query": "a", "simple_budget": 0}', ["line 2, field simple_budget"]),
+        ('{"name": "x", "query": "a", "order": "increasing", "max_gap": -1}', ["line 2, field max_gap"]),
         ('{"name": "x", "query": "a", "output": "x.txt"}', ["line 2, field output: x.txt", ".csv, .parquet"]),
         ('{"name": "x", "query": "a", "output": "no/x.csv"}', ["line 2, field output: no/x.csv: cannot", "no folder"]),
     ],
@@ -339,3 +340,29 @@ def test_any_text_is_a_name_and_stays_one_value_in_outputs(rpq, edges):
     assert rows_by_query("rows.csv") == {name: rows_alone(rpq, edges, "a", *WINDOW)}
     status, out, _ = rpq("explain", "--queries", "q.jsonl")
     assert status == 0 and "\x1b" not in out and repr(name) in out
+
+
+def test_paths_are_a_column_of_every_output(rpq, edges):
+    Path("q.toml").write_text(TOML)
+    assert rpq("run", "--queries", "q.toml", "--input", edges, "--output", "rest.csv", "--witness")[0] == 0
+    for row in [*pq.read_table("reach.parquet").to_pylist(), *csv.DictReader(io.StringIO(Path("shared.csv").read_text()))]:
+        path = json.loads(row["path"]) if row["op"] == "+" else None
+        assert (row["path"] == "") if path is None else (str(path[0]), str(path[-1])) == (row["source"], row["target"])
+
+
+def test_outputs_may_be_more_than_files_that_may_be_open(rpq, edges, monkeypatch):
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lines = ({"name": f"q{number}", "query": "a", "output": f"{number}.csv"} for number in range(150))
+    Path("q.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = ("run", "--queries", "q.jsonl", "--input", edges, *WINDOW)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (128, limits[1]))
+        status, _, err = rpq(*run)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert status == 0, err
+    assert Path("0.csv").read_text().count("q0,") == Path("149.csv").read_text().count("q149,") > 0
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (64, 64))
+    status, _, err = rpq(*run)
+    assert status == 2 and "a process can open only 64 files" in err

@@ -201,7 +201,7 @@ def test_numbers_that_are_made_into_edges_keep_their_datatype(rpq):
 
 
 def test_a_column_that_nothing_binds_is_told_of_once(rpq):
-    text = "SELECT ?x ?nobody { ?x <a> ?y }"
+    text = "SELECT ?x ?nobody { ?x <a>* ?y . ?y <a>* ?z OPTIONAL { ?z <b>? ?u } }"
     warning = "nothing binds ?nobody: its column is empty"
     assert library.Query(text, window=TEN).warnings == (warning,)
     _, _, err = rpq("run", text, "--input", "edges.csv", *WINDOW)
@@ -258,3 +258,11 @@ def test_empty_reports_are_rows_on_request(rpq):
     made = WHOLE.replace("SELECT ?x", "CONSTRUCT { ?x <made> ?y }")
     status, _, _ = rpq("run", made, "--input", "edges.csv", "--output", "made.nq", "--report-empty")
     assert status == 0 and Path("made.nq").read_text().count("answer:") == 2 == len(Path("made.nq").read_text().splitlines())
+
+
+def test_empty_reports_keep_the_memory_limit():
+    engine = library.Engine(library.Query(WHOLE), report_empty=True, memory_limit=20_000_000)
+    engine.insert("p", "q", "a", 1)
+    assert len(engine.insert("p", "q", "a", 100_000)) == 19_999
+    with pytest.raises(library.MemoryLimitError):
+        engine.insert("p", "q", "a", 10**12)

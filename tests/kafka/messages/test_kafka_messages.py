@@ -260,6 +260,16 @@ def test_messages_without_places_of_their_properties_are_bad() -> None:
     assert "expected text or an integer" in found.bad[2].reason
 
 
+def test_messages_have_properties_and_ids_of_edges() -> None:
+    values = [edge(amount=5, tx=1), edge(amount="x", tx="1"), edge(tx=2), edge(tx=7, op="-")]
+    found = properties_reader("edge=tx", properties=("amount", "edge")).read([Sent(value) for value in values])
+    assert found.columns["amount"].to_pylist() == ["5", "x", None, None]
+    assert found.columns["edge"].to_pylist() == ["1", "1", "2", "7"]
+    beside = properties_reader("edge=@key,amount=@header.fee", properties=("amount", "edge"))
+    found = beside.read([Sent(edge(), b"t", pairs=(("fee", b"8"),)), Sent(edge(), b"u")])
+    assert found.columns["edge"].to_pylist() == ["t", "u"] and found.columns["amount"].to_pylist() == ["8", None]
+
+
 @pytest.mark.parametrize("taken", [1, 4])
 def test_a_condition_on_messages_with_ids_leaves_out_edges_and_no_ids(taken: int) -> None:
     values = [edge(n=1, tx=1), edge(n=9, tx=2), edge(tx=1, op="-"), edge(n=2, tx=2)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import sys
 from contextlib import closing
 from decimal import Decimal
 
@@ -16,6 +17,8 @@ pytest.importorskip("orjson", reason="the extra avro is not installed")
 
 from confluent_kafka.schema_registry import Schema, SchemaReference
 
+from rpq.cli.checkpoint import differences, identity_of
+from rpq.cli.request import RunRequest, RunSettings
 from rpq.errors import InputError
 from rpq.kafka import SchemaRegistry
 from rpq.kafka.client import KafkaError, KafkaUsageError
@@ -329,6 +332,23 @@ def test_a_server_without_topics_has_no_schema_registry(rpq) -> None:
     pytest.importorskip("starlette", reason="the extra serve is not installed")
     status, _, said = rpq("serve", "--port", 0, "--schema-registry", "http://here")
     assert status == 2 and "--schema-registry applies to topics" in said
+
+
+def test_a_checkpoint_is_of_a_run_with_a_registry_or_without() -> None:
+    def identity(**options) -> dict:
+        settings = RunSettings(expression="a", window="10", slide="1", inputs=("kafka://here/t",), format="edges", **options)
+        request = RunRequest(settings=settings)
+        return identity_of(request, request.queries(unit=None, integers=False))
+
+    here, there = (identity(schema_registry=f"http://{name}") for name in ("here", "there"))
+    assert differences(identity(), here) == ["--schema-registry was not given, now given"]
+    assert not differences(here, there)
+
+
+def test_without_its_packages_the_extra_is_named(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "orjson", None)
+    with pytest.raises(KafkaError, match="need the extra avro: .*orjson"):
+        SchemaRegistry("http://here")
 
 
 def test_run_topics_refuses_rdf_beside_a_registry() -> None:

@@ -95,6 +95,7 @@ def test_all_missing_columns_are_told_with_the_options_that_name_them(tmp_path, 
     ("text", "hint"),
     [
         ("user;item;ts\na;b;1\n", "; this line contains semicolons: use commas or tabs instead"),
+        ("user|item|ts\na|b|1\n", "; this line contains bars: use commas or tabs instead"),
         ('[{"user": "a", "item": "b", "ts": 1},\n', "; this line is a part of a JSON document: write one object per line"),
         ('{\n"user": "a"\n}\n', "; this line is a part of a JSON document: write one object per line"),
         ("PK\x03\x04\x14\0", "a ZIP archive, as a workbook of Excel is: save the sheet as CSV, or unpack the archive"),

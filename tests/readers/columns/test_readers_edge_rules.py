@@ -16,7 +16,7 @@ from pyarrow import parquet as pq
 
 from rpq.cli.inputs import topic_input_of
 from rpq.cli.request import RunSettings
-from rpq.errors import InputError
+from rpq.errors import InputError, WhereError
 from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.readers import ColumnNames, EdgeRules, open_reader, parse_where
 from tests.kafka.messages.test_kafka_messages import Sent
@@ -124,6 +124,36 @@ def test_bad_values_are_placed(tmp_path, change, column, message):
     assert caught.value.column == column
 
 
+def test_rows_of_parquet_have_the_same_edges(tmp_path):
+    records = [{**dict.fromkeys(("destination", "user", "host")), **one} for one in (START, NEITHER, CONNECT)]
+    table = pa.Table.from_pylist(records)
+    path = tmp_path / "events.parquet"
+    pq.write_table(table, path)
+    assert edges_in(path, properties=("user",)) == EDGES
+    pq.write_table(pa.Table.from_pylist([START, BAD], schema=table.schema), path)
+    with pytest.raises(InputError, match=r"events.parquet: row 1 \(counted from 0\): column 'host': is missing"):
+        edges_in(path)
+    pq.write_table(pa.Table.from_pylist([NEITHER]), path)
+    with pytest.raises(InputError, match="column 'process.parent.id', the source of edge 1 .* is missing; found .*process"):
+        edges_in(path)
+    pq.write_table(pa.table({"ts": [1], "from": [b"\xff"], "to": ["d"]}), path)
+    with pytest.raises(InputError, match=r"'from', the source of edge 1 \('sent'\) in edges.toml, has the type binary"):
+        edges_in(path, FLAT)
+
+
+def test_edges_belong_to_streams(tmp_path):
+    text = EDGE + "stream='of'\n" + EDGE.replace("'a'", "'b'") + "op='op'"
+    path = written(tmp_path, [{"x": 1, "y": 2, "t": 3, "of": "s"}, {"x": 1, "y": 2, "t": 4, "op": "-"}])
+    found = [row for batch in open_reader("edges", path, rules=rules(text)) for row in batch.columns.to_pylist()]
+    streams = [(one["label"], one["stream"], one["delete"]) for one in found]
+    assert streams == [("a", "s", False), ("b", None, False), ("a", None, False), ("b", None, True)]
+
+
+def test_fields_in_quotes_may_span_lines(tmp_path):
+    (tmp_path / "e.csv").write_text('from,to,ts\n"x\ny",z,1\nx,,2\nu,v,3\n')
+    assert edges_in(tmp_path / "e.csv", FLAT) == [("x\ny", "z", "sent", 1), ("u", "v", "sent", 3)]
+
+
 def test_a_time_of_more_than_63_bits_is_an_error_of_its_record(tmp_path):
     path = str(tmp_path / "events.parquet")
     times = pa.array([1, 2**63 + 5, 3], pa.uint64())
@@ -194,6 +224,8 @@ def test_a_condition_selects_among_edges_and_values_of_records(tmp_path):
     path = written(tmp_path, [START, CONNECT])
     where = parse_where("label <> 'spawned' and event.action = 'start'")
     assert edges_in(path, where=where) == [EDGES[1][:4]]
+    with pytest.raises(WhereError, match="unknown column 'hots'; did you mean 'host'"):
+        edges_in(path, where=parse_where("hots = 'h'"))
 
 
 EDGE = "[[edge]]\nlabel='a'\nsource='x'\ntarget='y'\ntimestamp='t'\n"

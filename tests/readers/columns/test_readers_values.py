@@ -174,6 +174,13 @@ def test_columns_of_parquet_have_formats(tmp_path, format, times, expected):
             rows(open_reader("edges", tmp_path / "t.parquet", columns=columns))
 
 
+def test_typed_times_have_no_format(tmp_path):
+    table = pa.table({"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": pa.array([1], pa.timestamp("ms"))})
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"'timestamp' has the type timestamp\[ms\]; expected text for --time-format epoch"):
+        open_reader("edges", tmp_path / "t.parquet", columns=EPOCH)
+
+
 @pytest.mark.parametrize("text", ["24 Dec 2024", "2024/12/24 10:00"])
 @pytest.mark.parametrize("before", ["", "x,y,a,1\n", "x,y,a,2024-05-01\n"])
 def test_a_notation_without_a_suggestion_gets_the_option_in_any_line(tmp_path, text, before):

@@ -160,6 +160,14 @@ def test_what_the_quick_way_accepts_the_exact_way_reads_the_same(found, ascii_on
                 assert quick.columns[name].to_pylist() == column.to_pylist()
 
 
+@pytest.mark.parametrize(
+    ("name", "pair"), [("w", [1, 2.5]), ("w", [None, 3]), ("delete", [True, False]), ("delete", ["true", "0"])]
+)
+def test_ordinary_lines_take_the_quick_way(name, pair):
+    parser = JsonLines(JsonLayout(names=ColumnNames(), further=("w",)))
+    assert parser._parse_plain(lines(*({**FIRST, name: value} for value in pair)).encode()) is not None
+
+
 def test_where_blocks_are_cut_does_not_matter(opened):
     text = lines(
         *({**FIRST, "source": f"v{number}", "timestamp": number} if number % 50 else "bad" for number in range(1, 500))

@@ -84,6 +84,21 @@ def test_known_traps(layout, data):
     check_same(layout, data)
 
 
+@pytest.mark.parametrize(
+    ("layout", "data"),
+    [
+        (LAYOUTS[0], b"0xa\tb\tl\t1\t-\r\n\r\nc\td\tl\t2\t+\r\n"),
+        (LAYOUTS[1], b'"a, ""x""",b,l,1\n'),
+        (LAYOUTS[2], b"a  b\tl 1 \n a b l 2\n"),
+        (LAYOUTS[3], b"a 0.5 b l 1 zz\n"),
+        (LAYOUTS[6], b"<id>\t<a>\tl\t<b>\t\n<id>\t<a>\t<l>\tb\t\n"),
+        (LAYOUTS[7], b"true,a,b,l,1\n 0,a,b,l,2\n"),
+    ],
+)
+def test_ordinary_blocks_take_the_plain_way(layout, data):
+    assert parse_plain(data, layout) is not None
+
+
 def check_same(layout, data):
     plain = parse_plain(data, layout)
     if plain is not None:
