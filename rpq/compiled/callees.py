@@ -45,8 +45,8 @@ class CalleeLibrary(JITCodeLibrary):
     """The code of a callee, which is linked into its callers and never run by itself."""
 
     def _optimize_final_module(self) -> None:
-        # The kernel that Python calls optimises all that is linked into it. Optimised at each level, the code at the bottom of
-        # a kernel ten levels deep would be optimised ten times.
+        # The kernel that Python calls optimises all that is linked into it. If each callee did so too, code ten levels below
+        # it would be optimised ten times.
         pass
 
     def _finalize_final_module(self) -> None:

@@ -22,7 +22,6 @@ from rpq.language.protocol import Division, Guard, Resources
 from rpq.language.query import Query, Vertex
 from rpq.operators.paths.closure.closure_index import index_over
 from rpq.operators.paths.direction import Way
-from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.delta_index import NO_LIMIT, DeltaIndex, PathDelta
 from rpq.operators.paths.index.numbered_index import NumberedIndex
 from rpq.operators.paths.program import CompiledExpression
@@ -30,7 +29,6 @@ from rpq.operators.paths.roots import NamedRoots
 from rpq.operators.paths.simple.simple_judge import judge_for
 from rpq.rows.delta import Delta
 from rpq.stream.chunk import Chunk
-from rpq.stream.edges.outcomes import OUTCOMES
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.json_values import Damage
 from rpq.stream.names.stream_labels import LabelName, label_in
@@ -39,7 +37,6 @@ from rpq.stream.names.vertices import VertexDictionary
 _NO_PAIRS = np.zeros(0, np.int64)
 _MANY = -1
 """In place of the number of a query, for a delta with numbers of its own."""
-_OUTCOMES = slice(layout.OUTCOMES, layout.OUTCOMES + len(OUTCOMES))
 
 
 def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
@@ -140,10 +137,7 @@ class PathTrees:
         self._compiled = CompiledExpression(way.dfa, closes=query.paths == "simple_cycle")
         self.program = self._compiled.program
         self._division = Division(resources.threads, resources.share)
-        self.indexes: tuple[DeltaIndex, ...] = tuple(
-            self._new_index(query, resources)
-            for _ in range(resources.threads)
-        )
+        self.indexes: tuple[DeltaIndex, ...] = tuple(self._new_index(query, resources) for _ in range(resources.threads))
         self.workers = tuple(TreesWorker(self, index) for index in self.indexes)
         self.vertex_room = 0
         self.readers: dict[int, TreeReader] = {}
@@ -194,7 +188,7 @@ class PathTrees:
     @property
     def is_loaded(self) -> bool:
         """True if the trees have received tuples of the stream or the edges of a window."""
-        return bool(self.indexes[0].state[layout.HAS_TIME])
+        return bool(self.indexes[0].state.has_time)
 
     def join(self, name: str, roots: Collection[Vertex] | None, guard: Guard) -> TreeReader:
         """Add a reader of the trees of these roots, of all for None. O(roots)."""
@@ -497,17 +491,16 @@ class PathTrees:
         self._counted_up_to = counted
 
     def _counted_rows(self) -> np.ndarray:
-        states = [index.state for index in self.indexes]
-        return np.array([sum(int(state[field]) for state in states) for field in (layout.ADDED, layout.REMOVED)], np.int64)
+        return np.array([(index.state.added, index.state.removed) for index in self.indexes], np.int64).sum(axis=0)
 
     def outcome_counts(self) -> np.ndarray:
         """Return the counts of tuples, which all indexes have in common, in the order of `Outcome`."""
-        return self.indexes[0].state[_OUTCOMES].copy()
+        return np.array(self.indexes[0].state.outcomes)
 
     def latency(self) -> np.ndarray:
         """Return tuples that are read by the ticks that they took, one copy for all that ask before the next tuple."""
         index = self.indexes[0]
-        state = index.state[_OUTCOMES].tobytes()
+        state = bytes(index.state.outcomes)
         if self._latency_copy is None or self._latency_copy[0] != state:
             self._latency_copy = state, index.index.latency.copy()
         return self._latency_copy[1]
@@ -535,7 +528,7 @@ class PathTrees:
         return size.pairs
 
     def _index_size(self) -> _IndexSize:
-        states = tuple(index.state.tobytes() for index in self.indexes)
+        states = tuple(bytes(index.state) for index in self.indexes)
         if self._current_size is None or self._current_size.states != states:
             cells, answers = np.zeros((2, self.vertex_room), np.int64)
             for index in self.indexes:

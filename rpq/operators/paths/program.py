@@ -18,18 +18,24 @@ import numpy as np
 import rpq.automata as automata
 from rpq.automata.dfa import reachability, suffix_containment
 from rpq.automata.symbols import LabelSymbol
+from rpq.compiled.views import Record, int64
 
-# Fields of `Program.sizes`.
-CLASSES = 0  # transition classes
-STATES = 1
-ACCEPTING = 2  # accepting states
-CLOSING = 3  # the state of paths that end at their root, -1 none
+
+class ProgramSizes(Record):
+    """The sizes of the automaton."""
+
+    _fields_ = (
+        ("classes", int64),  # transition classes
+        ("states", int64),
+        ("accepting", int64),  # accepting states
+        ("closing", int64),  # the state of paths that end at their root, -1 none
+    )
 
 
 class Program(NamedTuple):
     """The automaton as flat tables; state 0 is the start and is never entered."""
 
-    sizes: np.ndarray  # int64[4]: CLASSES, STATES, ACCEPTING, CLOSING
+    sizes: ProgramSizes
     step_first: np.ndarray  # int32 a class + 1: its steps s -> t with s > 0 in step_source, step_target
     step_source: np.ndarray
     step_target: np.ndarray
@@ -100,9 +106,7 @@ def _flatten(table: np.ndarray, accepting: np.ndarray, *, closes: bool) -> Progr
     targets = [[_targets(int(table[s, c]), accepts, closes=closes) for c in range(classes)] for s in range(states)]
     steps = [[(s, t) for s in range(1, states) for t in targets[s][c]] for c in range(classes)]
     leaves = [[(c, t) for c in range(classes) for t in targets[s][c]] for s in range(states)]
-    enters = [
-        [(c, s) for c in range(classes) for s in range(states) if t in targets[s][c]] for t in range(states + closes)
-    ]
+    enters = [[(c, s) for c in range(classes) for s in range(states) if t in targets[s][c]] for t in range(states + closes)]
     if closes:
         leaves.append([])
         accepts = np.append(accepts, np.uint8(1))
@@ -111,7 +115,7 @@ def _flatten(table: np.ndarray, accepting: np.ndarray, *, closes: bool) -> Progr
     enter_first, enter_class, enter_source = _flatten_pairs(enters)
     later_first, later_state, _ = _flatten_pairs([[(int(t), 0) for t in np.flatnonzero(row)] for row in conflicts])
     return Program(
-        sizes=np.array([classes, states + closes, accepts.sum(), states if closes else -1], np.int64),
+        sizes=ProgramSizes(classes, states + closes, accepts.sum(), states if closes else -1),
         step_first=step_first,
         step_source=step_source,
         step_target=step_target,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from rpq.operators.paths.closure.layout import COMPONENTS, QUEUE_LENGTH, SETTLED, STAGE, STALE, WORDS, Closure
+from rpq.operators.paths.closure.layout import Closure
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.check import edges_of, free_slots
 from rpq.operators.paths.index.layout import Index
-from rpq.operators.paths.program import STATES
 
 Node = tuple[int, int]
 
@@ -15,19 +14,19 @@ def check_closure(index: Index, closure: Closure) -> None:
     """Assert that each product node that a root reaches is in a component whose row contains exactly the roots that reach
     it."""
     fields, table = closure.fields, index.table
-    states, words = int(index.program.sizes[STATES]), int(fields[WORDS])
-    assert not fields[STALE], "components are not those of the window"
-    assert not fields[QUEUE_LENGTH], "bits wait to be pushed between tuples"
-    assert index.state[layout.ROWS] == 0, "there are rows beside the bits"
-    assert index.state[layout.SLOTS] <= 64 * words, "a slot lies beyond the rows"
-    assert not fields[STAGE], "an event is half done"
+    states, words = index.program.sizes.states, fields.words
+    assert not fields.stale, "components are not those of the window"
+    assert not fields.queue_length, "bits wait to be pushed between tuples"
+    assert index.state.rows == 0, "there are rows beside the bits"
+    assert index.state.slots <= 64 * words, "a slot lies beyond the rows"
+    assert not fields.stage, "an event is half done"
     reached = _reaching_roots(index)
     found: dict[Node, set[int]] = {}
     count = 0
-    for component in range(fields[COMPONENTS]):
+    for component in range(fields.components):
         first, end = closure.member_first[component : component + 2].tolist()
         assert end > first, f"component {component} is empty"
-        assert component < fields[SETTLED] or end == first + 1, f"component {component} came later and is no single node"
+        assert component < fields.settled or end == first + 1, f"component {component} came later and is no single node"
         nodes = [(node >> 16, node & layout.STATE_BITS) for node in closure.member[first:end].tolist()]
         accepting = sum(int(index.program.accepting[state]) for _, state in nodes)
         assert closure.accepting_nodes[component] == accepting, f"component {component} miscounts its accepting nodes"
@@ -42,11 +41,11 @@ def check_closure(index: Index, closure: Closure) -> None:
                 found[vertex, state] = slots
     assert (table.row_of >= 0).sum() == count, "a node has a component that does not have it"
     assert found == reached, "rows are not those of the window"
-    if index.state[layout.BACKWARD]:
+    if index.state.backward:
         mirrored = {(v, c, u, link): slide for (u, c, v, link), slide in edges_of(index, index.graph.out).items()}
         assert edges_of(index, index.graph.into) == mirrored, "in-edges are not the out-edges turned round"
-    used = [slot for slot in range(index.state[layout.SLOTS]) if table.slot_vertex[slot] >= 0]
-    assert sorted(used + free_slots(index)) == list(range(index.state[layout.SLOTS])), "slots leak or are shared"
+    used = [slot for slot in range(index.state.slots) if table.slot_vertex[slot] >= 0]
+    assert sorted(used + free_slots(index)) == list(range(index.state.slots)), "slots leak or are shared"
 
 
 def _reaching_roots(index: Index) -> dict[Node, set[int]]:

@@ -6,6 +6,7 @@ components. Neither reports rows. A call that needs more than the set of reached
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,31 +31,15 @@ from rpq.operators.paths.index import kernels as cell_kernels
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.operators.paths.index.judging import Judge
 from rpq.operators.paths.index.layout import (
-    BACKWARD,
-    BLOCKS,
     DONE,
-    EDGE_SLIDE,
-    EVENT_OUT,
-    EXPLICIT,
-    FREE_ROWS,
     IDLE,
     INSERTING,
     NEED_SUPPORTS,
-    NOW,
-    OUT,
-    OUTCOMES,
-    PHASE,
-    QUIET,
-    ROWS,
-    SLOTS,
-    STEPS,
-    TUPLE,
-    TUPLE_START,
     with_in_edges,
     without_rows,
 )
 from rpq.operators.paths.index.numbered_index import NumberedIndex
-from rpq.operators.paths.program import ACCEPTING, CLASSES, Program
+from rpq.operators.paths.program import Program
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.outcomes import DELETED, INSERTED, REFRESHED
 from rpq.stream.edges.snapshot import Edges
@@ -118,8 +103,8 @@ class ClosureIndex(DeltaIndex):
         """Change from cells to bits. Raises `MemoryLimitError`, and then keeps cells. O(edges × roots / 512)."""
         if self._closure is not None:
             return
-        cells, state, nbytes = self.index, self.state.copy(), super().nbytes
-        self._cells_bytes = int(state[BLOCKS]) * self._block_bytes
+        cells, state, nbytes = self.index, bytes(self.state), super().nbytes
+        self._cells_bytes = self.state.blocks * self._block_bytes
         self.index = without_rows(cells, self._capacity)
         self._bytes_beside = nbytes - super().nbytes
         try:
@@ -128,7 +113,7 @@ class ClosureIndex(DeltaIndex):
         except MemoryLimitError:
             self._forget_bits()
             self.index = cells
-            self.state[:] = state
+            ctypes.memmove(ctypes.addressof(self.state), state, len(state))
             raise
         finally:
             self._bytes_beside = 0
@@ -137,8 +122,8 @@ class ClosureIndex(DeltaIndex):
         """Create the arrays of bits. Their components are computed later."""
         closure = new_closure(
             capacity=self._capacity,
-            slots=int(self.state[SLOTS]),
-            accepting=int(self.index.program.sizes[ACCEPTING]),
+            slots=self.state.slots,
+            accepting=self.index.program.sizes.accepting,
             keeps_earlier=self._keeps_earlier,
         )
         self._set_closure(closure)
@@ -146,16 +131,16 @@ class ClosureIndex(DeltaIndex):
     @property
     def _keeps_earlier(self) -> bool:
         """True if bits must record what an event removes."""
-        return bool(self.index.settings[EXPLICIT]) or len(self.index.graph.into.entries) > 0
+        return bool(self.index.settings.explicit) or len(self.index.graph.into.entries) > 0
 
     def use_cells(self) -> None:
         """Change from bits to cells. Raises `MemoryLimitError`, and then keeps bits. O(size of the index)."""
         if self._closure is None:
             return
         self._forget_bits()
-        vertices = self.index.table.slot_vertex[: self.state[SLOTS]]
+        vertices = self.index.table.slot_vertex[: self.state.slots]
         roots = vertices[vertices >= 0].astype(np.int64)
-        self.state[QUIET] = 1
+        self.state.quiet = 1
         try:
             while (code := int(cell_kernels.grow_trees(self.view, roots))) != DONE:
                 self.provide(code)
@@ -166,7 +151,7 @@ class ClosureIndex(DeltaIndex):
                 self._settle()
             raise
         finally:
-            self.state[QUIET] = 0
+            self.state.quiet = 0
 
     @contextmanager
     def _without_guard(self) -> Iterator[None]:
@@ -243,14 +228,14 @@ class ClosureIndex(DeltaIndex):
         if not outgrows and not self._choice.is_due(work):
             return
         state = self.state
-        inserts = int(state[OUTCOMES + INSERTED] + state[OUTCOMES + REFRESHED])
+        inserts = int(state.outcomes[INSERTED] + state.outcomes[REFRESHED])
         try:
             if self._closure is not None:
-                push_work = PUSHED_WORD * float(self._closure.fields[layout.PUSHED_WORDS])
+                push_work = PUSHED_WORD * float(self._closure.fields.pushed_words)
                 if outgrows or self._choice.prefers_cells(work, push_work, inserts, self._change):
-                    steps = int(state[STEPS])
+                    steps = state.steps
                     self.use_cells()
-                    self._choice.postpone(STEP * float(state[STEPS] - steps))
+                    self._choice.postpone(STEP * float(state.steps - steps))
             elif self._choice.prefers_bits(work, inserts, self.current, self._size()):
                 self.use_bits()
         except MemoryLimitError:  # there is no room for a change
@@ -261,8 +246,8 @@ class ClosureIndex(DeltaIndex):
     def _outgrows_cells(self, closure: Closure) -> bool:
         """Return whether rows of bits take more memory than blocks of cells would. O(1) until they have grown."""
         fields = closure.fields
-        words = int(fields[layout.COMPONENTS] * fields[layout.WORDS])
-        row_bytes = bytes_of_rows(words, keeps_earlier=bool(fields[layout.KEEPS_EARLIER]))
+        words = int(fields.components * fields.words)
+        row_bytes = bytes_of_rows(words, keeps_earlier=bool(fields.keeps_earlier))
         if row_bytes > self._cells_bytes:
             self._cells_bytes = max(self._cells_bytes, blocks_of_cells(closure) * self._block_bytes)
         return row_bytes > self._cells_bytes
@@ -273,7 +258,7 @@ class ClosureIndex(DeltaIndex):
         if not self._expires:
             return math.inf  # all work since the beginning would have to be repeated
         size = self._size()
-        nodes = int(self._closure.member_first[self._closure.fields[layout.COMPONENTS]])
+        nodes = int(self._closure.member_first[self._closure.fields.components])
         return STEP * blocks_of_cells(self._closure) * (1 + size.edges * size.steps_an_edge / max(1, nodes))
 
     @property
@@ -284,24 +269,24 @@ class ClosureIndex(DeltaIndex):
     @property
     def _block_bytes(self) -> int:
         """The bytes of a block of cells, with hop counts where there are deletes."""
-        return LANES * (self.index.table.values.itemsize + (1 if self.state[BACKWARD] else 0))
+        return LANES * (self.index.table.values.itemsize + (1 if self.state.backward else 0))
 
     def _work(self) -> float:
         """Return the work done so far by the current kind of index, in nanoseconds."""
         if self._closure is None:
-            return STEP * float(self.state[STEPS])
+            return STEP * float(self.state.steps)
         fields = self._closure.fields
-        words = PUSHED_WORD * float(fields[layout.PUSHED_WORDS]) + COMPUTED_WORD * float(fields[layout.JOINED_WORDS])
-        return words + WALKED_LINK * float(fields[layout.WALKED_LINKS])
+        words = PUSHED_WORD * float(fields.pushed_words) + COMPUTED_WORD * float(fields.joined_words)
+        return words + WALKED_LINK * float(fields.walked_links)
 
     def _size(self) -> Size:
         program, state = self.index.program, self.state
         return Size(
-            nodes=int(state[ROWS] - state[FREE_ROWS]),
+            nodes=int(state.rows - state.free_rows),
             edges=self._live_edges(),
-            slots=int(state[SLOTS]),
-            steps_an_edge=len(program.step_source) / int(program.sizes[CLASSES]),
-            nbytes=int(state[BLOCKS]) * self._block_bytes,
+            slots=state.slots,
+            steps_an_edge=len(program.step_source) / program.sizes.classes,
+            nbytes=state.blocks * self._block_bytes,
             keeps_earlier=self._keeps_earlier,
         )
 
@@ -312,10 +297,10 @@ class ClosureIndex(DeltaIndex):
             self._apply_bits = bound(kernels.apply_chunk, self.view, self._bits, tuples, 1)
         while (code := self._apply_bits(self.view, self._bits, tuples, count)) != DONE:
             compiled = compiling_seconds()
-            if not self._provide_or_withdraw(code, int(chunk.edge[self.state[TUPLE]])):
+            if not self._provide_or_withdraw(code, int(chunk.edge[self.state.tuple])):
                 return
             if compiling_seconds() > compiled:
-                self.state[TUPLE_START] += int((compiling_seconds() - compiled) * ticks_per_second())
+                self.state.tuple_start += int((compiling_seconds() - compiled) * ticks_per_second())
 
     def _provide_or_withdraw(self, code: int, edge: int = -1) -> bool:
         """Give a kernel of bits the memory that it asked for. If there is none, change to cells and return False; the cells
@@ -334,16 +319,16 @@ class ClosureIndex(DeltaIndex):
         """Undo the changes that the current tuple, or the boundary before it, has made so far."""
         assert self._closure is not None
         state, expiry, bits = self.state, self.index.graph.expiry, self._closure.fields
-        if bits[layout.STAGE] != layout.STAGE_IDLE and state[PHASE] == IDLE:
-            state[NOW] = bits[layout.OLD_NOW]
-        elif state[PHASE] == INSERTING:  # an edge that was not in the window
+        if bits.stage != layout.STAGE_IDLE and state.phase == IDLE:
+            state.now = bits.old_now
+        elif state.phase == INSERTING:  # an edge that was not in the window
             expiry[edge] = 0
-            state[OUTCOMES + INSERTED] -= 1
-        elif state[PHASE] != IDLE:
-            expiry[edge] = state[EDGE_SLIDE]
-            state[OUTCOMES + DELETED] -= 1
-        state[OUT] = state[EVENT_OUT]
-        state[PHASE] = IDLE
+            state.outcomes[INSERTED] -= 1
+        elif state.phase != IDLE:
+            expiry[edge] = state.edge_slide
+            state.outcomes[DELETED] -= 1
+        state.out = state.event_out
+        state.phase = IDLE
 
     def _keep_in_edges(self) -> None:
         """Build the lists of in-edges, which deletes need, and maintain them from now on. O(edges)."""
@@ -390,7 +375,7 @@ class ClosureIndex(DeltaIndex):
             return
         with self.guarded_growth():
             if code != NEED_SUPPORTS:
-                self._set_closure(with_more_memory(self._closure, code, int(self.state[SLOTS])))
+                self._set_closure(with_more_memory(self._closure, code, self.state.slots))
                 return
             request(2 * lists_bytes(self.index.graph.out))
         self._keep_in_edges()

@@ -11,31 +11,13 @@ import numpy as np
 from rpq.compiled.arrays.words import join
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.closure.layout import (
-    COMPONENT_CAPACITY,
-    COMPONENTS,
-    EARLIEST_EXPIRY,
-    EXTRAS,
-    FOUND_COMPONENTS,
-    JOINED_WORDS,
     NEED_COMPONENTS,
     NEED_NODES,
     NEED_SUCCESSORS,
     NEED_WORDS,
-    NODE_CAPACITY,
-    QUEUE_HEAD,
-    QUEUE_LENGTH,
-    SETTLED,
-    STALE,
-    SUCCESSOR_CAPACITY,
-    SUCCESSORS,
-    UPWARD,
-    VISITED_NODES,
-    WALKED_LINKS,
-    WORDS,
 )
-from rpq.operators.paths.index.layout import BASE, DONE, NOW, SLOTS, STATE_BITS
+from rpq.operators.paths.index.layout import DONE, STATE_BITS
 from rpq.operators.paths.index.rows import NEVER, ZERO, lane_of, slide_of
-from rpq.operators.paths.program import CLASSES, STATES
 
 
 @njit(cache=True, nogil=True)
@@ -44,44 +26,45 @@ def compute(index, closure):
     beginning."""
     fields = closure.fields
     forget(index, closure)
-    if fields[WORDS] * 64 < index.state[SLOTS]:
+    if fields.words * 64 < index.state.slots:
         return np.int64(NEED_WORDS)
     code = _find_components(index, closure)
-    fields[FOUND_COMPONENTS] = fields[COMPONENTS]
-    if code == DONE and fields[COMPONENTS] >= fields[COMPONENT_CAPACITY]:
+    fields.found_components = fields.components
+    if code == DONE and fields.components >= fields.component_capacity:
         code = np.int64(NEED_COMPONENTS)
     if code != DONE:
         _clear_search(index, closure)
         return code
     _join_rows(closure)
-    fields[SETTLED] = fields[COMPONENTS]
-    fields[STALE] = 0
+    fields.settled = fields.components
+    fields.stale = 0
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def forget(index, closure):
     """Remove all product nodes from their components."""
-    fields, states = closure.fields, index.program.sizes[STATES]
-    for i in range(np.int64(closure.member_first[fields[COMPONENTS]])):
+    fields, states = closure.fields, index.program.sizes.states
+    for i in range(np.int64(closure.member_first[fields.components])):
         node = closure.member[i]
         index.table.row_of[(node >> 16) * states + (node & STATE_BITS)] = -1
-    for field in (COMPONENTS, SETTLED, EXTRAS, QUEUE_LENGTH, QUEUE_HEAD, VISITED_NODES, SUCCESSORS):
-        fields[field] = 0
-    fields[EARLIEST_EXPIRY] = NEVER
-    fields[UPWARD] = -1
+    fields.components = fields.settled = fields.extras = 0
+    fields.queue_length = fields.queue_head = 0
+    fields.visited_nodes = fields.successors = 0
+    fields.earliest_expiry = NEVER
+    fields.upward = -1
     closure.member_first[0] = 0
-    fields[STALE] = 1
+    fields.stale = 1
 
 
 @njit(cache=True, nogil=True)
 def _clear_search(index, closure):
     """Remove all traces of a search that ran out of room."""
-    fields, states = closure.fields, index.program.sizes[STATES]
-    for i in range(fields[VISITED_NODES]):
+    fields, states = closure.fields, index.program.sizes.states
+    for i in range(fields.visited_nodes):
         node = closure.node[i]
         index.table.row_of[(node >> 16) * states + (node & STATE_BITS)] = -1
-    fields[COMPONENTS] = 0
+    fields.components = 0
 
 
 # --- Tarjan -------------------------------------------------------------------------------------------------
@@ -89,13 +72,14 @@ def _clear_search(index, closure):
 # While the search runs, `row_of` has -2 - its number for a visited node whose component is not known. Components beyond the
 # room for them are counted, and not written.
 
+
 @njit(cache=True, nogil=True)
 def _find_components(index, closure):
     """Find the components of all product nodes that a root reaches, and the roots with an edge into each component."""
     program, table, graph, fields = index.program, index.table, index.graph, closure.fields
-    classes, states, words = program.sizes[CLASSES], program.sizes[STATES], fields[WORDS]
+    classes, states, words = program.sizes.classes, program.sizes.states, fields.words
     earliest = np.int64(NEVER)
-    for slot in range(index.state[SLOTS]):
+    for slot in range(index.state.slots):
         root = np.int64(table.slot_vertex[slot])
         if root < 0 or not table.is_root[root]:
             continue
@@ -108,7 +92,7 @@ def _find_components(index, closure):
             for place in range(start, start + np.int64(graph.out.length[links])):
                 link = graph.out.entries[place]
                 slide = slide_of(graph, link)
-                if slide <= index.state[NOW]:
+                if slide <= index.state.now:
                     continue
                 earliest = min(earliest, slide)
                 reached = np.int64(table.row_of[(link >> 32) * states + state])
@@ -116,12 +100,12 @@ def _find_components(index, closure):
                     code = _search(index, closure, (link >> 32) << 16 | state)
                     if code != DONE:
                         return code
-                    reached = fields[COMPONENTS] - 1
-                if reached < fields[COMPONENT_CAPACITY]:
+                    reached = fields.components - 1
+                if reached < fields.component_capacity:
                     closure.rows[reached * words + (slot >> 6)] |= lane_of(slot)
     if earliest != NEVER:
-        fields[EARLIEST_EXPIRY] = min(fields[EARLIEST_EXPIRY], index.state[BASE] + earliest)
-    fields[WALKED_LINKS] += fields[VISITED_NODES]
+        fields.earliest_expiry = min(fields.earliest_expiry, index.state.base + earliest)
+    fields.walked_links += fields.visited_nodes
     return np.int64(DONE)
 
 
@@ -129,14 +113,14 @@ def _find_components(index, closure):
 def _search(index, closure, node):
     """Find the components of all product nodes that a product node reaches. Its own component is found last."""
     program, graph, row_of, fields = index.program, index.graph, index.table.row_of, closure.fields
-    classes, states, now = program.sizes[CLASSES], program.sizes[STATES], index.state[NOW]
-    visited, top = fields[VISITED_NODES], fields[SUCCESSOR_CAPACITY]
+    classes, states, now = program.sizes.classes, program.sizes.states, index.state.now
+    visited, top = fields.visited_nodes, fields.successor_capacity
     depth, height, walked, earliest = np.int64(0), np.int64(0), np.int64(0), np.int64(NEVER)
     entry = node
     while True:
         if entry >= 0:
-            if visited >= fields[NODE_CAPACITY]:
-                fields[VISITED_NODES] = visited
+            if visited >= fields.node_capacity:
+                fields.visited_nodes = visited
                 return np.int64(NEED_NODES)
             state = entry & STATE_BITS
             row_of[(entry >> 16) * states + state] = -2 - visited
@@ -160,8 +144,8 @@ def _search(index, closure, node):
             links = vertex * classes + program.leave_class[leave]
             target_state = np.int64(program.leave_target[leave])
             start, length = np.int64(graph.out.start[links]), np.int64(graph.out.length[links])
-            if top - fields[SUCCESSORS] <= length - place:
-                fields[VISITED_NODES] = visited
+            if top - fields.successors <= length - place:
+                fields.visited_nodes = visited
                 return np.int64(NEED_SUCCESSORS)
             while place < length:
                 link = graph.out.entries[start + place]
@@ -195,16 +179,16 @@ def _search(index, closure, node):
             top = np.int64(closure.top[depth])
             if depth > 0:
                 top -= 1
-                closure.successor[top] = fields[COMPONENTS] - 1
+                closure.successor[top] = fields.components - 1
         else:
             above = np.int64(closure.path[depth - 1])
             closure.lowest[above] = min(np.int64(closure.lowest[above]), lowest)
         if depth == 0:
             break
-    fields[VISITED_NODES] = visited
-    fields[WALKED_LINKS] += walked
+    fields.visited_nodes = visited
+    fields.walked_links += walked
     if earliest != NEVER:
-        fields[EARLIEST_EXPIRY] = min(fields[EARLIEST_EXPIRY], index.state[BASE] + earliest)
+        fields.earliest_expiry = min(fields.earliest_expiry, index.state.base + earliest)
     return np.int64(DONE)
 
 
@@ -215,10 +199,10 @@ def _close(index, closure, first, height, top, bottom):
 
     Its successors are on the stack at the end of `successor`, from `top` to `bottom`, with duplicates.
     """
-    fields, states, words = closure.fields, index.program.sizes[STATES], closure.fields[WORDS]
-    component = fields[COMPONENTS]
-    fields[COMPONENTS] = component + 1
-    has_room = component < fields[COMPONENT_CAPACITY]
+    fields, states, words = closure.fields, index.program.sizes.states, closure.fields.words
+    component = fields.components
+    fields.components = component + 1
+    has_room = component < fields.component_capacity
     end = np.int64(closure.member_first[component]) if has_room else np.int64(0)
     accepting = np.int64(0)
     while True:
@@ -239,7 +223,7 @@ def _close(index, closure, first, height, top, bottom):
     closure.is_queued[component] = 0
     closure.extra_head[component] = -1
     closure.last_predecessor[component] = -1
-    found = fields[SUCCESSORS]
+    found = fields.successors
     closure.successor_first[component] = found
     for place in range(top, bottom):
         target = np.int64(closure.successor[place])
@@ -248,7 +232,7 @@ def _close(index, closure, first, height, top, bottom):
             closure.successor[found] = target
             found += 1
     closure.successor_end[component] = found
-    fields[SUCCESSORS] = found
+    fields.successors = found
     for word in range(component * words, (component + 1) * words):
         closure.rows[word] = ZERO
     return height
@@ -256,13 +240,14 @@ def _close(index, closure, first, height, top, bottom):
 
 # --- rows ---------------------------------------------------------------------------------------------------
 
+
 @njit(cache=True, nogil=True)
 def _join_rows(closure):
     fields = closure.fields
-    words = fields[WORDS]
-    for component in range(fields[COMPONENTS] - 1, -1, -1):
+    words = fields.words
+    for component in range(fields.components - 1, -1, -1):
         for i in range(np.int64(closure.successor_first[component]), np.int64(closure.successor_end[component])):
             target = np.int64(closure.successor[i])
             for word in range(0, words, 8):
                 join(closure.rows, target * words + word, closure.rows, component * words + word)
-    fields[JOINED_WORDS] += (fields[SUCCESSORS] + fields[COMPONENTS]) * words
+    fields.joined_words += (fields.successors + fields.components) * words

@@ -7,15 +7,7 @@ from rpq.compiled.intrinsics import cycles, population, trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.closure.components import compute, forget
 from rpq.operators.paths.closure.layout import (
-    COMPONENTS,
-    EARLIEST_EXPIRY,
-    EXTRAS,
-    OLD_NOW,
-    SETTLED,
-    STAGE,
     STAGE_IDLE,
-    STALE,
-    WORDS,
 )
 from rpq.operators.paths.closure.loss import begin_loss, recompute, report_loss, reverse_links
 from rpq.operators.paths.closure.push import push_edge
@@ -23,33 +15,15 @@ from rpq.operators.paths.closure.witness import search_path
 from rpq.operators.paths.index.apply import begin_insert, start_clock
 from rpq.operators.paths.index.expiry import cross
 from rpq.operators.paths.index.layout import (
-    BASE,
-    CEILING,
     DONE,
-    EDGE_SLIDE,
-    EVENT_CAPACITY,
-    EVENTS,
-    EXPLICIT,
-    HAS_TIME,
     IDLE,
     INSERTING,
-    IS_NEW_EDGE,
     NEED_OUTPUT,
     NEED_TIME,
-    NEXT_BOUNDARY,
-    NOW,
-    OUTCOMES,
-    PHASE,
     REFILLING,
-    SLIDE,
     STATE_BITS,
-    TIME,
-    TIMED_TUPLES,
-    TUPLE,
-    TUPLE_START,
 )
 from rpq.operators.paths.index.rows import ONE, ZERO, end_event
-from rpq.operators.paths.program import ACCEPTING, STATES
 from rpq.stream.edges.outcomes import IRRELEVANT
 
 
@@ -57,28 +31,28 @@ from rpq.stream.edges.outcomes import IRRELEVANT
 def apply_chunk(index, closure, chunk, count):
     """Apply the tuples of a chunk from TUPLE on. Return DONE, or a code for what Python must do before the next call."""
     fields, program = index.state, index.program
-    while fields[TUPLE] < count:
-        i = fields[TUPLE]
+    while fields.tuple < count:
+        i = fields.tuple
         label = np.int64(chunk.label[i])
         forward = np.int64(program.forward[label])
         inverse = np.int64(program.inverse[label])
         u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
-        if fields[PHASE] == IDLE:
+        if fields.phase == IDLE:
             relevant = forward >= 0 or inverse >= 0
             if relevant:
-                if fields[EVENTS] >= fields[EVENT_CAPACITY]:
+                if fields.events >= fields.event_capacity:
                     return np.int64(NEED_OUTPUT)
-                fields[TUPLE_START] = cycles()
-                if fields[TUPLE_START] > index.deadline[0]:
+                fields.tuple_start = cycles()
+                if fields.tuple_start > index.deadline[0]:
                     return np.int64(NEED_TIME)
             code = _move_clock(index, closure, chunk.timestamp[i], 2 * i)
             if code != DONE:
                 return code
             if not relevant:
-                fields[OUTCOMES + IRRELEVANT] += 1
-                fields[TUPLE] += 1
+                fields.outcomes[IRRELEVANT] += 1
+                fields.tuple += 1
                 continue
-            if closure.fields[STALE] or _is_scattered(closure):
+            if closure.fields.stale or _is_scattered(closure):
                 code = compute(index, closure)
                 if code != DONE:
                     return code
@@ -88,26 +62,26 @@ def apply_chunk(index, closure, chunk, count):
                 code = begin_insert(index, chunk, i, u, v, forward, inverse)
             if code != DONE:
                 return code
-            if fields[PHASE] == INSERTING and not fields[IS_NEW_EDGE]:
-                fields[PHASE] = IDLE  # the slides of pairs are not needed
-            if fields[PHASE] == INSERTING:
-                closure.fields[EARLIEST_EXPIRY] = min(closure.fields[EARLIEST_EXPIRY], fields[BASE] + fields[EDGE_SLIDE])
-        if fields[PHASE] != IDLE:
-            if fields[PHASE] == INSERTING:
+            if fields.phase == INSERTING and not fields.is_new_edge:
+                fields.phase = IDLE  # the slides of pairs are not needed
+            if fields.phase == INSERTING:
+                closure.fields.earliest_expiry = min(closure.fields.earliest_expiry, fields.base + fields.edge_slide)
+        if fields.phase != IDLE:
+            if fields.phase == INSERTING:
                 code = push_edge(index, closure, u, v, forward, inverse)
-            elif fields[PHASE] == REFILLING:
+            elif fields.phase == REFILLING:
                 code = recompute(index, closure)
             else:
                 code = report_loss(index, closure)
             if code != DONE:
                 return code
-            fields[PHASE] = IDLE
-            end_event(index, fields[TIME], -1 if chunk.delete[i] else 1, 2 * i + 1)
-        ticks = cycles() - fields[TUPLE_START]
+            fields.phase = IDLE
+            end_event(index, fields.time, -1 if chunk.delete[i] else 1, 2 * i + 1)
+        ticks = cycles() - fields.tuple_start
         count_ticks(index.latency, ticks)
-        if i < fields[TIMED_TUPLES]:
+        if i < fields.timed_tuples:
             index.ticks[i] += ticks
-        fields[TUPLE] += 1
+        fields.tuple += 1
     return np.int64(DONE)
 
 
@@ -115,26 +89,26 @@ def apply_chunk(index, closure, chunk, count):
 def _is_scattered(closure):
     """Return whether enough edges have arrived since the components were computed that recomputing them pays off."""
     fields = closure.fields
-    return fields[EXTRAS] + fields[COMPONENTS] - fields[SETTLED] > max(np.int64(1024), 2 * fields[SETTLED])
+    return fields.extras + fields.components - fields.settled > max(np.int64(1024), 2 * fields.settled)
 
 
 @njit(cache=True, nogil=True)
 def _move_clock(index, closure, time, order):
     """Make `time` the stream time if it is larger; boundaries on the way have events of this place in the chunk."""
     fields, settings = index.state, index.settings
-    if not fields[HAS_TIME]:
+    if not fields.has_time:
         start_clock(index, time)
-    elif time > fields[TIME]:
-        if time >= fields[NEXT_BOUNDARY]:
-            slide = time // settings[SLIDE]
-            if settings[EXPLICIT]:
+    elif time > fields.time:
+        if time >= fields.next_boundary:
+            slide = time // settings.slide
+            if settings.explicit:
                 code = _expire(index, closure, slide, order)
                 if code != DONE:
                     return code
-            elif slide >= closure.fields[EARLIEST_EXPIRY]:
-                closure.fields[STALE] = 1
+            elif slide >= closure.fields.earliest_expiry:
+                closure.fields.stale = 1
             cross(index, slide)
-        fields[TIME] = time
+        fields.time = time
     return np.int64(DONE)
 
 
@@ -142,19 +116,19 @@ def _move_clock(index, closure, time, order):
 def _expire(index, closure, slide, order):
     """Report the pairs that leave up to an absolute slide, boundary by boundary. Called again after a code, it continues."""
     fields, settings, bits = index.state, index.settings, closure.fields
-    last = slide - fields[BASE]
-    if last < 0 or last > settings[CEILING]:
-        last = np.int64(settings[CEILING])
-    while bits[STAGE] != STAGE_IDLE or bits[EARLIEST_EXPIRY] <= fields[BASE] + last:
-        if bits[STAGE] == STAGE_IDLE:
-            if fields[EVENTS] + 2 > fields[EVENT_CAPACITY]:
+    last = slide - fields.base
+    if last < 0 or last > settings.ceiling:
+        last = np.int64(settings.ceiling)
+    while bits.stage != STAGE_IDLE or bits.earliest_expiry <= fields.base + last:
+        if bits.stage == STAGE_IDLE:
+            if fields.events + 2 > fields.event_capacity:
                 return np.int64(NEED_OUTPUT)
-            bits[OLD_NOW] = fields[NOW]
-            fields[NOW] = bits[EARLIEST_EXPIRY] - fields[BASE]
+            bits.old_now = fields.now
+            fields.now = bits.earliest_expiry - fields.base
         code = recompute(index, closure)
         if code != DONE:
             return code
-        end_event(index, (fields[BASE] + fields[NOW]) * settings[SLIDE], -1, order)
+        end_event(index, (fields.base + fields.now) * settings.slide, -1, order)
     return np.int64(DONE)
 
 
@@ -167,7 +141,7 @@ def advance(index, closure, time):
 @njit(cache=True, nogil=True)
 def settle(index, closure):
     """Compute components and rows if they are out of date. Returns codes as `apply_chunk` does."""
-    return compute(index, closure) if closure.fields[STALE] else np.int64(DONE)
+    return compute(index, closure) if closure.fields.stale else np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
@@ -193,10 +167,10 @@ def find_path(index, closure, source, target):
 def count_live(index, closure):
     """Return the number of pairs of a root and a product node, and the number of answers."""
     fields = closure.fields
-    words, cells, answers = fields[WORDS], np.int64(0), np.int64(0)
-    for component in range(fields[COMPONENTS]):
+    words, cells, answers = fields.words, np.int64(0), np.int64(0)
+    for component in range(fields.components):
         first, end = np.int64(closure.member_first[component]), np.int64(closure.member_first[component + 1])
-        if index.program.sizes[ACCEPTING] == 1:  # then all answers of a component have the same roots
+        if index.program.sizes.accepting == 1:  # then all answers of a component have the same roots
             roots, ends = np.int64(0), np.int64(0)
             for word in range(words):
                 roots += population(closure.rows[component * words + word])
@@ -222,12 +196,12 @@ def _answers(index, closure, component, node, word, bits):
     program, vertex, state = index.program, node >> 16, node & STATE_BITS
     if not program.accepting[state] or not index.table.is_target[vertex]:
         return ZERO
-    states = program.sizes[STATES]
-    for j in range(program.sizes[ACCEPTING]):
+    states = program.sizes.states
+    for j in range(program.sizes.accepting):
         other = np.int64(program.accepting_states[j])
         other_component = np.int64(index.table.row_of[vertex * states + other])
         if other < state and other_component >= 0:
-            bits &= ~closure.rows[other_component * closure.fields[WORDS] + word]
+            bits &= ~closure.rows[other_component * closure.fields.words + word]
     return bits
 
 
@@ -244,14 +218,14 @@ def live_pairs(index, closure, first, end, limit, mask, numbers):
 @njit(cache=True, nogil=True)
 def _scan(index, closure, first, end, limit, mask, numbers, pairs):
     """Write pairs as `live_pairs` does, or count them without room for any. Return their number and the next vertex."""
-    program, table, words = index.program, index.table, closure.fields[WORDS]
+    program, table, words = index.program, index.table, closure.fields.words
     found = np.int64(0)
     for vertex in range(first, end):
         if found >= limit:
             return found, vertex
-        for j in range(program.sizes[ACCEPTING]):
+        for j in range(program.sizes.accepting):
             state = np.int64(program.accepting_states[j])
-            component = np.int64(table.row_of[vertex * program.sizes[STATES] + state])
+            component = np.int64(table.row_of[vertex * program.sizes.states + state])
             if component < 0:
                 continue
             chosen = len(numbers) > 0
@@ -277,8 +251,8 @@ def _scan(index, closure, first, end, limit, mask, numbers, pairs):
 def count_by_root(index, closure, cells, answers):
     """Add the product nodes that each root reaches to its place in `cells`, and its answers to that in `answers` (int64)."""
     fields = closure.fields
-    words = fields[WORDS]
-    for component in range(fields[COMPONENTS]):
+    words = fields.words
+    for component in range(fields.components):
         first, end = np.int64(closure.member_first[component]), np.int64(closure.member_first[component + 1])
         for word in range(words):
             bits = closure.rows[component * words + word]

@@ -27,6 +27,7 @@ import numpy as np
 
 from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.growth import request
+from rpq.compiled.views import Record, int64
 
 # Codes that kernels return besides those of the Δ index.
 NEED_WORDS = 201
@@ -36,33 +37,38 @@ NEED_SUCCESSORS = 204
 NEED_EXTRAS = 205
 NEED_EARLIER = 206  # room to remember components and rows, which deletes and explicit windows need
 
-# Fields of `Closure.fields`.
-WORDS = 0  # words of a row
-COMPONENTS = 1
-SETTLED = 2  # components below have their successors in `successor`
-EXTRAS = 3  # entries of the chains
-QUEUE_LENGTH = 4  # components that wait
-QUEUE_HEAD = 5  # place of the first of them in the queue
-STALE = 6  # 1: components have to be recomputed
-NODE_CAPACITY = 7
-COMPONENT_CAPACITY = 8
-SUCCESSOR_CAPACITY = 9
-EXTRA_CAPACITY = 10
-FOUND_COMPONENTS = 11  # number of components that the last computation found
-PUSHED_WORDS = 12  # words that inserts have pushed so far
-JOINED_WORDS = 13  # words that computations have joined so far
-WALKED_LINKS = 14  # links and nodes that computations have looked at so far
-EARLIEST_EXPIRY = 15  # no edge that rows depend on leaves before this absolute slide
-VISITED_NODES = 16  # product nodes that the current computation has visited
-SUCCESSORS = 17  # entries of `successor`
-STAGE = 18  # of computing components anew with rows for what is lost, as below
-TOUCHED_COUNT = 19  # entries of `touched_components`
-KEEPS_EARLIER = 20  # 1: there is room for what was lost
-UPWARD = 21  # the highest settled component that an edge from a lower or later one leads to, -1 none
-ACCEPTING_STATES = 22  # accepting states of the automaton where there are several, or 0
-LOST_COMPONENTS = 23  # entries of `lost_member_first` but one
-OLD_NOW = 24  # NOW before the boundary that is being reported
-FIELDS = 25
+
+class ClosureState(Record):
+    """The progress of the index of bits, counts, and the lengths of the arrays."""
+
+    _fields_ = (
+        ("words", int64),  # words of a row
+        ("components", int64),
+        ("settled", int64),  # components below have their successors in `successor`
+        ("extras", int64),  # entries of the chains
+        ("queue_length", int64),  # components that wait
+        ("queue_head", int64),  # place of the first of them in the queue
+        ("stale", int64),  # 1: components have to be recomputed
+        ("node_capacity", int64),
+        ("component_capacity", int64),
+        ("successor_capacity", int64),
+        ("extra_capacity", int64),
+        ("found_components", int64),  # number of components that the last computation found
+        ("pushed_words", int64),  # words that inserts have pushed so far
+        ("joined_words", int64),  # words that computations have joined so far
+        ("walked_links", int64),  # links and nodes that computations have looked at so far
+        ("earliest_expiry", int64),  # no edge that rows depend on leaves before this absolute slide
+        ("visited_nodes", int64),  # product nodes that the current computation has visited
+        ("successors", int64),  # entries of `successor`
+        ("stage", int64),  # of computing components anew with rows for what is lost, as below
+        ("touched_count", int64),  # entries of `touched_components`
+        ("keeps_earlier", int64),  # 1: there is room for what was lost
+        ("upward", int64),  # the highest settled component that an edge from a lower or later one leads to, -1 none
+        ("accepting_states", int64),  # accepting states of the automaton where there are several, or 0
+        ("lost_components", int64),  # entries of `lost_member_first` but one
+        ("old_now", int64),  # NOW before the boundary that is being reported
+    )
+
 
 # Values of STAGE.
 STAGE_IDLE = 0
@@ -104,7 +110,7 @@ class Closure(NamedTuple):
     lost_component: np.ndarray  # int32 a product node and accepting state: the component of its vertex in that state before
     scratch: np.ndarray  # uint64 a word
     roots: np.ndarray  # int64 a slot: scratch
-    fields: np.ndarray  # int64[FIELDS]
+    fields: ClosureState
 
 
 _OF_COMPONENTS = (
@@ -129,11 +135,11 @@ def new_closure(*, capacity: int, slots: int, accepting: int, keeps_earlier: boo
     arrays |= {name: np.zeros(capacity, np.int32) for name in ("successor", "extra_next", "extra_to")}
     arrays |= {name: np.zeros(capacity * words, np.uint64) for name in _OF_ROWS}
     arrays |= {"scratch": np.zeros(words, np.uint64), "roots": np.zeros(64 * words, np.int64)}
-    closure = Closure(**(arrays | {"fields": np.zeros(FIELDS, np.int64)}))
-    closure.fields[WORDS] = words
-    closure.fields[STALE] = 1
-    closure.fields[UPWARD] = -1
-    closure.fields[ACCEPTING_STATES] = accepting if accepting > 1 else 0
+    closure = Closure(**(arrays | {"fields": ClosureState()}))
+    closure.fields.words = words
+    closure.fields.stale = 1
+    closure.fields.upward = -1
+    closure.fields.accepting_states = accepting if accepting > 1 else 0
     return _with_earlier(_note_capacities(closure)) if keeps_earlier else _note_capacities(closure)
 
 
@@ -153,7 +159,7 @@ def closure_bytes(closure: Closure) -> int:
 
 def blocks_of_cells(closure: Closure) -> int:
     """Return the number of blocks of 64 cells that the rows would occupy as cells. O(rows)."""
-    components, words = int(closure.fields[COMPONENTS]), int(closure.fields[WORDS])
+    components, words = int(closure.fields.components), int(closure.fields.words)
     blocks = np.count_nonzero(closure.rows[: components * words].reshape(components, words), axis=1)
     return int(blocks @ np.diff(closure.member_first[: components + 1]))
 
@@ -162,21 +168,21 @@ def with_more_memory(closure: Closure, code: int, slots: int) -> Closure:
     """Return the index of bits with more of the memory that a kernel lacked when it returned `code`."""
     fields = closure.fields
     if code == NEED_WORDS:
-        return _with_words(closure, words_for(max(slots, 64 * int(fields[WORDS]))))
+        return _with_words(closure, words_for(max(slots, 64 * int(fields.words))))
     if code == NEED_NODES:
-        more = max(16, int(fields[NODE_CAPACITY]))
-        longer = _longer(closure, (*_OF_NODES, *(("lost_member",) if fields[KEEPS_EARLIER] else ())), more)
-        if not fields[KEEPS_EARLIER]:
+        more = max(16, int(fields.node_capacity))
+        longer = _longer(closure, (*_OF_NODES, *(("lost_member",) if fields.keeps_earlier else ())), more)
+        if not fields.keeps_earlier:
             return longer
-        return _longer(longer, ("lost_component",), more * int(fields[ACCEPTING_STATES]))
+        return _longer(longer, ("lost_component",), more * int(fields.accepting_states))
     if code == NEED_COMPONENTS:
-        room = int(fields[COMPONENT_CAPACITY])
-        more = max(16, room // 2, int(fields[FOUND_COMPONENTS]) * 5 // 4 - room)
-        closure.queue[:room] = np.roll(closure.queue[:room], -int(fields[QUEUE_HEAD]))  # the end of the ring changes
-        fields[QUEUE_HEAD] = 0
-        wider = _longer(closure, (*_OF_COMPONENTS, *(("lost_member_first",) if fields[KEEPS_EARLIER] else ())), more)
-        rows = (*_OF_ROWS, *(("lost_bits",) if fields[KEEPS_EARLIER] else ()))
-        return _longer(wider, rows, more * int(fields[WORDS]))
+        room = int(fields.component_capacity)
+        more = max(16, room // 2, int(fields.found_components) * 5 // 4 - room)
+        closure.queue[:room] = np.roll(closure.queue[:room], -int(fields.queue_head))  # the end of the ring changes
+        fields.queue_head = 0
+        wider = _longer(closure, (*_OF_COMPONENTS, *(("lost_member_first",) if fields.keeps_earlier else ())), more)
+        rows = (*_OF_ROWS, *(("lost_bits",) if fields.keeps_earlier else ()))
+        return _longer(wider, rows, more * int(fields.words))
     if code == NEED_SUCCESSORS:
         return _longer(closure, ("successor",), len(closure.successor))
     if code == NEED_EXTRAS:
@@ -189,26 +195,26 @@ def with_more_memory(closure: Closure, code: int, slots: int) -> Closure:
 def _with_earlier(closure: Closure) -> Closure:
     nodes = len(closure.member)
     request(closure.rows.nbytes + closure.member.nbytes + closure.member_first.nbytes)
-    closure.fields[KEEPS_EARLIER] = 1
+    closure.fields.keeps_earlier = 1
     return closure._replace(
         lost_bits=np.zeros(len(closure.rows), np.uint64),
         lost_member=np.zeros(nodes, np.int64),
         lost_member_first=np.zeros(len(closure.member_first), np.int32),
-        lost_component=np.zeros(nodes * int(closure.fields[ACCEPTING_STATES]), np.int32),
+        lost_component=np.zeros(nodes * int(closure.fields.accepting_states), np.int32),
     )
 
 
 def _with_words(closure: Closure, words: int) -> Closure:
     """Return the same rows with `words` words each. No words may be waiting to be pushed."""
-    old_words, room = int(closure.fields[WORDS]), int(closure.fields[COMPONENT_CAPACITY])
-    request(8 * room * words * (3 if closure.fields[KEEPS_EARLIER] else 2))
+    old_words, room = int(closure.fields.words), int(closure.fields.component_capacity)
+    request(8 * room * words * (3 if closure.fields.keeps_earlier else 2))
     rows = np.zeros((room, words), np.uint64)
     rows[:, :old_words] = closure.rows[: room * old_words].reshape(room, old_words)
-    closure.fields[WORDS] = words
+    closure.fields.words = words
     return closure._replace(
         rows=rows.ravel(),
         pending=np.zeros(room * words, np.uint64),
-        lost_bits=np.zeros(room * words if closure.fields[KEEPS_EARLIER] else 0, np.uint64),
+        lost_bits=np.zeros(room * words if closure.fields.keeps_earlier else 0, np.uint64),
         scratch=np.zeros(words, np.uint64),
         roots=np.zeros(64 * words, np.int64),
     )
@@ -223,9 +229,9 @@ def _longer(closure: Closure, names: tuple[str, ...], more: int) -> Closure:
 def _note_capacities(closure: Closure) -> Closure:
     """Store the lengths of the arrays for kernels, which see only pointers."""
     fields = closure.fields
-    fields[NODE_CAPACITY] = len(closure.node) - 1
-    words = int(fields[WORDS])
-    fields[COMPONENT_CAPACITY] = min(len(closure.low) - 1, len(closure.rows) // words)
-    fields[SUCCESSOR_CAPACITY] = len(closure.successor)
-    fields[EXTRA_CAPACITY] = len(closure.extra_to)
+    fields.node_capacity = len(closure.node) - 1
+    words = int(fields.words)
+    fields.component_capacity = min(len(closure.low) - 1, len(closure.rows) // words)
+    fields.successor_capacity = len(closure.successor)
+    fields.extra_capacity = len(closure.extra_to)
     return closure

@@ -25,49 +25,23 @@ from rpq.compiled.intrinsics import trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.closure.components import compute
 from rpq.operators.paths.closure.layout import (
-    COMPONENT_CAPACITY,
-    COMPONENTS,
-    KEEPS_EARLIER,
-    LOST_COMPONENTS,
     NEED_EARLIER,
-    NODE_CAPACITY,
-    PUSHED_WORDS,
-    QUEUE_HEAD,
-    QUEUE_LENGTH,
-    SETTLED,
-    STAGE,
     STAGE_COMPUTED,
     STAGE_COPIED,
     STAGE_IDLE,
-    TOUCHED_COUNT,
-    UPWARD,
-    WALKED_LINKS,
-    WORDS,
 )
 from rpq.operators.paths.closure.push import enqueue, next_successor, push_pending, successors
 from rpq.operators.paths.index.layout import (
-    BACKWARD,
-    CEILING,
     DONE,
-    EDGE_SLIDE,
-    EVENT_OUT,
     LOSING,
     LOW_HALF,
     NEED_LINKS,
     NEED_OUTPUT,
     NEED_SUPPORTS,
-    NOW,
-    OUT,
-    OUT_CAPACITY,
-    OUTCOMES,
-    PHASE,
-    QUIET,
     REFILLING,
     STATE_BITS,
-    VERTICES,
 )
 from rpq.operators.paths.index.rows import ONE, ZERO, in_edges, lane_of, next_in_edge, skip_transition, slide_of
-from rpq.operators.paths.program import ACCEPTING, CLASSES, STATES
 from rpq.stream.edges.outcomes import ABSENT, DELETED, outcome_of
 
 _LOST = np.uint8(1)  # bits of it are in `lost_bits`
@@ -78,23 +52,24 @@ _DOWNSTREAM = np.uint8(4)  # the deleted edge leads to it
 
 # --- all anew ------------------------------------------------------------------------------------------------
 
+
 @njit(cache=True, nogil=True)
 def recompute(index, closure):
     """Recompute components and rows, and report the pairs that have disappeared. Call it again after a code."""
     fields = closure.fields
-    if fields[STAGE] == STAGE_IDLE:
-        if not fields[KEEPS_EARLIER]:
+    if fields.stage == STAGE_IDLE:
+        if not fields.keeps_earlier:
             return np.int64(NEED_EARLIER)
         _copy_rows(index, closure)
-        fields[STAGE] = STAGE_COPIED
-    if fields[STAGE] == STAGE_COPIED:
+        fields.stage = STAGE_COPIED
+    if fields.stage == STAGE_COPIED:
         code = compute(index, closure)
         if code != DONE:
             return code
-        fields[STAGE] = STAGE_COMPUTED
+        fields.stage = STAGE_COMPUTED
     code = _report_lost_pairs(index, closure)
     if code == DONE:
-        fields[STAGE] = STAGE_IDLE
+        fields.stage = STAGE_IDLE
     return code
 
 
@@ -102,14 +77,14 @@ def recompute(index, closure):
 def _copy_rows(index, closure):
     """Copy components and rows before they are recomputed."""
     program, fields = index.program, closure.fields
-    count, accepting, states = fields[COMPONENTS], program.sizes[ACCEPTING], program.sizes[STATES]
-    fields[LOST_COMPONENTS] = count
+    count, accepting, states = fields.components, program.sizes.accepting, program.sizes.states
+    fields.lost_components = count
     for component in range(count + 1):
         closure.lost_member_first[component] = closure.member_first[component]
     for component in range(count):
         if closure.accepting_nodes[component] == 0:
             continue
-        for word in range(component * fields[WORDS], (component + 1) * fields[WORDS]):
+        for word in range(component * fields.words, (component + 1) * fields.words):
             closure.lost_bits[word] = closure.rows[word]
         for i in range(np.int64(closure.member_first[component]), np.int64(closure.member_first[component + 1])):
             node = closure.member[i]
@@ -125,8 +100,8 @@ def _copy_rows(index, closure):
 def _report_lost_pairs(index, closure):
     """Write the pairs of the old rows that are no longer answers. Return NEED_OUTPUT if there is no room."""
     program, table, fields = index.program, index.table, closure.fields
-    count, words, accepting = fields[LOST_COMPONENTS], fields[WORDS], program.sizes[ACCEPTING]
-    index.state[OUT] = index.state[EVENT_OUT]
+    count, words, accepting = fields.lost_components, fields.words, program.sizes.accepting
+    index.state.out = index.state.event_out
     for component in range(count):
         if not closure.touch[component]:
             continue
@@ -135,7 +110,7 @@ def _report_lost_pairs(index, closure):
             vertex, state = closure.lost_member[i] >> 16, closure.lost_member[i] & STATE_BITS
             if not program.accepting[state] or not table.is_target[vertex]:
                 continue
-            row = np.int64(table.row_of[vertex * program.sizes[STATES] + state]) * words
+            row = np.int64(table.row_of[vertex * program.sizes.states + state]) * words
             for first in range(0, words, WORDS_AT_ONCE):
                 if row >= 0:
                     if lacking(closure.lost_bits, base + first, closure.rows, row + first, closure.scratch, first) == 0:
@@ -143,7 +118,7 @@ def _report_lost_pairs(index, closure):
                 else:
                     for word in range(first, first + WORDS_AT_ONCE):
                         closure.scratch[word] = closure.lost_bits[base + word]
-                if index.state[OUT] + 64 * WORDS_AT_ONCE > index.state[OUT_CAPACITY]:
+                if index.state.out + 64 * WORDS_AT_ONCE > index.state.out_capacity:
                     return np.int64(NEED_OUTPUT)
                 for word in range(first, first + WORDS_AT_ONCE):
                     bits = closure.scratch[word]
@@ -151,7 +126,7 @@ def _report_lost_pairs(index, closure):
                         continue
                     for j in range(accepting if accepting > 1 else 0):
                         other = np.int64(program.accepting_states[j])
-                        other_component = np.int64(table.row_of[vertex * program.sizes[STATES] + other])
+                        other_component = np.int64(table.row_of[vertex * program.sizes.states + other])
                         if other_component >= 0:
                             bits &= ~closure.rows[other_component * words + word]
                         other_component = np.int64(closure.lost_component[i * accepting + j])
@@ -165,17 +140,18 @@ def _report_lost_pairs(index, closure):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _write(index, vertex, word, bits):
-    if index.state[QUIET]:
+    if index.state.quiet:
         return
-    out = index.state[OUT]
+    out = index.state.out
     while bits != ZERO:
         index.output.pairs[out] = np.int64(index.table.slot_vertex[word * 64 + trailing_zeros(bits)]) << 32 | vertex
         out += 1
         bits &= bits - ONE
-    index.state[OUT] = out
+    index.state.out = out
 
 
 # --- deletes -------------------------------------------------------------------------------------------------
+
 
 @njit(cache=True, nogil=True)
 def begin_loss(index, closure, chunk, i, u, v, forward, inverse):
@@ -183,37 +159,37 @@ def begin_loss(index, closure, chunk, i, u, v, forward, inverse):
     fields, graph = index.state, index.graph
     edge = np.int64(chunk.edge[i])
     expiry = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
-    is_static = expiry > index.settings[CEILING]
+    is_static = expiry > index.settings.ceiling
     window_expiry = np.int64(graph.window_expiry[edge]) if is_static else expiry
-    outcome = outcome_of(True, window_expiry > fields[NOW], False)
+    outcome = outcome_of(True, window_expiry > fields.now, False)
     if outcome == DELETED and not is_static:
-        if not fields[BACKWARD]:
+        if not fields.backward:
             return np.int64(NEED_SUPPORTS)
-        if not closure.fields[KEEPS_EARLIER]:
+        if not closure.fields.keeps_earlier:
             return np.int64(NEED_EARLIER)
-    fields[OUTCOMES + outcome] += 1
+    fields.outcomes[outcome] += 1
     if is_static:
         graph.window_expiry[edge] = 0
     if is_static or outcome == ABSENT:
         return np.int64(DONE)
     graph.expiry[edge] = 0
-    fields[EDGE_SLIDE] = expiry
-    closure.fields[QUEUE_HEAD] = 0
+    fields.edge_slide = expiry
+    closure.fields.queue_head = 0
     if (forward >= 0 and _divides(index, closure, u, v, forward)) or (
         inverse >= 0 and _divides(index, closure, v, u, inverse)
     ):
-        fields[PHASE] = REFILLING
+        fields.phase = REFILLING
         return np.int64(DONE)
     if forward >= 0:
         _doubt_step(index, closure, u, v, forward)
     if inverse >= 0:
         _doubt_step(index, closure, v, u, inverse)
-    if closure.fields[QUEUE_LENGTH] > 0:
-        if closure.fields[UPWARD] >= 0:
+    if closure.fields.queue_length > 0:
+        if closure.fields.upward >= 0:
             _mark_successors(index, closure)
         _remove_unsupported(index, closure)
         _restore_supported(index, closure)
-        fields[PHASE] = LOSING
+        fields.phase = LOSING
     return np.int64(DONE)
 
 
@@ -221,11 +197,11 @@ def begin_loss(index, closure, chunk, i, u, v, forward, inverse):
 def _divides(index, closure, u, v, transition_class):
     """Return whether a component falls apart now that an edge has left the graph."""
     program, row_of = index.program, index.table.row_of
-    states = program.sizes[STATES]
+    states = program.sizes.states
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
         source, target = np.int64(program.step_source[step]), np.int64(program.step_target[step])
         component = np.int64(row_of[u * states + source])
-        if component >= 0 and component == row_of[v * states + target] and component < closure.fields[SETTLED]:
+        if component >= 0 and component == row_of[v * states + target] and component < closure.fields.settled:
             if not _reaches(index, closure, component, u << 16 | source, v << 16 | target):
                 return True
     return False
@@ -235,11 +211,11 @@ def _divides(index, closure, u, v, transition_class):
 def _reaches(index, closure, component, source, target):
     """Return whether a node reaches another one within their component. Searches from the two nodes take turns."""
     program, graph, row_of, node = index.program, index.graph, index.table.row_of, closure.node
-    classes, states, now = program.sizes[CLASSES], program.sizes[STATES], index.state[NOW]
+    classes, states, now = program.sizes.classes, program.sizes.states, index.state.now
     if source == target:
         return True
     # Nodes visited by a search have -2 or -3 in place of their component, and are listed from either end of `node`.
-    last = closure.fields[NODE_CAPACITY] - 1
+    last = closure.fields.node_capacity - 1
     first, count, before, found = np.int64(0), np.int64(1), last, np.int64(1)
     node[0], node[last] = source, target
     row_of[(source >> 16) * states + (source & STATE_BITS)] = -2
@@ -279,7 +255,7 @@ def _reaches(index, closure, component, source, target):
                 node[last - found] = edge.source << 16 | edge.source_state
                 found += 1
             meets |= row_of[neighbour] == -2
-    closure.fields[WALKED_LINKS] += 2 * (count + found)  # approximate number of nodes and links
+    closure.fields.walked_links += 2 * (count + found)  # approximate number of nodes and links
     for i in range(count):
         row_of[(node[i] >> 16) * states + (node[i] & STATE_BITS)] = component
     for i in range(last - found + 1, last + 1):
@@ -291,7 +267,7 @@ def _reaches(index, closure, component, source, target):
 def _doubt_step(index, closure, u, v, transition_class):
     """Doubt the bits that one step over an edge that has left the graph supported."""
     program, table, fields = index.program, index.table, closure.fields
-    states, words = program.sizes[STATES], fields[WORDS]
+    states, words = program.sizes.states, fields.words
     start = np.int64(program.start_target[transition_class])
     slot = np.int64(table.slot_of[u])
     if start >= 0 and slot >= 0 and table.is_root[u]:
@@ -315,7 +291,7 @@ def _doubt_step(index, closure, u, v, transition_class):
 def _is_entered(index, root, component):
     """Return whether an edge leads from a root to a component."""
     program, graph, row_of = index.program, index.graph, index.table.row_of
-    classes, states = program.sizes[CLASSES], program.sizes[STATES]
+    classes, states = program.sizes.classes, program.sizes.states
     for first_class in range(classes):
         state = np.int64(program.start_target[first_class])
         if state < 0:
@@ -323,7 +299,7 @@ def _is_entered(index, root, component):
         start = np.int64(graph.out.start[root * classes + first_class])
         for place in range(start, start + np.int64(graph.out.length[root * classes + first_class])):
             link = graph.out.entries[place]
-            if row_of[(link >> 32) * states + state] == component and slide_of(graph, link) > index.state[NOW]:
+            if row_of[(link >> 32) * states + state] == component and slide_of(graph, link) > index.state.now:
                 return True
     return False
 
@@ -332,14 +308,14 @@ def _is_entered(index, root, component):
 def _is_linked(index, closure, source, target):
     """Return whether an edge leads from one component to another, from the edges of the smaller one."""
     program, graph, row_of, first = index.program, index.graph, index.table.row_of, closure.member_first
-    classes, states, now = program.sizes[CLASSES], program.sizes[STATES], index.state[NOW]
+    classes, states, now = program.sizes.classes, program.sizes.states, index.state.now
     if first[source + 1] - first[source] <= first[target + 1] - first[target]:
         for i in range(np.int64(first[source]), np.int64(first[source + 1])):
             vertex, state = closure.member[i] >> 16, closure.member[i] & STATE_BITS
             for leave in range(program.leave_first[state], program.leave_first[state + 1]):
                 links = vertex * classes + program.leave_class[leave]
                 start = np.int64(graph.out.start[links])
-                closure.fields[WALKED_LINKS] += np.int64(graph.out.length[links])
+                closure.fields.walked_links += np.int64(graph.out.length[links])
                 for place in range(start, start + np.int64(graph.out.length[links])):
                     link = graph.out.entries[place]
                     if row_of[(link >> 32) * states + program.leave_target[leave]] == target and slide_of(graph, link) > now:
@@ -352,7 +328,7 @@ def _is_linked(index, closure, source, target):
             edge = next_in_edge(index, vertex, state, edge, now)
             if edge.link < 0:
                 break
-            closure.fields[WALKED_LINKS] += 1
+            closure.fields.walked_links += 1
             if edge.source_state == 0:
                 edge = skip_transition(edge)
             elif row_of[edge.source * states + edge.source_state] == source:
@@ -363,7 +339,7 @@ def _is_linked(index, closure, source, target):
 @njit(cache=True, nogil=True)
 def _unlink(closure, source, target):
     """Remove a component from the successors of another."""
-    if source >= closure.fields[SETTLED]:
+    if source >= closure.fields.settled:
         return
     end = np.int64(closure.successor_end[source])
     for i in range(np.int64(closure.successor_first[source]), end):
@@ -386,8 +362,8 @@ def _unlink(closure, source, target):
 @njit(cache=True, nogil=True, forceinline=True)
 def _doubt(closure, component, bits, source, low, high):
     """Doubt the bits of a component that are also in the row which begins at `source`."""
-    base = component * closure.fields[WORDS]
-    closure.fields[PUSHED_WORDS] += high - low
+    base = component * closure.fields.words
+    closure.fields.pushed_words += high - low
     some = ZERO
     for word in range(low, high):
         some |= bits[source + word] & closure.rows[base + word]
@@ -399,23 +375,23 @@ def _doubt(closure, component, bits, source, low, high):
 def _mark_successors(index, closure):
     """Mark the components that components with doubted bits lead to."""
     fields = closure.fields
-    for i in range(fields[QUEUE_LENGTH]):
+    for i in range(fields.queue_length):
         component = np.int64(closure.queue[i])  # nothing has been taken from the queue yet
         closure.touch[component] = _DOWNSTREAM
         closure.touched_components[i] = component
-    fields[TOUCHED_COUNT] = fields[QUEUE_LENGTH]
+    fields.touched_count = fields.queue_length
     begun = 0
-    while begun < fields[TOUCHED_COUNT]:
+    while begun < fields.touched_count:
         walk = successors(index, closure, np.int64(closure.touched_components[begun]))
         while True:
             walk = next_successor(index, closure, walk)
             if walk.target < 0:
                 break
-            fields[WALKED_LINKS] += 1
+            fields.walked_links += 1
             if closure.touch[walk.target] == 0:
                 closure.touch[walk.target] = _DOWNSTREAM
-                closure.touched_components[fields[TOUCHED_COUNT]] = walk.target
-                fields[TOUCHED_COUNT] += 1
+                closure.touched_components[fields.touched_count] = walk.target
+                fields.touched_count += 1
         begun += 1
 
 
@@ -423,13 +399,13 @@ def _mark_successors(index, closure):
 def _remove_unsupported(index, closure):
     """Check the doubted bits until none is left. Remove those without support."""
     fields = closure.fields
-    words = fields[WORDS]
-    while fields[QUEUE_LENGTH] > 0:
-        component = np.int64(closure.queue[fields[QUEUE_HEAD]])
+    words = fields.words
+    while fields.queue_length > 0:
+        component = np.int64(closure.queue[fields.queue_head])
         base, low, high = component * words, np.int64(closure.low[component]), np.int64(closure.high[component])
         closure.is_queued[component] = 0
-        fields[QUEUE_HEAD] = fields[QUEUE_HEAD] + 1 if fields[QUEUE_HEAD] + 1 < fields[COMPONENT_CAPACITY] else 0
-        fields[QUEUE_LENGTH] -= 1
+        fields.queue_head = fields.queue_head + 1 if fields.queue_head + 1 < fields.component_capacity else 0
+        fields.queue_length -= 1
         for word in range(low, high):
             closure.scratch[word] = closure.pending[base + word] & closure.rows[base + word]
         is_uncertain = _discard_supported(index, closure, component, low, high, False)
@@ -439,8 +415,8 @@ def _remove_unsupported(index, closure):
         if some == ZERO:
             continue
         if closure.touch[component] == 0:
-            closure.touched_components[fields[TOUCHED_COUNT]] = component
-            fields[TOUCHED_COUNT] += 1
+            closure.touched_components[fields.touched_count] = component
+            fields.touched_count += 1
         if closure.touch[component] & _LOST == 0:
             for word in range(base, base + words):
                 closure.lost_bits[word] = ZERO
@@ -466,8 +442,8 @@ def _discard_supported(index, closure, component, low, high, by_all):
     Return whether a predecessor whose support did not count has some of the remaining bits.
     """
     table, fields = index.table, closure.fields
-    states, words, now = index.program.sizes[STATES], fields[WORDS], index.state[NOW]
-    above, marks = max(component, fields[UPWARD]), fields[UPWARD] >= 0
+    states, words, now = index.program.sizes.states, fields.words, index.state.now
+    above, marks = max(component, fields.upward), fields.upward >= 0
     is_uncertain, last = False, np.int64(-1)
     for i in range(np.int64(closure.member_first[component]), np.int64(closure.member_first[component + 1])):
         vertex, state = closure.member[i] >> 16, closure.member[i] & STATE_BITS
@@ -476,7 +452,7 @@ def _discard_supported(index, closure, component, low, high, by_all):
             edge = next_in_edge(index, vertex, state, edge, now)
             if edge.link < 0:
                 break
-            fields[WALKED_LINKS] += 1
+            fields.walked_links += 1
             if edge.source_state == 0:
                 slot = np.int64(table.slot_of[edge.source])
                 if slot >= 64 * low and slot < 64 * high and table.is_root[edge.source]:
@@ -487,7 +463,7 @@ def _discard_supported(index, closure, component, low, high, by_all):
                 continue
             last = predecessor
             some = ZERO
-            if by_all or above < predecessor < fields[SETTLED] or (marks and closure.touch[predecessor] == 0):
+            if by_all or above < predecessor < fields.settled or (marks and closure.touch[predecessor] == 0):
                 for word in range(low, high):
                     closure.scratch[word] &= ~closure.rows[predecessor * words + word]
                     some |= closure.scratch[word]
@@ -504,8 +480,8 @@ def _discard_supported(index, closure, component, low, high, by_all):
 def _restore_supported(index, closure):
     """Enter and push the bits that predecessors still support. The bits that are missing remain in `lost_bits`."""
     fields = closure.fields
-    words = fields[WORDS]
-    for i in range(fields[TOUCHED_COUNT]):
+    words = fields.words
+    for i in range(fields.touched_count):
         component = np.int64(closure.touched_components[i])
         if closure.touch[component] & _UNCERTAIN == 0:
             continue
@@ -520,11 +496,11 @@ def _restore_supported(index, closure):
             some |= closure.scratch[word]
         if some != ZERO:
             enqueue(closure, component, closure.scratch, np.int64(0), np.int64(0), words)
-    quiet = index.state[QUIET]
-    index.state[QUIET] = 1
+    quiet = index.state.quiet
+    index.state.quiet = 1
     push_pending(index, closure)  # this reaches nothing new, so there is enough memory
-    index.state[QUIET] = quiet
-    for i in range(fields[TOUCHED_COUNT]):
+    index.state.quiet = quiet
+    for i in range(fields.touched_count):
         base = np.int64(closure.touched_components[i]) * words
         if closure.touch[np.int64(closure.touched_components[i])] & _LOST == 0:
             continue
@@ -536,9 +512,9 @@ def _restore_supported(index, closure):
 def report_loss(index, closure):
     """Write the pairs that a delete removed. Return NEED_OUTPUT if there is no room for them."""
     program, table, fields = index.program, index.table, closure.fields
-    words, states, accepting = fields[WORDS], program.sizes[STATES], program.sizes[ACCEPTING]
-    index.state[OUT] = index.state[EVENT_OUT]
-    for j in range(fields[TOUCHED_COUNT]):
+    words, states, accepting = fields.words, program.sizes.states, program.sizes.accepting
+    index.state.out = index.state.event_out
+    for j in range(fields.touched_count):
         component = np.int64(closure.touched_components[j])
         if closure.accepting_nodes[component] == 0 or closure.touch[component] & _LOST == 0:
             continue
@@ -550,7 +526,7 @@ def report_loss(index, closure):
                 vertex, state = closure.member[i] >> 16, closure.member[i] & STATE_BITS
                 if not program.accepting[state] or not table.is_target[vertex]:
                     continue
-                if index.state[OUT] + 64 > index.state[OUT_CAPACITY]:
+                if index.state.out + 64 > index.state.out_capacity:
                     return np.int64(NEED_OUTPUT)
                 bits = lost
                 for k in range(accepting if accepting > 1 else 0):
@@ -561,17 +537,17 @@ def report_loss(index, closure):
                         if other < state and closure.touch[other_component] & _LOST != 0:
                             bits &= ~closure.lost_bits[other_component * words + word]
                 _write(index, vertex, word, bits)
-    for j in range(fields[TOUCHED_COUNT]):
+    for j in range(fields.touched_count):
         closure.touch[np.int64(closure.touched_components[j])] = 0
-    fields[TOUCHED_COUNT] = 0
+    fields.touched_count = 0
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def reverse_links(index):
     """Insert all links into the lists by target, which must be empty. Return NEED_LINKS if there is no room for all."""
-    graph, classes = index.graph, index.program.sizes[CLASSES]
-    for vertex in range(index.state[VERTICES]):
+    graph, classes = index.graph, index.program.sizes.classes
+    for vertex in range(index.state.vertices):
         for transition_class in range(classes):
             links = vertex * classes + transition_class
             start = np.int64(graph.out.start[links])

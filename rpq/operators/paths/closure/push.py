@@ -13,39 +13,18 @@ from rpq.compiled.cycle_counter import WORK_BETWEEN_CHECKS, has_passed
 from rpq.compiled.intrinsics import population, trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.closure.layout import (
-    COMPONENT_CAPACITY,
-    COMPONENTS,
-    EARLIEST_EXPIRY,
-    EXTRA_CAPACITY,
-    EXTRAS,
-    FOUND_COMPONENTS,
     NEED_COMPONENTS,
     NEED_EXTRAS,
     NEED_NODES,
     NEED_WORDS,
-    NODE_CAPACITY,
-    PUSHED_WORDS,
-    QUEUE_HEAD,
-    QUEUE_LENGTH,
-    SETTLED,
-    UPWARD,
-    WORDS,
 )
 from rpq.operators.paths.index.layout import (
-    BASE,
     DONE,
-    FREE_SLOT,
     NEED_OUTPUT,
     NEED_TIME,
-    NOW,
-    OUT,
-    OUT_CAPACITY,
-    QUIET,
-    SLOTS,
     STATE_BITS,
 )
 from rpq.operators.paths.index.rows import ONE, ZERO, lane_of, root_slot, slide_of
-from rpq.operators.paths.program import ACCEPTING, CLASSES, STATES
 
 
 @njit(cache=True, nogil=True)
@@ -62,10 +41,10 @@ def push_edge(index, closure, u, v, forward, inverse):
 @njit(cache=True, nogil=True)
 def _push_step(index, closure, u, v, transition_class):
     program, table, fields = index.program, index.table, closure.fields
-    states, words = program.sizes[STATES], fields[WORDS]
+    states, words = program.sizes.states, fields.words
     start = np.int64(program.start_target[transition_class])
     if start >= 0 and table.is_root[u]:
-        if table.slot_of[u] < 0 and index.state[FREE_SLOT] == 0 and index.state[SLOTS] >= 64 * words:
+        if table.slot_of[u] < 0 and index.state.free_slot == 0 and index.state.slots >= 64 * words:
             return np.int64(NEED_WORDS)
         component = _component_at(index, closure, v, start)
         if component < 0:
@@ -88,17 +67,17 @@ def _push_step(index, closure, u, v, transition_class):
             return -target
         if source == target:
             continue
-        if target < fields[SETTLED] and (source < target or source >= fields[SETTLED]):
-            fields[UPWARD] = max(fields[UPWARD], target)
-        if source < fields[SETTLED]:
+        if target < fields.settled and (source < target or source >= fields.settled):
+            fields.upward = max(fields.upward, target)
+        if source < fields.settled:
             head = np.int64(closure.extra_head[source])
             if head < 0 or closure.extra_to[head] != target:
-                if fields[EXTRAS] >= fields[EXTRA_CAPACITY]:
+                if fields.extras >= fields.extra_capacity:
                     return np.int64(NEED_EXTRAS)
-                closure.extra_to[fields[EXTRAS]] = target
-                closure.extra_next[fields[EXTRAS]] = head
-                closure.extra_head[source] = fields[EXTRAS]
-                fields[EXTRAS] += 1
+                closure.extra_to[fields.extras] = target
+                closure.extra_next[fields.extras] = head
+                closure.extra_head[source] = fields.extras
+                fields.extras += 1
         code = _offer(index, closure, target, closure.rows, source * words, np.int64(0), words)
         if code != DONE:
             return code
@@ -108,24 +87,24 @@ def _push_step(index, closure, u, v, transition_class):
 @njit(cache=True, nogil=True)
 def _component_at(index, closure, vertex, state):
     """Return the component of a product node; create it if there is none. Without room, return minus a code."""
-    place, fields = vertex * index.program.sizes[STATES] + state, closure.fields
+    place, fields = vertex * index.program.sizes.states + state, closure.fields
     component = np.int64(index.table.row_of[place])
     if component >= 0:
         return component
-    component = fields[COMPONENTS]
-    if component + 1 >= fields[COMPONENT_CAPACITY]:
-        fields[FOUND_COMPONENTS] = component
+    component = fields.components
+    if component + 1 >= fields.component_capacity:
+        fields.found_components = component
         return np.int64(-NEED_COMPONENTS)
     end = np.int64(closure.member_first[component])
-    if end >= fields[NODE_CAPACITY]:
+    if end >= fields.node_capacity:
         return np.int64(-NEED_NODES)
     closure.member[end] = vertex << 16 | state
     closure.member_first[component + 1] = end + 1
     closure.accepting_nodes[component] = np.int64(index.program.accepting[state])
     closure.is_queued[component] = 0
-    for word in range(component * fields[WORDS], (component + 1) * fields[WORDS]):
+    for word in range(component * fields.words, (component + 1) * fields.words):
         closure.rows[word] = ZERO
-    fields[COMPONENTS] += 1
+    fields.components += 1
     index.table.row_of[place] = component
     return component
 
@@ -134,16 +113,16 @@ def _component_at(index, closure, vertex, state):
 def push_pending(index, closure):
     """Push the pending bits of components, in the order in which the components were enqueued."""
     program, graph, fields = index.program, index.graph, closure.fields
-    classes, words = program.sizes[CLASSES], fields[WORDS]
-    next_check = fields[PUSHED_WORDS] + WORK_BETWEEN_CHECKS
-    while fields[QUEUE_LENGTH] > 0:
-        if fields[PUSHED_WORDS] > next_check and index.state[QUIET] == 0:
-            next_check = fields[PUSHED_WORDS] + WORK_BETWEEN_CHECKS
+    classes, words = program.sizes.classes, fields.words
+    next_check = fields.pushed_words + WORK_BETWEEN_CHECKS
+    while fields.queue_length > 0:
+        if fields.pushed_words > next_check and index.state.quiet == 0:
+            next_check = fields.pushed_words + WORK_BETWEEN_CHECKS
             if has_passed(index.deadline):
                 return np.int64(NEED_TIME)
-        component = np.int64(closure.queue[fields[QUEUE_HEAD]])
+        component = np.int64(closure.queue[fields.queue_head])
         source, low, high = component * words, np.int64(closure.low[component]), np.int64(closure.high[component])
-        if component < fields[SETTLED]:
+        if component < fields.settled:
             for i in range(np.int64(closure.successor_first[component]), np.int64(closure.successor_end[component])):
                 code = _offer(index, closure, np.int64(closure.successor[i]), closure.pending, source, low, high)
                 if code != DONE:
@@ -164,21 +143,21 @@ def push_pending(index, closure):
                 for place in range(start, start + np.int64(graph.out.length[links])):
                     link = graph.out.entries[place]
                     slide = slide_of(graph, link)
-                    if slide <= index.state[NOW]:
+                    if slide <= index.state.now:
                         continue
-                    fields[EARLIEST_EXPIRY] = min(fields[EARLIEST_EXPIRY], index.state[BASE] + slide)
+                    fields.earliest_expiry = min(fields.earliest_expiry, index.state.base + slide)
                     target = _component_at(index, closure, link >> 32, target_state)
                     if target < 0:
                         return -target
-                    if target < fields[SETTLED]:
-                        fields[UPWARD] = max(fields[UPWARD], target)
+                    if target < fields.settled:
+                        fields.upward = max(fields.upward, target)
                     if target != component:
                         code = _offer(index, closure, target, closure.pending, source, low, high)
                         if code != DONE:
                             return code
         closure.is_queued[component] = 0
-        fields[QUEUE_HEAD] = fields[QUEUE_HEAD] + 1 if fields[QUEUE_HEAD] + 1 < fields[COMPONENT_CAPACITY] else 0
-        fields[QUEUE_LENGTH] -= 1
+        fields.queue_head = fields.queue_head + 1 if fields.queue_head + 1 < fields.component_capacity else 0
+        fields.queue_length -= 1
     return np.int64(DONE)
 
 
@@ -197,7 +176,7 @@ class Walk(NamedTuple):
 def successors(index, closure, component):
     """Begin an iteration over the successors of a component. The same successor may occur several times."""
     no = np.int64(-1)
-    if component < closure.fields[SETTLED]:
+    if component < closure.fields.settled:
         first, end = np.int64(closure.successor_first[component]), np.int64(closure.successor_end[component])
         return Walk(component, no, first, end, np.int64(closure.extra_head[component]), no)
     state = closure.member[np.int64(closure.member_first[component])] & STATE_BITS
@@ -210,7 +189,7 @@ def next_successor(index, closure, walk):
     program, graph = index.program, index.graph
     component, end, extra, leave = walk.component, walk.end, walk.extra, walk.leave
     place = walk.place
-    if component < closure.fields[SETTLED]:
+    if component < closure.fields.settled:
         if place < end:
             return Walk(component, np.int64(closure.successor[place]), place + 1, end, extra, leave)
         if extra >= 0:
@@ -223,14 +202,14 @@ def next_successor(index, closure, walk):
         while place < end:
             link = graph.out.entries[place]
             place += 1
-            if slide_of(graph, link) > index.state[NOW]:
-                node_place = (link >> 32) * program.sizes[STATES] + program.leave_target[leave - 1]
+            if slide_of(graph, link) > index.state.now:
+                node_place = (link >> 32) * program.sizes.states + program.leave_target[leave - 1]
                 target = np.int64(index.table.row_of[node_place])
                 if target >= 0 and target != component:
                     return Walk(component, target, place, end, extra, leave)
         if leave >= last:
             return Walk(component, np.int64(-1), place, end, extra, leave)
-        links = vertex * program.sizes[CLASSES] + program.leave_class[leave]
+        links = vertex * program.sizes.classes + program.leave_class[leave]
         place = np.int64(graph.out.start[links])
         end = place + np.int64(graph.out.length[links])
         leave += 1
@@ -239,8 +218,8 @@ def next_successor(index, closure, walk):
 @njit(cache=True, nogil=True, forceinline=True)
 def _offer(index, closure, component, bits, source, low, high):
     """Add the words from `low` to `high` of the row that begins at `source` to a component."""
-    rows, scratch, target = closure.rows, closure.scratch, component * closure.fields[WORDS]
-    closure.fields[PUSHED_WORDS] += high - low
+    rows, scratch, target = closure.rows, closure.scratch, component * closure.fields.words
+    closure.fields.pushed_words += high - low
     first, last = high, low
     for word in range(low, high, 8):
         if lacking(bits, source + word, rows, target + word, scratch, word) != 0:
@@ -255,12 +234,12 @@ def _offer(index, closure, component, bits, source, low, high):
 def _accept(index, closure, component, low, high):
     """Enter the bits of the scratch words, which are new to a component, report their pairs, and enqueue the component."""
     rows, scratch = closure.rows, closure.scratch
-    base = component * closure.fields[WORDS]
-    if closure.accepting_nodes[component] > 0 and index.state[QUIET] == 0:
+    base = component * closure.fields.words
+    if closure.accepting_nodes[component] > 0 and index.state.quiet == 0:
         count = np.int64(0)
         for word in range(low, high):
             count += population(scratch[word])
-        if index.state[OUT] + count * np.int64(closure.accepting_nodes[component]) > index.state[OUT_CAPACITY]:
+        if index.state.out + count * np.int64(closure.accepting_nodes[component]) > index.state.out_capacity:
             return np.int64(NEED_OUTPUT)
         _report(index, closure, component, low, high)
     for word in range(low, high, 8):
@@ -273,14 +252,14 @@ def _accept(index, closure, component, low, high):
 def enqueue(closure, component, bits, source, low, high):
     """Add words of the row that begins at `source` to the words that a component has to push."""
     pending, fields = closure.pending, closure.fields
-    base = component * fields[WORDS]
+    base = component * fields.words
     if not closure.is_queued[component]:
-        place = fields[QUEUE_HEAD] + fields[QUEUE_LENGTH]
-        if place >= fields[COMPONENT_CAPACITY]:
-            place -= fields[COMPONENT_CAPACITY]
+        place = fields.queue_head + fields.queue_length
+        if place >= fields.component_capacity:
+            place -= fields.component_capacity
         closure.queue[place] = component
         closure.is_queued[component] = 1
-        fields[QUEUE_LENGTH] += 1
+        fields.queue_length += 1
         closure.low[component] = low
         closure.high[component] = high
         for word in range(low, high):
@@ -301,7 +280,7 @@ def enqueue(closure, component, bits, source, low, high):
 def _report(index, closure, component, low, high):
     """Write the pairs of new bits of a component for its accepting nodes. There must be room."""
     program, table, roots = index.program, index.table, closure.roots
-    pairs, states = index.output.pairs, program.sizes[STATES]
+    pairs, states = index.output.pairs, program.sizes.states
     count = np.int64(0)
     for word in range(low, high):
         bits = closure.scratch[word]
@@ -314,15 +293,15 @@ def _report(index, closure, component, low, high):
         if not program.accepting[state] or not table.is_target[vertex]:
             continue
         is_alone = True
-        if program.sizes[ACCEPTING] > 1:
-            for j in range(program.sizes[ACCEPTING]):
+        if program.sizes.accepting > 1:
+            for j in range(program.sizes.accepting):
                 other = np.int64(program.accepting_states[j])
                 is_alone &= other == state or table.row_of[vertex * states + other] < 0
-        out = index.state[OUT]
+        out = index.state.out
         if is_alone:
             for j in range(count):
                 pairs[out + j] = roots[j] | vertex
-            index.state[OUT] = out + count
+            index.state.out = out + count
         else:
             _report_unshared(index, closure, component, vertex, state, low, high)
 
@@ -331,8 +310,8 @@ def _report(index, closure, component, low, high):
 def unshared_bits(index, closure, component, vertex, state, word, bits):
     """Return the new bits of a node that no other accepting state of its vertex has and that no lower accepting state
     gets."""
-    program, states = index.program, index.program.sizes[STATES]
-    for j in range(program.sizes[ACCEPTING]):
+    program, states = index.program, index.program.sizes.states
+    for j in range(program.sizes.accepting):
         other = np.int64(program.accepting_states[j])
         if other == state:
             continue
@@ -341,14 +320,14 @@ def unshared_bits(index, closure, component, vertex, state, word, bits):
             if other < state:
                 return ZERO
         elif other_component >= 0:
-            bits &= ~closure.rows[other_component * closure.fields[WORDS] + word]
+            bits &= ~closure.rows[other_component * closure.fields.words + word]
     return bits
 
 
 @njit(cache=True, nogil=True)
 def _report_unshared(index, closure, component, vertex, state, low, high):
     pairs = index.output.pairs
-    out = index.state[OUT]
+    out = index.state.out
     for word in range(low, high):
         bits = closure.scratch[word]
         if bits != ZERO:
@@ -357,4 +336,4 @@ def _report_unshared(index, closure, component, vertex, state, low, high):
             pairs[out] = np.int64(index.table.slot_vertex[word * 64 + trailing_zeros(bits)]) << 32 | vertex
             out += 1
             bits &= bits - ONE
-    index.state[OUT] = out
+    index.state.out = out

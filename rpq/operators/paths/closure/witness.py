@@ -7,10 +7,8 @@ which the target cannot be reached. A binary search over slides finds a path tha
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.closure.layout import COMPONENTS, EXTRAS, SETTLED
-from rpq.operators.paths.index.layout import LOW_HALF, NOW, RANGE, STATE_BITS
+from rpq.operators.paths.index.layout import LOW_HALF, STATE_BITS
 from rpq.operators.paths.index.rows import NEVER, slide_of
-from rpq.operators.paths.program import ACCEPTING, CLASSES, STATES
 
 
 @njit(cache=True, nogil=True)
@@ -19,12 +17,12 @@ def search_path(index, closure, source, target):
 
     A step is `edge << 1 | against`. O(edges that the root reaches × log slides). It may allocate: no tuple waits for it.
     """
-    room = np.int64(closure.member_first[closure.fields[COMPONENTS]])
+    room = np.int64(closure.member_first[closure.fields.components])
     nodes, predecessor, link_to = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
     components = np.empty(room, np.int64)
     steps, length = np.empty(0, np.int64), np.int64(-1)
-    lasting = np.int64(index.state[NOW])  # the last slide of the known path
-    beyond = lasting + index.settings[RANGE] + 2  # the upper bound of the search; only static edges stay longer
+    lasting = np.int64(index.state.now)  # the last slide of the known path
+    beyond = lasting + index.settings.range + 2  # the upper bound of the search; only static edges stay longer
     least = lasting + 1
     while least < beyond:
         place = _search(index, closure, source, target, least, nodes, components, predecessor, link_to)
@@ -53,13 +51,13 @@ def _search(index, closure, source, target, least, nodes, components, predecesso
     `link_to` contains the link to the node at each place, and `predecessor` the place of its predecessor, -1 for the root.
     """
     program, graph, row_of = index.program, index.graph, index.table.row_of
-    classes, states = program.sizes[CLASSES], program.sizes[STATES]
+    classes, states = program.sizes.classes, program.sizes.states
     if index.table.slot_of[source] < 0 or not index.table.is_root[source]:
         return np.int64(-1)
     lowest = np.int64(-1)
-    if closure.fields[EXTRAS] == 0 and closure.fields[COMPONENTS] == closure.fields[SETTLED]:
+    if closure.fields.extras == 0 and closure.fields.components == closure.fields.settled:
         lowest = np.int64(NEVER)  # steps lead to lower numbers
-        for j in range(program.sizes[ACCEPTING]):
+        for j in range(program.sizes.accepting):
             component = np.int64(row_of[target * states + program.accepting_states[j]])
             lowest = min(lowest, component) if component >= 0 else lowest
     count, begun, found = np.int64(0), np.int64(-1), np.int64(-1)

@@ -5,7 +5,6 @@ import numpy as np
 from rpq.compiled.arrays.lanes import LANES, live
 from rpq.compiled.intrinsics import population, trailing_zeros
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.layout import NOW, ROWS
 from rpq.operators.paths.index.rows import (
     NEVER,
     ONE,
@@ -17,16 +16,15 @@ from rpq.operators.paths.index.rows import (
     row_at,
     unshared_lanes,
 )
-from rpq.operators.paths.program import ACCEPTING
 
 
 @njit(cache=True, nogil=True)
 def count_live(index):
     """Return the numbers of live cells and of answers."""
-    table, program, now = index.table, index.program, index.state[NOW]
+    table, program, now = index.table, index.program, index.state.now
     cells = 0
     answers = 0
-    for row in range(index.state[ROWS]):
+    for row in range(index.state.rows):
         if table.node[row] < 0:
             continue
         vertex, state = node_of(table, row)
@@ -43,8 +41,8 @@ def count_live(index):
 @njit(cache=True, nogil=True)
 def count_by_root(index, cells, answers):
     """Add the live cells and the answers of each root to its places in `cells` and `answers` (int64 a vertex)."""
-    table, program, now = index.table, index.program, index.state[NOW]
-    for row in range(index.state[ROWS]):
+    table, program, now = index.table, index.program, index.state.now
+    for row in range(index.state.rows):
         if table.node[row] < 0:
             continue
         vertex, state = node_of(table, row)
@@ -78,14 +76,14 @@ def live_pairs(index, first, end, limit, mask, numbers):
 @njit(cache=True, nogil=True)
 def _scan(index, first, end, limit, mask, numbers, pairs):
     """Write pairs as `live_pairs` does, or count them without room for any. Return their number and the next vertex."""
-    table, program, now = index.table, index.program, index.state[NOW]
+    table, program, now = index.table, index.program, index.state.now
     found = np.int64(0)
     for vertex in range(first, end):
         if found >= limit:
             return found, vertex
         if not table.is_target[vertex]:
             continue
-        for j in range(program.sizes[ACCEPTING]):
+        for j in range(program.sizes.accepting):
             state = np.int64(program.accepting_states[j])
             row = row_at(index, vertex, state)
             if row < 0:

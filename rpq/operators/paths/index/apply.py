@@ -11,23 +11,10 @@ from rpq.operators.paths.index.delete import refill, remove_unsupported, report_
 from rpq.operators.paths.index.expiry import cross, expire
 from rpq.operators.paths.index.insert import fixpoint, raise_step
 from rpq.operators.paths.index.layout import (
-    BACKWARD,
-    BASE,
-    CEILING,
-    CONFLICTED,
     DONE,
-    EDGE_SLIDE,
-    EVENT_CAPACITY,
-    EVENT_OUT,
-    EVENTS,
-    EXPLICIT,
-    HAS_TIME,
     IDLE,
     INSERTING,
-    IS_NEW_EDGE,
-    JUDGED,
     JUDGING,
-    LAST_SWEEP,
     LOSING,
     LOW_HALF,
     NEED_CROSSING,
@@ -37,33 +24,12 @@ from rpq.operators.paths.index.layout import (
     NEED_PATHS,
     NEED_SUPPORTS,
     NEED_TIME,
-    NEXT_BOUNDARY,
-    NEXT_LOST,
-    NEXT_PATH,
-    NOW,
-    OUT,
-    OUTCOMES,
-    PATH_CAPACITY,
-    PATH_END_CAPACITY,
-    PATHS,
-    PHASE,
     POINTER,
-    QUIET,
     REFILLING,
-    SIMPLE,
-    SIZE,
-    SLIDE,
-    SUPPORTS,
-    TIME,
-    TIMED_TUPLES,
-    TUPLE,
-    TUPLE_START,
-    WITNESS,
     WITNESSING,
 )
 from rpq.operators.paths.index.rows import end_event
 from rpq.operators.paths.index.witness import erase_loops, walk_back
-from rpq.operators.paths.program import CLASSES
 from rpq.stream.edges.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, leaving_slide, outcome_of
 
 
@@ -71,17 +37,17 @@ from rpq.stream.edges.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, lea
 def start_clock(index, time):
     """Set the stream time at the first tuple, without crossing a boundary."""
     fields, settings = index.state, index.settings
-    fields[HAS_TIME] = 1
-    fields[TIME] = time
-    fields[BASE] = time // settings[SLIDE]
-    fields[LAST_SWEEP] = fields[BASE]
-    cross(index, fields[BASE])
+    fields.has_time = 1
+    fields.time = time
+    fields.base = time // settings.slide
+    fields.last_sweep = fields.base
+    cross(index, fields.base)
 
 
 @njit(cache=True, nogil=True)
 def cross_to(index, slide, order):
     """Advance to an absolute slide, and report the rows that leave if required."""
-    if index.settings[EXPLICIT]:
+    if index.settings.explicit:
         return expire(index, slide, order)
     cross(index, slide)
     return np.int64(DONE)
@@ -91,26 +57,26 @@ def cross_to(index, slide, order):
 def move_clock(index, time, order):
     """Make `time` the stream time if it is larger, crossing boundaries, whose events have this place in the chunk."""
     fields, settings = index.state, index.settings
-    if not fields[HAS_TIME]:
+    if not fields.has_time:
         start_clock(index, time)
-    elif time > fields[TIME]:
-        if time >= fields[NEXT_BOUNDARY]:
-            slide = time // settings[SLIDE]
-            if fields[CONFLICTED] > 0:
+    elif time > fields.time:
+        if time >= fields.next_boundary:
+            slide = time // settings.slide
+            if fields.conflicted > 0:
                 return np.int64(NEED_CROSSING)
             code = cross_to(index, slide, order)
             if code != DONE:
                 return code
-        fields[TIME] = time
+        fields.time = time
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def link(index, edge, u, v, forward, inverse):
     """Insert an edge into the adjacency lists. If a pool is full, change nothing and return NEED_LINKS."""
-    graph, classes = index.graph, index.program.sizes[CLASSES]
+    graph, classes = index.graph, index.program.sizes.classes
     both = 2 if u == v and forward == inverse else 1
-    backward = index.state[BACKWARD] != 0
+    backward = index.state.backward != 0
     if forward >= 0:
         if not reserve(graph.out, u * classes + forward, both):
             return np.int64(NEED_LINKS)
@@ -147,8 +113,8 @@ def _drop_link(lists, i, edge):
 @njit(cache=True, nogil=True)
 def unlink(index, edge, u, v, forward, inverse):
     """Remove an edge from the adjacency lists."""
-    graph, classes = index.graph, index.program.sizes[CLASSES]
-    backward = index.state[BACKWARD] != 0
+    graph, classes = index.graph, index.program.sizes.classes
+    backward = index.state.backward != 0
     if forward >= 0:
         _drop_link(graph.out, u * classes + forward, edge)
         if backward:
@@ -179,31 +145,31 @@ def begin_insert(index, chunk, i, u, v, forward, inverse):
     grow."""
     fields, settings, graph = index.state, index.settings, index.graph
     edge = np.int64(chunk.edge[i])
-    slide = leaving_slide(chunk.timestamp[i], settings[SIZE], settings[SLIDE])
-    is_late = edge < 0 or slide <= fields[BASE] + fields[NOW]
+    slide = leaving_slide(chunk.timestamp[i], settings.size, settings.slide)
+    is_late = edge < 0 or slide <= fields.base + fields.now
     expiry = np.int64(0) if is_late else np.int64(graph.expiry[edge])
-    is_static = expiry > settings[CEILING]
+    is_static = expiry > settings.ceiling
     inside = np.int64(graph.window_expiry[edge]) if is_static else expiry
-    outcome = outcome_of(False, inside > fields[NOW], is_late)
+    outcome = outcome_of(False, inside > fields.now, is_late)
     if is_late or is_static:
-        fields[OUTCOMES + outcome] += 1
+        fields.outcomes[outcome] += 1
         if is_static:
-            graph.window_expiry[edge] = max(inside, slide - fields[BASE])
+            graph.window_expiry[edge] = max(inside, slide - fields.base)
         return np.int64(DONE)
-    if settings[JUDGED] and graph.is_linked[edge] and expiry <= fields[NOW]:
+    if settings.judged and graph.is_linked[edge] and expiry <= fields.now:
         # Move it to the end of its list, as if a sweep had removed it first: searches follow this order.
         unlink(index, edge, u, v, forward, inverse)
     if not graph.is_linked[edge]:
         code = link(index, edge, u, v, forward, inverse)
         if code != DONE:
             return code
-    fields[OUTCOMES + outcome] += 1
-    fields[IS_NEW_EDGE] = 1 if outcome == INSERTED else 0
-    slide -= fields[BASE]
+    fields.outcomes[outcome] += 1
+    fields.is_new_edge = 1 if outcome == INSERTED else 0
+    slide -= fields.base
     if slide > expiry:
         graph.expiry[edge] = slide
-        fields[EDGE_SLIDE] = slide
-        fields[PHASE] = INSERTING
+        fields.edge_slide = slide
+        fields.phase = INSERTING
     return np.int64(DONE)
 
 
@@ -212,12 +178,12 @@ def begin_delete(index, chunk, i, u, v, forward, inverse):
     fields, graph = index.state, index.graph
     edge = np.int64(chunk.edge[i])
     expiry = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
-    is_static = expiry > index.settings[CEILING]
+    is_static = expiry > index.settings.ceiling
     inside = np.int64(graph.window_expiry[edge]) if is_static else expiry
-    outcome = outcome_of(True, inside > fields[NOW], False)
-    if outcome == DELETED and not is_static and not fields[SUPPORTS]:
+    outcome = outcome_of(True, inside > fields.now, False)
+    if outcome == DELETED and not is_static and not fields.supports:
         return np.int64(NEED_SUPPORTS)
-    fields[OUTCOMES + outcome] += 1
+    fields.outcomes[outcome] += 1
     if is_static:
         graph.window_expiry[edge] = 0
     if is_static or outcome == ABSENT:
@@ -230,7 +196,7 @@ def begin_delete(index, chunk, i, u, v, forward, inverse):
         waiting = suspect_step(index, waiting, v, u, inverse, expiry)
     remove_unsupported(index, waiting)
     refill(index)
-    fields[PHASE] = REFILLING
+    fields.phase = REFILLING
     return np.int64(DONE)
 
 
@@ -238,36 +204,36 @@ def begin_delete(index, chunk, i, u, v, forward, inverse):
 def _resume(index, u, v, forward, inverse):
     """Complete the current tuple, from its phase on."""
     fields = index.state
-    if fields[PHASE] == INSERTING:
-        code = raise_edge(index, u, v, forward, inverse, fields[EDGE_SLIDE])
+    if fields.phase == INSERTING:
+        code = raise_edge(index, u, v, forward, inverse, fields.edge_slide)
         if code != DONE:
             return code
-        fields[NEXT_PATH] = fields[EVENT_OUT]
-        fields[PHASE] = WITNESSING if index.settings[WITNESS] else IDLE
-        if index.settings[JUDGED] and fields[IS_NEW_EDGE] and fields[CONFLICTED] > 0:
+        fields.next_path = fields.event_out
+        fields.phase = WITNESSING if index.settings.witness else IDLE
+        if index.settings.judged and fields.is_new_edge and fields.conflicted > 0:
             if concerns_doubt(index, u, v, forward, inverse):
-                fields[PHASE] = JUDGING
-    if fields[PHASE] == REFILLING:
-        quiet = fields[QUIET]
-        fields[QUIET] = 1
+                fields.phase = JUDGING
+    if fields.phase == REFILLING:
+        quiet = fields.quiet
+        fields.quiet = 1
         code = fixpoint(index)
-        fields[QUIET] = quiet
+        fields.quiet = quiet
         if code != DONE:
             return code
-        fields[NEXT_LOST] = 0
-        fields[PHASE] = LOSING
-    if fields[PHASE] == LOSING:
+        fields.next_lost = 0
+        fields.phase = LOSING
+    if fields.phase == LOSING:
         code = report_lost(index)
         if code != DONE:
             return code
-        fields[PHASE] = JUDGING if fields[CONFLICTED] > 0 else IDLE
-    if fields[PHASE] == JUDGING:
+        fields.phase = JUDGING if fields.conflicted > 0 else IDLE
+    if fields.phase == JUDGING:
         return np.int64(NEED_JUDGE)
-    if fields[PHASE] == WITNESSING:
+    if fields.phase == WITNESSING:
         code = write_paths(index)
         if code != DONE:
             return code
-        fields[PHASE] = IDLE
+        fields.phase = IDLE
     return np.int64(DONE)
 
 
@@ -276,18 +242,18 @@ def write_paths(index):
     """Write a witness for each row of the current event, from row NEXT_PATH on."""
     fields, output = index.state, index.output
     steps = np.empty(64, np.int64)
-    while fields[NEXT_PATH] < fields[OUT]:
-        pair = output.pairs[fields[NEXT_PATH]]
+    while fields.next_path < fields.out:
+        pair = output.pairs[fields.next_path]
         length, steps = walk_back(index, pair >> 32, pair & LOW_HALF, steps)
-        if index.settings[SIMPLE]:
+        if index.settings.simple:
             length = erase_loops(pair & LOW_HALF, steps, length)
-        if fields[PATHS] + length > fields[PATH_CAPACITY] or fields[NEXT_PATH] >= fields[PATH_END_CAPACITY]:
+        if fields.paths + length > fields.path_capacity or fields.next_path >= fields.path_end_capacity:
             return np.int64(NEED_PATHS)
         for j in range(length):
-            output.paths[fields[PATHS] + j] = steps[j] & LOW_HALF
-        fields[PATHS] += length
-        output.path_end[fields[NEXT_PATH]] = fields[PATHS]
-        fields[NEXT_PATH] += 1
+            output.paths[fields.paths + j] = steps[j] & LOW_HALF
+        fields.paths += length
+        output.path_end[fields.next_path] = fields.paths
+        fields.next_path += 1
     return np.int64(DONE)
 
 
@@ -295,25 +261,25 @@ def write_paths(index):
 def apply_tuples(index, chunk, count):
     """Apply the tuples of a chunk from TUPLE on. Return DONE, or a code for what Python must do before the next call."""
     fields, program = index.state, index.program
-    while fields[TUPLE] < count:
-        i = fields[TUPLE]
+    while fields.tuple < count:
+        i = fields.tuple
         label = np.int64(chunk.label[i])
         forward = np.int64(program.forward[label])
         inverse = np.int64(program.inverse[label])
-        if fields[PHASE] == IDLE:
+        if fields.phase == IDLE:
             relevant = forward >= 0 or inverse >= 0
             if relevant:
-                if fields[EVENTS] >= fields[EVENT_CAPACITY]:
+                if fields.events >= fields.event_capacity:
                     return np.int64(NEED_OUTPUT)
-                fields[TUPLE_START] = cycles()
-                if fields[TUPLE_START] > index.deadline[0]:
+                fields.tuple_start = cycles()
+                if fields.tuple_start > index.deadline[0]:
                     return np.int64(NEED_TIME)
             code = move_clock(index, chunk.timestamp[i], 2 * i)
             if code != DONE:
                 return code
             if not relevant:
-                fields[OUTCOMES + IRRELEVANT] += 1
-                fields[TUPLE] += 1
+                fields.outcomes[IRRELEVANT] += 1
+                fields.tuple += 1
                 continue
             u = np.int64(chunk.source[i])
             v = np.int64(chunk.target[i])
@@ -323,16 +289,16 @@ def apply_tuples(index, chunk, count):
                 code = begin_insert(index, chunk, i, u, v, forward, inverse)
             if code != DONE:
                 return code
-        if fields[PHASE] != IDLE:
+        if fields.phase != IDLE:
             code = _resume(index, np.int64(chunk.source[i]), np.int64(chunk.target[i]), forward, inverse)
             if code != DONE:
                 return code
-            end_event(index, fields[TIME], -1 if chunk.delete[i] else 1, 2 * i + 1)
-        ticks = cycles() - fields[TUPLE_START]
+            end_event(index, fields.time, -1 if chunk.delete[i] else 1, 2 * i + 1)
+        ticks = cycles() - fields.tuple_start
         count_ticks(index.latency, ticks)
-        if i < fields[TIMED_TUPLES]:
+        if i < fields.timed_tuples:
             index.ticks[i] += ticks
-        fields[TUPLE] += 1
+        fields.tuple += 1
     return np.int64(DONE)
 
 
@@ -341,8 +307,8 @@ def load_tuples(index, chunk, slides, count):
     """Insert edges with their relative slides, without crossing boundaries or counting tuples. Descending slides are the
     cheapest."""
     fields, program, graph = index.state, index.program, index.graph
-    while fields[TUPLE] < count:
-        i = fields[TUPLE]
+    while fields.tuple < count:
+        i = fields.tuple
         edge = np.int64(chunk.edge[i])
         forward = np.int64(program.forward[chunk.label[i]])
         inverse = np.int64(program.inverse[chunk.label[i]])
@@ -357,5 +323,5 @@ def load_tuples(index, chunk, slides, count):
             code = raise_edge(index, u, v, forward, inverse, slides[i])
             if code != DONE:
                 return code
-        fields[TUPLE] += 1
+        fields.tuple += 1
     return np.int64(DONE)

@@ -9,7 +9,6 @@ from rpq.compiled.arrays.lanes import LANES, SATURATED
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.layout import POINTER, Index
 from rpq.operators.paths.index.rows import region_size
-from rpq.operators.paths.program import CLASSES, CLOSING, STATES
 
 
 def _entries(lists: Any, i: int) -> list[int]:
@@ -19,7 +18,7 @@ def _entries(lists: Any, i: int) -> list[int]:
 
 def free_slots(index: Index) -> list[int]:
     """Return the slots that are free."""
-    found, following = [], int(index.state[layout.FREE_SLOT])
+    found, following = [], index.state.free_slot
     while following:
         found.append(following - 1)
         following = -1 - int(index.table.slot_vertex[following - 1])
@@ -32,12 +31,12 @@ def stored_cells(index: Index, *, foreign_blocks: Sequence[int] = ()) -> dict[tu
     `foreign_blocks` belong to other structures.
     """
     table, state = index.table, index.state
-    states = int(index.program.sizes[STATES])
-    now = int(state[layout.NOW])
+    states = index.program.sizes.states
+    now = state.now
     used_blocks: list[int] = [*foreign_blocks]
     cells = {}
-    free_rows = set(table.free_rows[: state[layout.FREE_ROWS]].tolist())
-    for row in range(state[layout.ROWS]):
+    free_rows = set(table.free_rows[: state.free_rows].tolist())
+    for row in range(state.rows):
         if table.node[row] < 0:
             assert row in free_rows, f"row {row} is neither free nor a node"
             continue
@@ -69,21 +68,21 @@ def stored_cells(index: Index, *, foreign_blocks: Sequence[int] = ()) -> dict[tu
         while block >= 0:
             free_blocks += range(block, block + region_size(region_class))
             block = int(table.chain[block])
-    assert sorted(used_blocks + free_blocks) == list(range(1, int(state[layout.BLOCKS]))), "blocks leak or are shared"
-    assert (table.row_of >= 0).sum() + len(free_rows) == state[layout.ROWS], "rows leak"
+    assert sorted(used_blocks + free_blocks) == list(range(1, state.blocks)), "blocks leak or are shared"
+    assert (table.row_of >= 0).sum() + len(free_rows) == state.rows, "rows leak"
     return cells
 
 
 def edges_of(index: Index, lists: Any) -> dict[tuple[int, int, int, int], int]:
     """Return the edges in the window as (vertex, class, other vertex, edge << 1 | against) -> slide."""
-    classes = int(index.program.sizes[CLASSES])
+    classes = index.program.sizes.classes
     found = {}
     for i in range(len(lists.start)):
         for link in _entries(lists, i):
             edge = (link >> 1) & POINTER
             assert index.graph.is_linked[edge], f"edge {edge} is listed but not linked"
             slide = int(index.graph.expiry[edge])
-            if slide > index.state[layout.NOW]:
+            if slide > index.state.now:
                 key = (i // classes, i % classes, link >> 32, link & 0xFFFFFFFF)
                 assert key not in found, f"link {key} is listed twice"
                 found[key] = slide
@@ -96,9 +95,9 @@ def _bottlenecks(index: Index, edges: Any) -> dict[tuple[int, int, int], int]:
     best: dict[tuple[int, int, int], int] = {}
 
     def offer(key, value, waiting):
-        if index.settings[layout.SIMPLE]:
+        if index.settings.simple:
             comes_back = index.table.slot_vertex[key[2]] == key[0]
-            if comes_back != (key[1] == program.sizes[CLOSING]):
+            if comes_back != (key[1] == program.sizes.closing):
                 return  # a walk returns to its root only in the closing state
         if value > best.get(key, 0):
             best[key] = value
@@ -108,10 +107,10 @@ def _bottlenecks(index: Index, edges: Any) -> dict[tuple[int, int, int], int]:
     for (u, c, v, _), slide in edges.items():
         if program.start_target[c] >= 0 and index.table.is_root[u]:
             state = int(program.start_target[c])
-            if u == v and index.settings[layout.SIMPLE]:
-                if program.sizes[CLOSING] < 0 or not program.accepting[state]:
+            if u == v and index.settings.simple:
+                if program.sizes.closing < 0 or not program.accepting[state]:
                     continue
-                state = int(program.sizes[CLOSING])
+                state = program.sizes.closing
             slot = int(index.table.slot_of[u])
             assert slot >= 0, f"root {u} has no slot"
             assert index.table.slot_vertex[slot] == u, f"slot {slot} is not the slot of {u}"
@@ -140,7 +139,7 @@ def doubted_cells(index: Index) -> set[tuple[int, int, int]]:
 def _blocks(index: Index) -> Iterator[tuple[int, int, int, int]]:
     """Yield (vertex, state, block number, block) of the blocks of all rows."""
     table = index.table
-    for row in range(index.state[layout.ROWS]):
+    for row in range(index.state.rows):
         if table.node[row] < 0:
             continue
         if table.span[row] > 0:
@@ -157,7 +156,7 @@ def _check_doubt(index: Index, cells: Any, edges: Any) -> None:
     assert doubted <= set(cells), f"dead cells are in doubt: {doubted - set(cells)}"
     roots = table.conflicted_roots
     conflicted = {slot for slot in range(64 * len(roots)) if int(roots[slot >> 6]) >> (slot & 63) & 1}
-    assert len(conflicted) == index.state[layout.CONFLICTED], "roots with conflicts are not counted"
+    assert len(conflicted) == index.state.conflicted, "roots with conflicts are not counted"
     assert not (table.suspended_roots & ~table.conflicted_roots).any(), "a root is suspended and has no conflicts"
     assert {slot for _, _, slot in doubted} <= conflicted, "a root has cells in doubt and no conflict"
     at: dict[int, list[tuple[int, int]]] = {}
@@ -168,7 +167,7 @@ def _check_doubt(index: Index, cells: Any, edges: Any) -> None:
             if (v, t, slot) not in cells or (v, t, slot) in doubted:
                 continue
             assert (u, s, slot) not in doubted, f"doubt stops at {(u, s, slot)} -> {(v, t)}"
-            step = s * int(program.sizes[STATES]) + t
+            step = s * program.sizes.states + t
             earlier = program.earlier_state[program.earlier_first[step] : program.earlier_first[step + 1]].tolist()
             earlier += [s] if u == v and program.earlier_loop[step] else []
             assert not [r for r in earlier if (v, r, slot) in cells], f"a conflict at {(v, t, slot)} makes no doubt"
@@ -183,15 +182,15 @@ def check_index(index: Index) -> None:
     """Assert that storage is consistent, that every cell is the bottleneck of its paths, that supports found it, and
     that doubt is closed."""
     state, table, program = index.state, index.table, index.program
-    assert state[layout.PHASE] == layout.IDLE, "a tuple is half done"
+    assert state.phase == layout.IDLE, "a tuple is half done"
     assert (index.queue.head == -1).all(), "the queue is not empty"
     cells = stored_cells(index)
     edges = edges_of(index, index.graph.out)
     expected = _bottlenecks(index, edges)
     assert {key: value for key, (value, _) in cells.items()} == expected, "cells are not the bottlenecks"
-    used = [slot for slot in range(state[layout.SLOTS]) if table.slot_vertex[slot] >= 0]
+    used = [slot for slot in range(state.slots) if table.slot_vertex[slot] >= 0]
     free = free_slots(index)
-    assert sorted(used + free) == list(range(state[layout.SLOTS])), "slots leak or are shared"
+    assert sorted(used + free) == list(range(state.slots)), "slots leak or are shared"
     if not len(table.hops):
         return
     if len(table.doubt):
@@ -199,8 +198,8 @@ def check_index(index: Index) -> None:
     backwards = edges_of(index, index.graph.into)
     mirrored = {(v, c, u, link): slide for (u, c, v, link), slide in edges.items()}
     assert backwards == mirrored, "in-edges are not the out-edges turned round"
-    assert not table.suspect[: state[layout.BLOCKS]].any(), "a cell is suspect between tuples"
-    assert not table.removed_cells[: state[layout.BLOCKS]].any(), "a cell is noted as removed between tuples"
+    assert not table.suspect[: state.blocks].any(), "a cell is suspect between tuples"
+    assert not table.removed_cells[: state.blocks].any(), "a cell is noted as removed between tuples"
     if len(table.new_doubt):
         blocks = [block for *_, block in _blocks(index)]  # a free block may have been released in the middle of a tuple
         assert not table.new_doubt[blocks].any(), "a cell is noted as newly doubted between tuples"
@@ -215,7 +214,7 @@ def check_index(index: Index) -> None:
             if slide < value:
                 continue
             first = int(program.start_target[c])
-            closes = t == program.sizes[CLOSING] and first >= 0 and program.accepting[first] and w == v
+            closes = t == program.sizes.closing and first >= 0 and program.accepting[first] and w == v
             if (first == t or closes) and table.slot_of[w] == slot:
                 supported = True
             for step in range(program.step_first[c], program.step_first[c + 1]):

@@ -36,17 +36,8 @@ from rpq.compiled.arrays.lanes import live
 from rpq.compiled.intrinsics import population
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.layout import (
-    CONFLICTED,
-    CONFLICTS,
-    EVENT_OUT,
     LOW_HALF,
-    NOW,
-    OUT,
-    PHASE,
     REFILLING,
-    ROWS,
-    SIMPLE,
-    TO_SEARCH,
 )
 from rpq.operators.paths.index.rows import (
     ONE,
@@ -63,7 +54,6 @@ from rpq.operators.paths.index.rows import (
     row_at,
     skip_transition,
 )
-from rpq.operators.paths.program import ACCEPTING, CLOSING, STATES
 
 EVERY = np.uint64(2**64 - 1)
 
@@ -72,7 +62,7 @@ EVERY = np.uint64(2**64 - 1)
 def own_slot(index, vertex):
     """Return the slot of a vertex as a root, whose cell in its own rows is treated separately; -1 where paths may be
     walks."""
-    return np.int64(index.table.slot_of[vertex]) if index.settings[SIMPLE] else np.int64(-1)
+    return np.int64(index.table.slot_of[vertex]) if index.settings.simple else np.int64(-1)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -82,7 +72,7 @@ def barred_lanes(index, state, number, own):
     In the closing state all lanes but the vertex's own stay empty, in the other states only its own.
     """
     lane = lane_of(own) if number == own >> 6 and own >= 0 else ZERO
-    return ~lane if state == index.program.sizes[CLOSING] else lane
+    return ~lane if state == index.program.sizes.closing else lane
 
 
 @njit(cache=True, nogil=True)
@@ -90,10 +80,10 @@ def lanes_in_doubt(index, vertex, number):
     """Return the lanes with a live accepting cell of the vertex that is in doubt."""
     program, table = index.program, index.table
     lanes = ZERO
-    for i in range(program.sizes[ACCEPTING]):
+    for i in range(program.sizes.accepting):
         block = block_at(index, vertex, np.int64(program.accepting_states[i]), number)
         if block >= 0 and table.doubt[block] != ZERO:
-            lanes |= table.doubt[block] & live(table.values, block, index.state[NOW])
+            lanes |= table.doubt[block] & live(table.values, block, index.state.now)
     return lanes
 
 
@@ -113,7 +103,7 @@ def in_doubt(index, slot, target):
 def makes_conflicts(index, vertex, state, from_vertex, from_state):
     """Return whether a step between two product nodes may be the last one to the later cell of a conflict."""
     program = index.program
-    step = from_state * program.sizes[STATES] + state
+    step = from_state * program.sizes.states + state
     return program.earlier_first[step + 1] > program.earlier_first[step] or (
         vertex == from_vertex and program.earlier_loop[step] != 0
     )
@@ -123,21 +113,21 @@ def makes_conflicts(index, vertex, state, from_vertex, from_state):
 def _lanes_in_conflict(index, vertex, state, from_vertex, from_state, number):
     """Return the lanes for which such a step from a live cell reaches the later cell of a conflict."""
     program, table = index.program, index.table
-    step = from_state * program.sizes[STATES] + state
+    step = from_state * program.sizes.states + state
     if vertex == from_vertex and program.earlier_loop[step]:
         return EVERY
     lanes = ZERO
     for i in range(program.earlier_first[step], program.earlier_first[step + 1]):
         block = block_at(index, vertex, np.int64(program.earlier_state[i]), number)
         if block >= 0:
-            lanes |= live(table.values, block, index.state[NOW])
+            lanes |= live(table.values, block, index.state.now)
     return lanes
 
 
 @njit(cache=True, nogil=True)
 def _later_cells(index, vertex, state, number, lanes):
     """Return the live lanes of a product node that are the later cell of a conflict."""
-    program, table, now = index.program, index.table, index.state[NOW]
+    program, table, now = index.program, index.table, index.state.now
     found, passed, loops = ZERO, ZERO, False
     transition = np.int64(-1)
     edge = in_edges(index, vertex, state)
@@ -149,7 +139,7 @@ def _later_cells(index, vertex, state, number, lanes):
             transition = edge.transition
             if edge.source_state != 0:
                 passed = _lanes_in_conflict(index, vertex, state, np.int64(-1), edge.source_state, number)
-                loops = program.earlier_loop[edge.source_state * program.sizes[STATES] + state] != 0
+                loops = program.earlier_loop[edge.source_state * program.sizes.states + state] != 0
         wanted = lanes & ~found
         if edge.source != vertex or not loops:
             wanted &= passed
@@ -167,10 +157,10 @@ def _mark_doubt(index, row, number, block, lanes):
     table, fields = index.table, index.state
     table.doubt[block] |= lanes
     # Refilling cells that a delete took out creates no new doubt.
-    if index.program.accepting[node_of(table, row)[1]] and fields[PHASE] != REFILLING:
+    if index.program.accepting[node_of(table, row)[1]] and fields.phase != REFILLING:
         if table.new_doubt[block] == ZERO:
-            index.queue.to_search[fields[TO_SEARCH]] = row << 32 | number
-            fields[TO_SEARCH] += 1
+            index.queue.to_search[fields.to_search] = row << 32 | number
+            fields.to_search += 1
         table.new_doubt[block] |= lanes
 
 
@@ -190,8 +180,8 @@ def _count_conflicts(index, number, lanes):
     table, fields = index.table, index.state
     lanes &= ~table.conflicted_roots[number]
     table.conflicted_roots[number] |= lanes
-    fields[CONFLICTED] += population(lanes)
-    fields[CONFLICTS] += population(lanes)
+    fields.conflicted += population(lanes)
+    fields.conflicts += population(lanes)
 
 
 @njit(cache=True, nogil=True)
@@ -200,7 +190,7 @@ def bring_doubt(index, row, count, from_vertex, from_state):
 
     The blocks are those in the queue's scratch, which were just pushed into the row. The step adds its own doubt.
     """
-    table, queue, now = index.table, index.queue, index.state[NOW]
+    table, queue, now = index.table, index.queue, index.state.now
     vertex, state = node_of(table, row)
     may_meet = makes_conflicts(index, vertex, state, from_vertex, from_state)
     pending = ZERO
@@ -235,7 +225,7 @@ def note_conflicts(index, vertex, state, number, lanes):
         row = row_at(index, vertex, later_state)
         block = find(table, row, number) if row >= 0 else np.int64(-1)
         if block >= 0:
-            conflict_lanes = lanes & live(table.values, block, index.state[NOW]) & ~table.doubt[block]
+            conflict_lanes = lanes & live(table.values, block, index.state.now) & ~table.doubt[block]
             if conflict_lanes != ZERO:
                 conflict_lanes = _later_cells(index, vertex, later_state, number, conflict_lanes)
             if conflict_lanes != ZERO:
@@ -251,7 +241,7 @@ def unblocking_lanes(index, number, block):
     table = index.table
     if table.blocked_roots[number] == ZERO:
         return ZERO
-    return table.blocked_roots[number] & ~table.suspended_roots[number] & live(table.values, block, index.state[NOW])
+    return table.blocked_roots[number] & ~table.suspended_roots[number] & live(table.values, block, index.state.now)
 
 
 @njit(cache=True, nogil=True)
@@ -274,9 +264,9 @@ def _may_unblock(index, u, transition_class):
 def concerns_doubt(index, u, v, forward, inverse):
     """Return whether the current insert, of an edge u -> v, may change an answer that is in doubt."""
     table, fields = index.table, index.state
-    if fields[TO_SEARCH] > 0:
+    if fields.to_search > 0:
         return True
-    for row in range(fields[EVENT_OUT], fields[OUT]):
+    for row in range(fields.event_out, fields.out):
         slot = np.int64(table.slot_of[index.output.pairs[row] >> 32])
         if has_bit(table.conflicted_roots, slot):
             if has_bit(table.suspended_roots, slot) or in_doubt(index, slot, index.output.pairs[row] & LOW_HALF):
@@ -290,12 +280,12 @@ def concerns_doubt(index, u, v, forward, inverse):
 def live_conflicts(index, found):
     """Set the bits of the roots that meet a conflict now in `found` (uint64 a block number). O(size of the index)."""
     table = index.table
-    for row in range(index.state[ROWS]):
+    for row in range(index.state.rows):
         if table.node[row] >= 0:
             vertex, state = node_of(table, row)
             for i in range(block_count(table, row)):
                 number, block = nth_block(table, row, i)
-                lanes = live(table.values, block, index.state[NOW]) & ~found[number]
+                lanes = live(table.values, block, index.state.now) & ~found[number]
                 if lanes != ZERO:
                     found[number] |= _later_cells(index, vertex, state, number, lanes)
 
@@ -307,13 +297,13 @@ def mark_conflicts(index, found):
     The caller pushes the pending blocks. O(size of the index).
     """
     table = index.table
-    for row in range(index.state[ROWS]):
+    for row in range(index.state.rows):
         if table.node[row] >= 0:
             vertex, state = node_of(table, row)
             for i in range(block_count(table, row)):
                 number, block = nth_block(table, row, i)
                 table.doubt[block] = ZERO
-                lanes = live(table.values, block, index.state[NOW])
+                lanes = live(table.values, block, index.state.now)
                 if lanes != ZERO:
                     lanes = _later_cells(index, vertex, state, number, lanes)
                 if lanes != ZERO:
@@ -326,7 +316,7 @@ def mark_conflicts(index, found):
 def drop_doubt(index, roots):
     """Clear the doubt of all cells of the roots in `roots` (uint64 a block number). O(blocks of the index)."""
     table = index.table
-    for row in range(index.state[ROWS]):
+    for row in range(index.state.rows):
         if table.node[row] >= 0:
             for i in range(block_count(table, row)):
                 number, block = nth_block(table, row, i)
@@ -337,7 +327,7 @@ def drop_doubt(index, roots):
 def forget_new_doubt(index):
     """Forget which accepting cells came into doubt."""
     table, fields = index.table, index.state
-    for i in range(fields[TO_SEARCH]):
+    for i in range(fields.to_search):
         entry = index.queue.to_search[i]
         table.new_doubt[find(table, entry >> 32, entry & LOW_HALF)] = ZERO
-    fields[TO_SEARCH] = 0
+    fields.to_search = 0

@@ -21,18 +21,10 @@ from rpq.compiled.arrays.lanes import LANES, clear, live, raise_block_with_hops,
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.conflicts import barred_lanes, own_slot
 from rpq.operators.paths.index.layout import (
-    DEPLETED,
     DONE,
-    JUDGED,
     LOW_HALF,
     NEED_OUTPUT,
-    NEXT_LOST,
-    NOW,
-    OUT,
-    OUT_CAPACITY,
-    QUIET,
     STATE_BITS,
-    STEPS,
 )
 from rpq.operators.paths.index.rows import (
     ONE,
@@ -52,7 +44,6 @@ from rpq.operators.paths.index.rows import (
     unshared_lanes,
     write_pairs,
 )
-from rpq.operators.paths.program import ACCEPTING, CLASSES, CLOSING
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -70,10 +61,10 @@ def _suspect(index, waiting, row, number, block, lanes):
 def suspect_step(index, waiting, u, v, transition_class, slide):
     """Do step 1 for one direction of a deleted edge that lasted to `slide`. Return the new height of the stack."""
     program, table = index.program, index.table
-    now = index.state[NOW]
+    now = index.state.now
     start_target = np.int64(program.start_target[transition_class])
-    if start_target >= 0 and u == v and program.sizes[CLOSING] >= 0:
-        start_target = program.sizes[CLOSING]
+    if start_target >= 0 and u == v and program.sizes.closing >= 0:
+        start_target = program.sizes.closing
     slot = np.int64(table.slot_of[u])
     if start_target >= 0 and slot >= 0:
         row = row_at(index, v, start_target)
@@ -98,13 +89,13 @@ def suspect_step(index, waiting, u, v, transition_class, slide):
 @njit(cache=True, nogil=True)
 def _unsupported_lanes(index, vertex, state, number, block, lanes):
     """Return the lanes of a block that no predecessor supports."""
-    table, now = index.table, index.state[NOW]
+    table, now = index.table, index.state.now
     edge = in_edges(index, vertex, state)
     while lanes != ZERO:
         edge = next_in_edge(index, vertex, state, edge, now)
         if edge.link < 0:
             break
-        index.state[STEPS] += 1
+        index.state.steps += 1
         if edge.source_state == 0:
             slot = np.int64(table.slot_of[edge.source])
             if slot >= 0 and slot >> 6 == number:
@@ -121,8 +112,8 @@ def _unsupported_lanes(index, vertex, state, number, block, lanes):
 def remove_unsupported(index, waiting):
     """Do step 2: check suspect cells until none is left."""
     program, graph, table, queue, fields = index.program, index.graph, index.table, index.queue, index.state
-    classes = program.sizes[CLASSES]
-    now = fields[NOW]
+    classes = program.sizes.classes
+    now = fields.now
     while waiting > 0:
         waiting -= 1
         entry = queue.suspects[waiting]
@@ -137,8 +128,8 @@ def remove_unsupported(index, waiting):
         if lanes == ZERO:
             continue
         if table.removed_cells[block] == ZERO:
-            queue.depleted_blocks[fields[DEPLETED]] = entry
-            fields[DEPLETED] += 1
+            queue.depleted_blocks[fields.depleted] = entry
+            fields.depleted += 1
         table.removed_cells[block] |= lanes
         for leave in range(program.leave_first[state], program.leave_first[state + 1]):
             links = vertex * classes + program.leave_class[leave]
@@ -151,7 +142,7 @@ def remove_unsupported(index, waiting):
                 target = row_at(index, link >> 32, np.int64(program.leave_target[leave]))
                 fed = find(table, target, number) if target >= 0 else np.int64(-1)
                 if fed >= 0:
-                    fields[STEPS] += 1
+                    fields.steps += 1
                     looked_at = lanes & reaching(table.values, fed, block, slide, now)
                     waiting = _suspect(index, waiting, target, number, fed, looked_at)
         clear(table.values, block, lanes)
@@ -160,7 +151,7 @@ def remove_unsupported(index, waiting):
 @njit(cache=True, nogil=True)
 def _refill_block(index, row, number):
     """Raise a block from all its predecessors. Return the largest rank among the raised cells, or -1."""
-    table, now = index.table, index.state[NOW]
+    table, now = index.table, index.state.now
     block = find(table, row, number)
     vertex, state = node_of(table, row)
     barred = barred_lanes(index, state, number, own_slot(index, vertex))
@@ -170,7 +161,7 @@ def _refill_block(index, row, number):
         edge = next_in_edge(index, vertex, state, edge, now)
         if edge.link < 0:
             return rank
-        index.state[STEPS] += 1
+        index.state.steps += 1
         low = edge.slide
         grew = False
         if edge.source_state == 0:
@@ -199,7 +190,7 @@ def _refill_block(index, row, number):
 def refill(index):
     """Do step 3 except for the pushes, which the caller makes."""
     program, table, queue, fields = index.program, index.table, index.queue, index.state
-    for i in range(fields[DEPLETED]):
+    for i in range(fields.depleted):
         row = queue.depleted_blocks[i] >> 32
         number = queue.depleted_blocks[i] & LOW_HALF
         rank = _refill_block(index, row, number)
@@ -214,12 +205,12 @@ def _report_lost(index, row, number):
     """Write the pairs of a block that are no longer answers."""
     program, table, fields = index.program, index.table, index.state
     vertex, state = node_of(table, row)
-    if not program.accepting[state] or not table.is_target[vertex] or fields[QUIET]:
+    if not program.accepting[state] or not table.is_target[vertex] or fields.quiet:
         return
     block = find(table, row, number)
-    lanes = table.removed_cells[block] & ~live(table.values, block, fields[NOW])
-    lanes = unshared_lanes(index, vertex, state, number, lanes, fields[NOW], fields[NOW])
-    for i in range(program.sizes[ACCEPTING]):
+    lanes = table.removed_cells[block] & ~live(table.values, block, fields.now)
+    lanes = unshared_lanes(index, vertex, state, number, lanes, fields.now, fields.now)
+    for i in range(program.sizes.accepting):
         lower = np.int64(program.accepting_states[i])
         if lower >= state or lanes == ZERO:
             break
@@ -234,17 +225,17 @@ def _report_lost(index, row, number):
 def report_lost(index):
     """Do step 4."""
     table, queue, fields = index.table, index.queue, index.state
-    while fields[NEXT_LOST] < fields[DEPLETED]:
-        if fields[OUT] + LANES > fields[OUT_CAPACITY]:
+    while fields.next_lost < fields.depleted:
+        if fields.out + LANES > fields.out_capacity:
             return np.int64(NEED_OUTPUT)
-        entry = queue.depleted_blocks[fields[NEXT_LOST]]
+        entry = queue.depleted_blocks[fields.next_lost]
         _report_lost(index, entry >> 32, entry & LOW_HALF)
-        fields[NEXT_LOST] += 1
-    for i in range(fields[DEPLETED]):
+        fields.next_lost += 1
+    for i in range(fields.depleted):
         block = find(table, queue.depleted_blocks[i] >> 32, queue.depleted_blocks[i] & LOW_HALF)
-        if index.settings[JUDGED]:
+        if index.settings.judged:
             # Cells that are alive again keep their doubt.
-            table.doubt[block] &= ~table.removed_cells[block] | live(table.values, block, fields[NOW])
+            table.doubt[block] &= ~table.removed_cells[block] | live(table.values, block, fields.now)
         table.removed_cells[block] = ZERO
-    fields[DEPLETED] = 0
+    fields.depleted = 0
     return np.int64(DONE)

@@ -49,7 +49,6 @@ def cell_type(span: int) -> np.dtype | None:
 _STEP = 1 << 20
 """The least number of rows after which kernels return, so that those of one event are counted."""
 
-_OF_OUTPUT = np.array([layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS, layout.NEXT_PATH])
 
 NO_LIMIT = np.iinfo(np.int64).max
 _EVERY_ROOT, _EVERY_NUMBER = np.zeros(0, np.uint64), np.zeros(0, np.int64)
@@ -163,22 +162,20 @@ class DeltaIndex:
         span = -(-window.size // window.slide) + 1
         fitting = self._cells_for(span)
         if fitting is None:
-            raise QueryError(
-                f"a window of {window.size} has too many slides of {window.slide}; take a larger slide"
-            )
+            raise QueryError(f"a window of {window.size} has too many slides of {window.slide}; take a larger slide")
         self.cell, ceiling = fitting
-        settings = np.zeros(layout.SETTINGS_FIELDS, np.int64)
-        settings[layout.SIZE] = window.size
-        settings[layout.SLIDE] = window.slide
-        settings[layout.RANGE] = span
-        settings[layout.CEILING] = ceiling
-        settings[layout.RANK_SHIFT] = max(0, span.bit_length() - 8)
-        settings[layout.EXPLICIT] = explicit
-        settings[layout.SWEEP_EVERY] = max(1, span // 8)
-        settings[layout.WITNESS] = witness
+        settings = layout.IndexSettings()
+        settings.size = window.size
+        settings.slide = window.slide
+        settings.range = span
+        settings.ceiling = ceiling
+        settings.rank_shift = max(0, span.bit_length() - 8)
+        settings.explicit = explicit
+        settings.sweep_every = max(1, span // 8)
+        settings.witness = witness
         self.judge: Judge = NoDoubt() if judge is None else judge
-        settings[layout.SIMPLE] = not self.judge.walks_return
-        settings[layout.JUDGED] = self.judge.doubts
+        settings.simple = not self.judge.walks_return
+        settings.judged = self.judge.doubts
         self._waiting: Chunk | None = None  # static edges that the next load enters
         self._place_of_load: int | None = None  # the tuple of a chunk that makes the index reload its edges
         self._apply_chunk: Any = None  # bound at the first chunk
@@ -222,12 +219,12 @@ class DeltaIndex:
     @property
     def time(self) -> int:
         """The stream time."""
-        return int(self.state[layout.TIME])
+        return self.state.time
 
     @property
     def current(self) -> int:
         """The slide up to which edges have left the window."""
-        return int(self.state[layout.BASE] + self.state[layout.NOW])
+        return int(self.state.base + self.state.now)
 
     @property
     def keeps_supports(self) -> bool:
@@ -247,18 +244,18 @@ class DeltaIndex:
     def live(self) -> tuple[int, int, int]:
         """Return the numbers of live cells, answers and edges. O(size of the index)."""
         cells, walks = answers.count_live(self.view)
-        count = len(self.answers()) if self.state[layout.CONFLICTED] else int(walks)
+        count = len(self.answers()) if self.state.conflicted else int(walks)
         return int(cells), count, self._live_edges()
 
     def _live_edges(self) -> int:
-        return int((self._in_window(self.index.graph) > self.state[layout.NOW]).sum())
+        return int((self._in_window(self.index.graph) > self.state.now).sum())
 
     def _in_window(self, graph: layout.Graph) -> np.ndarray:
         """Return the slide at which each edge leaves the window, relative to the base; an edge may leave the window without
         expiring."""
         if not len(graph.window_expiry):
             return graph.expiry
-        return np.where(graph.expiry > self.index.settings[layout.CEILING], graph.window_expiry, graph.expiry)
+        return np.where(graph.expiry > self.index.settings.ceiling, graph.window_expiry, graph.expiry)
 
     def walks(self) -> np.ndarray:
         """Return the pairs that the table answers, source << 32 | target. O(size of the index)."""
@@ -332,7 +329,7 @@ class DeltaIndex:
 
     def add_ticks_to(self, ticks: np.ndarray, count: int) -> None:
         """Add the ticks of each of the next `count` tuples to its entry of `ticks` (int64)."""
-        self.state[layout.TIMED_TUPLES] = count
+        self.state.timed_tuples = count
         if self.index.ticks is not ticks:
             self.index = self.index._replace(ticks=ticks)
 
@@ -343,7 +340,7 @@ class DeltaIndex:
         The `details` are for other workers, and are ignored.
         """
         self._begin_output()
-        self._index.state[layout.TUPLE] = 0
+        self._index.state.tuple = 0
         self._apply_rest(chunk, tuples, edges)
 
     def _apply_rest(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
@@ -355,24 +352,24 @@ class DeltaIndex:
             if code == layout.NEED_SUPPORTS:
                 self.keep_supports(edges)
             elif code == layout.NEED_CROSSING:
-                i = int(self.state[layout.TUPLE])
+                i = self.state.tuple
                 self.judge.cross(int(chunk.timestamp[i]) // self.window.slide, 2 * i)
             elif code == layout.NEED_JUDGE:
-                self.judge.judge_tuple(chunk, int(self.state[layout.TUPLE]))
+                self.judge.judge_tuple(chunk, self.state.tuple)
             else:
                 self.provide(code)
             if compiling_seconds() > compiled:  # do not count the time for loading a kernel as the time of this tuple
-                self.state[layout.TUPLE_START] += int((compiling_seconds() - compiled) * ticks_per_second())
+                self.state.tuple_start += int((compiling_seconds() - compiled) * ticks_per_second())
 
     @property
     def has_rows(self) -> bool:
         """True if `delta` is not empty."""
-        return self._index.state.item(layout.EVENTS) != 0
+        return bool(self._index.state.events)
 
     def delta(self, *, before: int | None = None) -> PathDelta:
         """Return the changes of answers by the last call, or those `before` a tuple of it. The next call overwrites them."""
         output, state = self._index.output, self._index.state
-        events = int(state[layout.EVENTS])
+        events = state.events
         if before is not None:
             events = int(np.searchsorted(output.event_tuple[:events], 2 * before))
         rows = int(output.event_end[events - 1]) if events else 0
@@ -382,7 +379,7 @@ class DeltaIndex:
             ends=output.event_end[:events],
             kinds=output.event_kind[:events],
             orders=output.event_tuple[:events],
-            paths=output.paths[: state[layout.PATHS]],
+            paths=output.paths[: state.paths],
             path_ends=output.path_end[:rows],
             is_reversed=self.is_reversed,
         )
@@ -401,11 +398,11 @@ class DeltaIndex:
         """Insert edges that expire at these absolute slides. The resulting answers are one event at the current time."""
         self._begin_output()
         (mine,) = slides
-        self._load(*self._with_static(chunk, mine - self.state[layout.BASE]), quiet=quiet)
+        self._load(*self._with_static(chunk, mine - self.state.base), quiet=quiet)
         self.judge.judge_load(quiet=quiet)
-        if self.index.settings[layout.WITNESS] and not quiet:
+        if self.index.settings.witness and not quiet:
             self.write_paths(0)
-        kernels.end_event(self.view, self.state[layout.TIME], 1, 1)
+        kernels.end_event(self.view, self.state.time, 1, 1)
         return self.delta()
 
     def grow(self, roots: np.ndarray) -> PathDelta:
@@ -415,7 +412,7 @@ class DeltaIndex:
         """
         self.index.table.is_root[roots] = 1
         self._begin_output()
-        self.state[layout.TUPLE] = 0
+        self.state.tuple = 0
         try:
             while (code := int(kernels.grow_trees(self.view, roots))) != layout.DONE:
                 self.provide(code)
@@ -423,7 +420,7 @@ class DeltaIndex:
         except BaseException:
             self.drop(roots)
             raise
-        kernels.end_event(self.view, self.state[layout.TIME], 1, 0)
+        kernels.end_event(self.view, self.state.time, 1, 0)
         return self.delta()
 
     def drop(self, roots: np.ndarray) -> None:
@@ -456,7 +453,7 @@ class DeltaIndex:
         is_static = np.isin(chunk.edge, static.edge)
         window_expiry[chunk.edge[is_static]] = np.maximum(relative[is_static], 0)
         self.index = self.index._replace(graph=graph._replace(window_expiry=window_expiry))
-        never = np.full(len(static.edge), self.index.settings[layout.CEILING] + 1, np.int64)
+        never = np.full(len(static.edge), self.index.settings.ceiling + 1, np.int64)
         both = zip(chunk, static, strict=True)
         joined = Chunk(*(np.concatenate([mine[~is_static], theirs]) for mine, theirs in both))
         return joined, np.concatenate([relative[~is_static], never])
@@ -464,7 +461,7 @@ class DeltaIndex:
     def slides(self, edges: np.ndarray) -> np.ndarray:
         """Return the absolute slides at which edges leave the window; for edges outside the window, values up to the current
         slide."""
-        return self._in_window(self.index.graph)[edges].astype(np.int64) + self.state[layout.BASE]
+        return self._in_window(self.index.graph)[edges].astype(np.int64) + self.state.base
 
     def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
         """Return the steps of a path that answers (source, target), first to last, or None. Supports are maintained from now
@@ -477,7 +474,7 @@ class DeltaIndex:
         if not self.keeps_supports:
             self.keep_supports(edges)
         length, steps = kernels.walk_back(self.view, source, target)
-        if length > 0 and self.index.settings[layout.SIMPLE]:
+        if length > 0 and self.index.settings.simple:
             length = kernels.erase_loops(target, steps, length)
         return steps[:length][::-1] & LOW_HALF if length > 0 else None
 
@@ -502,9 +499,9 @@ class DeltaIndex:
     def keep_supports(self, edges: Edges) -> None:
         """Rebuild the index with hop counts and in-edges, which deletes and witnesses need. O(size of the index)."""
         graph, state = self.index.graph, self.state
-        live = np.flatnonzero(graph.expiry > state[layout.NOW])
+        live = np.flatnonzero(graph.expiry > state.now)
         relative = graph.expiry[live].astype(np.int64)
-        saved = state[layout.TUPLE]
+        saved = state.tuple
         with self.guarded_growth():
             request(index_bytes(self.index))
         self.index = without_cells(self.index, len(live))
@@ -521,32 +518,33 @@ class DeltaIndex:
             self._load(chunk, relative, quiet=True)
         finally:
             self._place_of_load = None
-        state[layout.TUPLE] = saved
+        state.tuple = saved
 
     # --- steps, some of them for the judge, and memory -------------------------------------------------------
 
     def _load(self, chunk: Chunk, relative: np.ndarray, *, quiet: bool) -> None:
         order = np.argsort(-relative, kind="stable")
         ordered = Chunk(*(array[order] for array in chunk))
-        self.state[layout.TUPLE] = 0
-        self.state[layout.QUIET] = quiet
+        self.state.tuple = 0
+        self.state.quiet = quiet
         tuples = view(ordered)
         while (code := int(kernels.load_edges(self.view, tuples, relative[order]))) != layout.DONE:
             self.provide(code)
-        self.state[layout.QUIET] = 0
+        self.state.quiet = 0
 
     def _begin_output(self) -> None:
-        self._index.state[_OF_OUTPUT] = 0
+        state = self._index.state
+        state.out = state.events = state.event_out = state.paths = state.next_path = 0
         if len(self._index.output.pairs) > _STEP:
-            self._index.state[layout.OUT_CAPACITY] = 0
+            self._index.state.out_capacity = 0
             self._open_output(0)
 
     def _open_output(self, rows: int) -> bool:
         """Let kernels write some more rows of the output than these. Return False if they may do that already."""
         state, room = self._index.state, min(len(self._index.output.pairs), rows + max(_STEP, rows // 2))
-        is_more = room > state[layout.OUT_CAPACITY]
+        is_more = room > state.out_capacity
         if is_more:
-            state[layout.OUT_CAPACITY] = room
+            state.out_capacity = room
         return bool(is_more)
 
     def cross_table(self, slide: int, order: int) -> None:
@@ -556,7 +554,7 @@ class DeltaIndex:
 
     def write_paths(self, first: int) -> None:
         """Write the witnesses of the current event, whose rows begin at `first`."""
-        self.state[layout.NEXT_PATH] = first
+        self.state.next_path = first
         while (code := self.judge.write_paths()) != layout.DONE:
             self.provide(code)
 
@@ -567,9 +565,9 @@ class DeltaIndex:
             return
         later = 0
         if code == layout.NEED_OUTPUT:
-            rows = int(self.state[layout.OUT])
+            rows = self.state.out
             if self._check_rows is not None:
-                self._check_rows(rows - int(self.state[layout.EVENT_OUT]), int(self.state[layout.TUPLE]))
+                self._check_rows(rows - self.state.event_out, self.state.tuple)
             if self._open_output(rows):
                 return
             later = ROW_COPIES * rows * self.index.output.pairs.itemsize
@@ -579,7 +577,7 @@ class DeltaIndex:
     @property
     def _place(self) -> int:
         """The tuple of the chunk that is being applied."""
-        return int(self.state[layout.TUPLE] if self._place_of_load is None else self._place_of_load)
+        return int(self.state.tuple if self._place_of_load is None else self._place_of_load)
 
     def guarded_growth(self, later: int = 0) -> AbstractContextManager[None]:
         """Return a context in which the memory guard is asked before arrays grow; it may refuse.

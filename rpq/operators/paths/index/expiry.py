@@ -9,33 +9,10 @@ from rpq.compiled.intrinsics import population
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.conflicts import lanes_in_doubt
 from rpq.operators.paths.index.layout import (
-    BACKWARD,
-    BASE,
-    BLOCKS,
-    CEILING,
     DONE,
-    EDGES,
-    EVENT_CAPACITY,
-    EVENTS,
-    FREE_ROWS,
-    LAST_SWEEP,
-    LAST_SWEEP_INSERTS,
     NEED_OUTPUT,
-    NEXT_BOUNDARY,
-    NOW,
-    OUT,
-    OUT_CAPACITY,
-    OUTCOMES,
     POINTER,
-    RANGE,
-    ROWS,
-    SLIDE,
-    SLOTS,
     STATE_BITS,
-    STATICS,
-    SWEEP_EVERY,
-    UNLISTED,
-    VERTICES,
 )
 from rpq.operators.paths.index.rows import (
     DENSE,
@@ -53,7 +30,6 @@ from rpq.operators.paths.index.rows import (
     unshared_lanes,
     write_pairs,
 )
-from rpq.operators.paths.program import CLASSES, STATES
 from rpq.stream.edges.outcomes import INSERTED, REFRESHED
 
 SMALL = 1 << 16  # the number of edges up to which the cost of a sweep is negligible
@@ -63,24 +39,24 @@ SMALL = 1 << 16  # the number of edges up to which the cost of a sweep is neglig
 def cross(index, slide):
     """Advance to an absolute slide. Cells up to it are dead from now on."""
     fields, settings = index.state, index.settings
-    passed = slide - fields[BASE]
+    passed = slide - fields.base
     # A difference that overflows also is a jump past everything.
-    if passed < 0 or passed > settings[CEILING] - settings[RANGE]:
+    if passed < 0 or passed > settings.ceiling - settings.range:
         _rebase(index, slide, passed)
-    fields[NOW] = slide - fields[BASE]
-    if slide < NEVER // settings[SLIDE]:
-        fields[NEXT_BOUNDARY] = (slide + 1) * settings[SLIDE]
+    fields.now = slide - fields.base
+    if slide < NEVER // settings.slide:
+        fields.next_boundary = (slide + 1) * settings.slide
     else:
-        fields[NEXT_BOUNDARY] = NEVER
-    if not settings[UNLISTED] and is_sweep_due(index, slide):
+        fields.next_boundary = NEVER
+    if not settings.unlisted and is_sweep_due(index, slide):
         sweep(index)
 
 
 @njit(cache=True, nogil=True)
 def is_sweep_due(index, slide):
     """Return whether enough slides have passed since the last sweep and another sweep pays off."""
-    swept = index.state[LAST_SWEEP]
-    return (slide - swept >= index.settings[SWEEP_EVERY] and _pays_to_sweep(index)) or slide < swept
+    swept = index.state.last_sweep
+    return (slide - swept >= index.settings.sweep_every and _pays_to_sweep(index)) or slide < swept
 
 
 @njit(cache=True, nogil=True)
@@ -88,25 +64,25 @@ def _pays_to_sweep(index):
     """Return whether the index is small, or enough edges have arrived since the last sweep to justify a scan of the whole
     index."""
     fields = index.state
-    came = fields[OUTCOMES + INSERTED] + fields[OUTCOMES + REFRESHED] - fields[LAST_SWEEP_INSERTS]
-    return fields[EDGES] <= SMALL or came * 16 >= fields[EDGES]
+    came = fields.outcomes[INSERTED] + fields.outcomes[REFRESHED] - fields.last_sweep_inserts
+    return fields.edges <= SMALL or came * 16 >= fields.edges
 
 
 @njit(cache=True, nogil=True)
 def _rebase(index, slide, passed):
     """Make `slide` the new base: subtract the passed slides from every cell that expires, stopping at 0."""
     table, graph, fields = index.table, index.graph, index.state
-    ceiling = index.settings[CEILING]
+    ceiling = index.settings.ceiling
     if passed < 0 or passed >= ceiling:
         passed = ceiling
-    _subtract(table.values, fields[BLOCKS] * LANES, passed, ceiling)
-    _subtract(graph.expiry, fields[EDGES], passed, ceiling)
-    if fields[STATICS] != 0:
-        _subtract(graph.window_expiry, fields[EDGES], passed, ceiling)
-    for row in range(fields[ROWS]):
+    _subtract(table.values, fields.blocks * LANES, passed, ceiling)
+    _subtract(graph.expiry, fields.edges, passed, ceiling)
+    if fields.statics != 0:
+        _subtract(graph.window_expiry, fields.edges, passed, ceiling)
+    for row in range(fields.rows):
         if table.low[row] <= ceiling:
             table.low[row] = max(np.int64(0), table.low[row] - passed)
-    fields[BASE] = slide
+    fields.base = slide
 
 
 @njit(cache=True, nogil=True)
@@ -121,12 +97,12 @@ def sweep(index):
     """Release blocks and rows without a live cell, links of edges that have left, and slots of empty trees."""
     sweep_rows(index)
     graph = index.graph
-    lists = index.state[VERTICES] * index.program.sizes[CLASSES]
-    _sweep_links(graph, graph.out, lists, index.state[NOW])
-    if index.state[BACKWARD]:
-        _sweep_links(graph, graph.into, lists, index.state[NOW])
-    for edge in range(index.state[EDGES]):
-        if graph.is_linked[edge] and np.int64(graph.expiry[edge]) <= index.state[NOW]:
+    lists = index.state.vertices * index.program.sizes.classes
+    _sweep_links(graph, graph.out, lists, index.state.now)
+    if index.state.backward:
+        _sweep_links(graph, graph.into, lists, index.state.now)
+    for edge in range(index.state.edges):
+        if graph.is_linked[edge] and np.int64(graph.expiry[edge]) <= index.state.now:
             graph.is_linked[edge] = 0
             graph.expiry[edge] = 0
     _sweep_slots(index)
@@ -136,16 +112,16 @@ def sweep(index):
 @njit(cache=True, nogil=True)
 def note_sweep(index):
     """Record a sweep at this slide."""
-    index.state[LAST_SWEEP] = index.state[BASE] + index.state[NOW]
-    index.state[LAST_SWEEP_INSERTS] = index.state[OUTCOMES + INSERTED] + index.state[OUTCOMES + REFRESHED]
+    index.state.last_sweep = index.state.base + index.state.now
+    index.state.last_sweep_inserts = index.state.outcomes[INSERTED] + index.state.outcomes[REFRESHED]
 
 
 @njit(cache=True, nogil=True)
 def sweep_rows(index):
     """Release blocks without a live cell, and rows without a block."""
     table, fields, directory = index.table, index.state, index.table.directory
-    now = fields[NOW]
-    for row in range(fields[ROWS]):
+    now = fields.now
+    for row in range(fields.rows):
         if table.node[row] < 0:
             continue
         live_blocks = np.int64(0)
@@ -168,10 +144,10 @@ def sweep_rows(index):
         if live_blocks == 0:
             release_blocks(table, row)
             vertex, state = node_of(table, row)
-            table.row_of[vertex * index.program.sizes[STATES] + state] = -1
+            table.row_of[vertex * index.program.sizes.states + state] = -1
             table.node[row] = -1
-            table.free_rows[fields[FREE_ROWS]] = row
-            fields[FREE_ROWS] += 1
+            table.free_rows[fields.free_rows] = row
+            fields.free_rows += 1
 
 
 @njit(cache=True, nogil=True)
@@ -195,8 +171,8 @@ def _sweep_links(graph, lists, count, now):
 def _sweep_slots(index):
     """Free the slots of roots without a first edge, from the back, so that low slots are assigned first."""
     program, table, fields = index.program, index.table, index.state
-    classes = program.sizes[CLASSES]
-    for slot in range(fields[SLOTS] - 1, -1, -1):
+    classes = program.sizes.classes
+    for slot in range(fields.slots - 1, -1, -1):
         vertex = np.int64(table.slot_vertex[slot])
         if vertex < 0:
             continue
@@ -217,17 +193,17 @@ def expire(index, slide, order):
     makes the bound exact.
     """
     fields = index.state
-    last = slide - fields[BASE]
-    if last < 0 or last > index.settings[CEILING]:
-        last = index.settings[CEILING]
+    last = slide - fields.base
+    if last < 0 or last > index.settings.ceiling:
+        last = index.settings.ceiling
     while True:
         dying = _next_death(index)
         if dying > last:
             break
-        if fields[OUT] + _count_dying(index, dying) > fields[OUT_CAPACITY] or fields[EVENTS] + 2 > fields[EVENT_CAPACITY]:
+        if fields.out + _count_dying(index, dying) > fields.out_capacity or fields.events + 2 > fields.event_capacity:
             return np.int64(NEED_OUTPUT)
         _report_dying(index, dying)
-        end_event(index, (fields[BASE] + dying) * index.settings[SLIDE], -1, order)
+        end_event(index, (fields.base + dying) * index.settings.slide, -1, order)
     cross(index, slide)
     return np.int64(DONE)
 
@@ -237,11 +213,11 @@ def _next_death(index):
     """Return a relative slide before which no answer expires."""
     table, accepting = index.table, index.program.accepting
     first = np.int64(NEVER)
-    for row in range(index.state[ROWS]):
+    for row in range(index.state.rows):
         if table.low[row] < first and table.node[row] >= 0 and accepting[table.node[row] & STATE_BITS]:
             first = table.low[row]
     # A bound may be out of date: the answer from which it was computed has expired and was reported.
-    return max(first, index.state[NOW] + 1)
+    return max(first, index.state.now + 1)
 
 
 @njit(cache=True, nogil=True)
@@ -261,7 +237,7 @@ def _count_dying(index, dying):
     """Return the room that the rows of one boundary may need."""
     table, accepting = index.table, index.program.accepting
     count = np.int64(0)
-    for row in range(index.state[ROWS]):
+    for row in range(index.state.rows):
         if table.low[row] <= dying and table.node[row] >= 0 and accepting[table.node[row] & STATE_BITS]:
             for i in range(block_count(table, row)):
                 _, block = nth_block(table, row, i)
@@ -273,7 +249,7 @@ def _count_dying(index, dying):
 def _report_dying(index, dying):
     """Write the pairs that expire at a slide, and make the lower bounds of their rows exact."""
     table, accepting = index.table, index.program.accepting
-    for row in range(index.state[ROWS]):
+    for row in range(index.state.rows):
         if table.low[row] > dying or table.node[row] < 0:
             continue
         vertex, state = node_of(table, row)

@@ -19,18 +19,8 @@ from rpq.operators.paths.index.conflicts import barred_lanes, bring_doubt, forge
 from rpq.operators.paths.index.layout import (
     BUCKETS,
     DONE,
-    JUDGED,
     NEED_OUTPUT,
     NEED_TIME,
-    NOW,
-    OUT,
-    OUT_CAPACITY,
-    ROWS,
-    SIMPLE,
-    SLOTS,
-    STEPS,
-    SUPPORTS,
-    TOP_BUCKET,
 )
 from rpq.operators.paths.index.rows import (
     ONE,
@@ -52,7 +42,6 @@ from rpq.operators.paths.index.rows import (
     row_at,
     slide_of,
 )
-from rpq.operators.paths.program import CLASSES, CLOSING
 
 EVERY = np.uint64(2**64 - 1)
 
@@ -80,7 +69,7 @@ def has_out(index, vertex, state):
     """Return whether an edge leads on from a product node."""
     program, out = index.program, index.graph.out
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
-        if out.length[vertex * program.sizes[CLASSES] + program.leave_class[leave]] > 0:
+        if out.length[vertex * program.sizes.classes + program.leave_class[leave]] > 0:
             return True
     return False
 
@@ -102,8 +91,8 @@ def _raise_dense(index, push, step, row):
     Nearly all steps are of this kind, so this function does nothing else.
     """
     table, queue = index.table, index.queue
-    now = index.state[NOW]
-    supports = index.state[SUPPORTS] != 0
+    now = index.state.now
+    supports = index.state.supports != 0
     accepts = index.program.accepting[step.state] != 0
     base = table.base[row]
     pending = ZERO
@@ -117,7 +106,7 @@ def _raise_dense(index, push, step, row):
             pending |= ONE << np.uint64(number & 63)
             if accepts and fresh != ZERO:
                 report_new(index, step.vertex, step.state, number, fresh)
-    index.state[STEPS] += push.count
+    index.state.steps += push.count
     if pending != ZERO:
         _schedule(index, push, step, row, pending)
 
@@ -130,7 +119,7 @@ def _has_own_cell(index, push, own):
         return False
     for i in range(push.count):
         if index.queue.number[i] == own >> 6:
-            return index.table.values[index.queue.block[i] * LANES + (own & 63)] > index.state[NOW]
+            return index.table.values[index.queue.block[i] * LANES + (own & 63)] > index.state.now
     return False
 
 
@@ -138,9 +127,9 @@ def _has_own_cell(index, push, own):
 def _raise_row(index, push, step):
     """Raise the row that a step leads to by the pushed row, with values limited to the slide of the step."""
     program, table, queue, fields = index.program, index.table, index.queue, index.state
-    now = fields[NOW]
+    now = fields.now
     own = own_slot(index, step.vertex)
-    closes = step.state == program.sizes[CLOSING]
+    closes = step.state == program.sizes.closing
     if closes and not _has_own_cell(index, push, own):
         return np.int64(DONE)
     row = row_at(index, step.vertex, step.state)
@@ -149,7 +138,7 @@ def _raise_row(index, push, step):
         if row < 0:
             return -row
     accepts = program.accepting[step.state] != 0
-    judged = index.settings[JUDGED] != 0
+    judged = index.settings.judged != 0
     in_conflict = judged and program.later_first[step.state + 1] > program.later_first[step.state]
     pending = ZERO
     code = np.int64(DONE)
@@ -168,10 +157,10 @@ def _raise_row(index, push, step):
                 code = -block
                 break
             base, span = table.base[row], np.int64(table.span[row])
-        if accepts and fields[OUT] + LANES > fields[OUT_CAPACITY]:
+        if accepts and fields.out + LANES > fields.out_capacity:
             code = np.int64(NEED_OUTPUT)
             break
-        if fields[SUPPORTS]:
+        if fields.supports:
             grew, fresh = raise_block_with_hops(table.values, table.hops, block, source, step.slide, now)
         else:
             grew, fresh = raise_block(table.values, block, source, step.slide, now)
@@ -187,7 +176,7 @@ def _raise_row(index, push, step):
             pending |= ONE << np.uint64(number & 63)
             if accepts and fresh != ZERO:
                 report_new(index, step.vertex, step.state, number, fresh)
-    fields[STEPS] += push.count
+    fields.steps += push.count
     if judged and code == DONE:
         pending |= bring_doubt(index, row, push.count, push.vertex, push.state)
     if pending != ZERO:
@@ -224,8 +213,8 @@ def gather(table, queue, row, pending):
 def push_row(index, row, rank):
     """Push the pending blocks of a row along the out-edges of its vertex."""
     program, graph, table, queue, fields = index.program, index.graph, index.table, index.queue, index.state
-    now = fields[NOW]
-    classes = program.sizes[CLASSES]
+    now = fields.now
+    classes = program.sizes.classes
     vertex, state = node_of(table, row)
     low = table.low[row]
     pending = table.pending[row]
@@ -235,8 +224,8 @@ def push_row(index, row, rank):
     highest = first_number
     for i in range(1, count):
         highest = max(highest, queue.number[i])
-    walks = index.settings[SIMPLE] == 0
-    closing = np.int64(program.sizes[CLOSING])
+    walks = index.settings.simple == 0
+    closing = np.int64(program.sizes.closing)
     push = RowPush(vertex, state, low, count, rank)
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
         links = vertex * classes + program.leave_class[leave]
@@ -261,7 +250,7 @@ def push_row(index, row, rank):
             step = ProductStep(link >> 32, target_state, slide)
             target = row_at(index, step.vertex, target_state)
             has_all = target >= 0 and highest < table.span[target]
-            if walks and has_all and fields[OUT] + LANES * count <= fields[OUT_CAPACITY]:
+            if walks and has_all and fields.out + LANES * count <= fields.out_capacity:
                 _raise_dense(index, push, step, target)
                 continue
             code = _raise_row(index, push, step)
@@ -281,17 +270,17 @@ def push_row(index, row, rank):
 def fixpoint(index):
     """Push rows until none is pending."""
     fields = index.state
-    next_check = fields[STEPS] + WORK_BETWEEN_CHECKS
+    next_check = fields.steps + WORK_BETWEEN_CHECKS
     while True:
-        if fields[STEPS] > next_check:
-            next_check = fields[STEPS] + WORK_BETWEEN_CHECKS
+        if fields.steps > next_check:
+            next_check = fields.steps + WORK_BETWEEN_CHECKS
             if has_passed(index.deadline):
                 return np.int64(NEED_TIME)
         row = dequeue(index.queue, fields)
         if row < 0:
             return np.int64(DONE)
         # The bucket of the row, which `dequeue` leaves in TOP_BUCKET.
-        code = push_row(index, row, fields[TOP_BUCKET])
+        code = push_row(index, row, fields.top_bucket)
         if code != DONE:
             return code
 
@@ -302,11 +291,11 @@ def raise_root(index, root, vertex, state, slide):
     program, table, fields = index.program, index.table, index.state
     if not table.is_root[root]:
         return np.int64(DONE)
-    if root == vertex and index.settings[SIMPLE]:
-        if program.sizes[CLOSING] < 0 or not program.accepting[state]:
+    if root == vertex and index.settings.simple:
+        if program.sizes.closing < 0 or not program.accepting[state]:
             return np.int64(DONE)
-        state = program.sizes[CLOSING]
-    if fields[OUT] + LANES > fields[OUT_CAPACITY]:
+        state = program.sizes.closing
+    if fields.out + LANES > fields.out_capacity:
         return np.int64(NEED_OUTPUT)
     slot = root_slot(index, root)
     cell = make_cell(index, slot, vertex, state)
@@ -317,15 +306,15 @@ def raise_root(index, root, vertex, state, slide):
     if slide <= before:
         return np.int64(DONE)
     table.values[cell] = slide
-    if fields[SUPPORTS]:
+    if fields.supports:
         table.hops[cell] = 0
     table.low[row] = min(table.low[row], slide)
-    fields[STEPS] += 1
-    if before <= fields[NOW]:
+    fields.steps += 1
+    if before <= fields.now:
         lane = lane_of(slot)
         if program.accepting[state]:
             report_new(index, vertex, state, number, lane)
-        if index.settings[JUDGED]:
+        if index.settings.judged:
             note_conflicts(index, vertex, state, number, lane)
     if has_out(index, vertex, state):
         table.pending[row] |= ONE << np.uint64(number & 63)
@@ -357,11 +346,12 @@ def raise_step(index, u, v, transition_class, slide):
 # The adjacency lists contain all edges in the window, whichever vertices are roots. So the tree of a vertex that becomes a
 # root later is built from them, and has the cells that it would have had.
 
+
 @njit(cache=True, nogil=True)
 def grow_trees(index, roots, count):
     """Build the trees of some roots from their first edges. Returns codes as `apply_chunk` does."""
     program, out = index.program, index.graph.out
-    classes = program.sizes[CLASSES]
+    classes = program.sizes.classes
     for i in range(count):
         root = np.int64(roots[i])
         for transition_class in range(classes):
@@ -373,7 +363,7 @@ def grow_trees(index, roots, count):
             for place in range(first, first + np.int64(out.length[links])):
                 link = out.entries[place]
                 slide = slide_of(index.graph, link)
-                if slide > index.state[NOW]:
+                if slide > index.state.now:
                     code = raise_root(index, root, link >> 32, state, slide)
                     if code != DONE:
                         return code
@@ -386,9 +376,9 @@ def drop_trees(index, mask):
     table, fields = index.table, index.state
     while dequeue(index.queue, fields) >= 0:
         pass
-    if index.settings[JUDGED]:
+    if index.settings.judged:
         forget_new_doubt(index)
-    for row in range(fields[ROWS]):
+    for row in range(fields.rows):
         if table.node[row] < 0:
             continue
         table.pending[row] = ZERO
@@ -400,9 +390,9 @@ def drop_trees(index, mask):
             for lane in range(LANES):
                 if (lanes >> np.uint64(lane)) & ONE != ZERO:
                     table.values[block * LANES + lane] = 0
-            if index.settings[JUDGED]:
+            if index.settings.judged:
                 table.doubt[block] &= ~lanes
-    for slot in range(fields[SLOTS] - 1, -1, -1):
+    for slot in range(fields.slots - 1, -1, -1):
         vertex = np.int64(table.slot_vertex[slot])
         if vertex >= 0 and (mask[slot >> 6] >> np.uint64(slot & 63)) & ONE != ZERO:
             free_slot(index, slot)

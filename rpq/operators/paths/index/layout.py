@@ -47,7 +47,8 @@ from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.arrays.lists import Lists, lists_bytes, lists_with_room, new_lists, with_count
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS, new_deadline
 from rpq.compiled.growth import request
-from rpq.operators.paths.program import CLASSES, STATES, Program
+from rpq.compiled.views import Record, int64
+from rpq.operators.paths.program import Program
 
 # Codes that a kernel returns: it is done, or what Python must do before the next call.
 DONE = 0
@@ -62,69 +63,78 @@ NEED_JUDGE = 8  # simple paths: the tuple may change an answer in doubt
 NEED_CROSSING = 9  # simple paths: a boundary may change an answer in doubt
 NEED_TIME = 10  # the deadline has passed
 
-# Fields of `Index.state`.
-BASE = 0  # absolute slide of cell value 0
-NOW = 1  # current slide, relative to BASE
-NEXT_BOUNDARY = 2  # stream time at which the next slide begins
-TUPLE = 3  # next tuple of the chunk
-PHASE = 4  # the phase of that tuple
-SLOTS = 5  # slots assigned so far (high water mark)
-FREE_SLOT = 6  # the next free slot + 1, 0 for none; `IndexTable.slot_vertex` leads to the others
-ROWS = 7
-FREE_ROWS = 8
-BLOCKS = 9
-TOP_BUCKET = 10  # highest bucket that may hold a row, -1 none
-OUT = 11  # rows in the output buffer
-EVENTS = 12  # events in the output buffer
-DEPLETED = 13  # entries of `Queue.depleted_blocks`
-TO_SEARCH = 14  # entries of `Queue.to_search`
-LAST_SWEEP = 15  # absolute slide of the last sweep
-TUPLE_START = 16  # cycle counter when the current tuple began
-EDGE_SLIDE = 17  # INSERTING: the relative expiry slide of the current edge
-NEXT_LOST = 18  # LOSING: the entry of `Queue.depleted_blocks` to report next
-NEXT_PATH = 19  # WITNESSING: the row of the output that gets its path next
-PATHS = 20  # entries in the path buffer
-ADDED = 21
-REMOVED = 22
-OUTCOMES = 23  # the number of tuples with each outcome (`rpq.stream.edges.outcomes`), in seven fields
-TIME = 30  # stream time, if HAS_TIME
-HAS_TIME = 31  # 0 before the first tuple
-QUIET = 32  # 1: do not report answers (a rebuild)
-EVENT_OUT = 33  # rows in the output buffer when the current event began
-STEPS = 34  # block steps so far
-VERTICES = 35  # the capacities of the arrays
-EDGES = 36
-ROW_CAPACITY = 37
-BLOCK_CAPACITY = 38
-OUT_CAPACITY = 39
-EVENT_CAPACITY = 40
-PATH_CAPACITY = 41
-PATH_END_CAPACITY = 42
-SUPPORTS = 43  # 1: hop counts and in-edges are maintained
-CONFLICTED = 44  # simple paths: roots in `IndexTable.conflicted_roots`
-CONFLICTS = 45  # simple paths: how often a root was added to them
-IS_NEW_EDGE = 46  # 1: the current insert brought an edge that was not in the window
-LAST_SWEEP_INSERTS = 47  # the number of inserts at the last sweep
-STATICS = 48  # 1: there are static edges, and `Graph.window_expiry`
-TIMED_TUPLES = 49  # the number of tuples of a chunk whose ticks are added to `Index.ticks`
-BACKWARD = 50  # 1: in-edges are maintained
-STATE_FIELDS = 51
 
-# Fields of `Index.settings`.
-SIZE = 0
-SLIDE = 1
-RANGE = 2  # largest expiry slide of an edge, relative to the current slide
-CEILING = 3  # largest value of a cell that expires; the next one, of static edges, is no slide, and never expires
-RANK_SHIFT = 4  # cell value to bucket
-EXPLICIT = 5
-SWEEP_EVERY = 6  # slides
-WITNESS = 7
-SIMPLE = 8  # 1: no walk continues from its root, or ends there unless the program has a closing state
-JUDGED = 9  # simple paths, and the automaton has states in conflict
-UNLISTED = 10  # 1: edges are in no adjacency lists, and the index has a sweep of its own
-SETTINGS_FIELDS = 11
+class IndexState(Record):
+    """The progress of the index, counts, and the lengths of the arrays."""
 
-# Values of `Index.state[PHASE]`: the next step for the current tuple.
+    _fields_ = (
+        ("base", int64),  # absolute slide of cell value 0
+        ("now", int64),  # current slide, relative to BASE
+        ("next_boundary", int64),  # stream time at which the next slide begins
+        ("tuple", int64),  # next tuple of the chunk
+        ("phase", int64),  # the phase of that tuple
+        ("slots", int64),  # slots assigned so far (high water mark)
+        ("free_slot", int64),  # the next free slot + 1, 0 for none; `IndexTable.slot_vertex` leads to the others
+        ("rows", int64),
+        ("free_rows", int64),
+        ("blocks", int64),
+        ("top_bucket", int64),  # highest bucket that may hold a row, -1 none
+        ("out", int64),  # rows in the output buffer
+        ("events", int64),  # events in the output buffer
+        ("depleted", int64),  # entries of `Queue.depleted_blocks`
+        ("to_search", int64),  # entries of `Queue.to_search`
+        ("last_sweep", int64),  # absolute slide of the last sweep
+        ("tuple_start", int64),  # cycle counter when the current tuple began
+        ("edge_slide", int64),  # INSERTING: the relative expiry slide of the current edge
+        ("next_lost", int64),  # LOSING: the entry of `Queue.depleted_blocks` to report next
+        ("next_path", int64),  # WITNESSING: the row of the output that gets its path next
+        ("paths", int64),  # entries in the path buffer
+        ("added", int64),
+        ("removed", int64),
+        ("outcomes", int64 * 7),  # the number of tuples with each outcome (`rpq.stream.edges.outcomes`), in seven fields
+        ("time", int64),  # stream time, if HAS_TIME
+        ("has_time", int64),  # 0 before the first tuple
+        ("quiet", int64),  # 1: do not report answers (a rebuild)
+        ("event_out", int64),  # rows in the output buffer when the current event began
+        ("steps", int64),  # block steps so far
+        ("vertices", int64),  # the capacities of the arrays
+        ("edges", int64),
+        ("row_capacity", int64),
+        ("block_capacity", int64),
+        ("out_capacity", int64),
+        ("event_capacity", int64),
+        ("path_capacity", int64),
+        ("path_end_capacity", int64),
+        ("supports", int64),  # 1: hop counts and in-edges are maintained
+        ("conflicted", int64),  # simple paths: roots in `IndexTable.conflicted_roots`
+        ("conflicts", int64),  # simple paths: how often a root was added to them
+        ("is_new_edge", int64),  # 1: the current insert brought an edge that was not in the window
+        ("last_sweep_inserts", int64),  # the number of inserts at the last sweep
+        ("statics", int64),  # 1: there are static edges, and `Graph.window_expiry`
+        ("timed_tuples", int64),  # the number of tuples of a chunk whose ticks are added to `Index.ticks`
+        ("backward", int64),  # 1: in-edges are maintained
+    )
+
+
+class IndexSettings(Record):
+    """The window and the kind of paths."""
+
+    _fields_ = (
+        ("size", int64),
+        ("slide", int64),
+        ("range", int64),  # largest expiry slide of an edge, relative to the current slide
+        ("ceiling", int64),  # largest value of a cell that expires; the next one, of static edges, never expires
+        ("rank_shift", int64),  # cell value to bucket
+        ("explicit", int64),
+        ("sweep_every", int64),  # slides
+        ("witness", int64),
+        ("simple", int64),  # 1: no walk continues from its root, or ends there unless the program has a closing state
+        ("judged", int64),  # simple paths, and the automaton has states in conflict
+        ("unlisted", int64),  # 1: edges are in no adjacency lists, and the index has a sweep of its own
+    )
+
+
+# Values of `Index.state.phase`: the next step for the current tuple.
 IDLE = 0  # nothing
 INSERTING = 1  # raise the cells to which the edge leads
 REFILLING = 2  # push the cells that were filled after a delete
@@ -212,8 +222,8 @@ class Index(NamedTuple):
     table: IndexTable
     queue: Queue
     output: PairChanges
-    state: np.ndarray  # int64[STATE_FIELDS]
-    settings: np.ndarray  # int64[SETTINGS_FIELDS]
+    state: IndexState
+    settings: IndexSettings
     latency: np.ndarray  # int64[LATENCY_BUCKETS]: tuples by cycles
     ticks: np.ndarray  # int64 a tuple of a chunk: the ticks that it took so far, to which the index adds its own
     deadline: np.ndarray  # int64[1]: the tick after which kernels return NEED_TIME, shared by the whole engine
@@ -232,14 +242,14 @@ def block_numbers(vertices: int) -> int:
 _NEVER = np.iinfo(np.int64).max
 
 
-def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, supports: bool, capacity: int) -> Index:
+def new_index(program: Program, settings: IndexSettings, cell: np.dtype, *, supports: bool, capacity: int) -> Index:
     """Return an empty index with room for `capacity` rows and blocks, and with `supports` also for hop counts and
     in-edges."""
-    witness, judged = bool(settings[WITNESS]), bool(settings[JUDGED])
-    state = np.zeros(STATE_FIELDS, np.int64)
-    state[TOP_BUCKET] = -1
-    state[BLOCKS] = 1  # block 0 represents no block
-    state[NEXT_BOUNDARY] = _NEVER
+    witness, judged = bool(settings.witness), bool(settings.judged)
+    state = IndexState()
+    state.top_bucket = -1
+    state.blocks = 1  # block 0 represents no block
+    state.next_boundary = _NEVER
     return Index(
         program=program,
         graph=Graph(
@@ -311,23 +321,23 @@ def index_bytes(index: Index) -> int:
 def note_capacities(index: Index) -> None:
     """Store the lengths of the arrays for kernels, which see only pointers."""
     state = index.state
-    state[VERTICES] = len(index.table.slot_of)
-    state[EDGES] = len(index.graph.expiry)
-    state[ROW_CAPACITY] = len(index.table.node)
-    state[BLOCK_CAPACITY] = len(index.table.values) // LANES
-    state[OUT_CAPACITY] = len(index.output.pairs)
-    state[EVENT_CAPACITY] = len(index.output.event_time)
-    state[PATH_CAPACITY] = len(index.output.paths)
-    state[PATH_END_CAPACITY] = len(index.output.path_end)
-    state[SUPPORTS] = len(index.table.hops) > 0
-    state[BACKWARD] = len(index.graph.into.entries) > 0
-    state[STATICS] = len(index.graph.window_expiry) > 0
+    state.vertices = len(index.table.slot_of)
+    state.edges = len(index.graph.expiry)
+    state.row_capacity = len(index.table.node)
+    state.block_capacity = len(index.table.values) // LANES
+    state.out_capacity = len(index.output.pairs)
+    state.event_capacity = len(index.output.event_time)
+    state.path_capacity = len(index.output.paths)
+    state.path_end_capacity = len(index.output.path_end)
+    state.supports = len(index.table.hops) > 0
+    state.backward = len(index.graph.into.entries) > 0
+    state.statics = len(index.graph.window_expiry) > 0
 
 
 def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> Index:
     """Return an index with room for vertex and edge ids up to these numbers; the same object if it has room."""
     graph, table, queue = index.graph, index.table, index.queue
-    classes, states = (int(index.program.sizes[field]) for field in (CLASSES, STATES))
+    classes, states = index.program.sizes.classes, index.program.sizes.states
     fit = vertices <= len(table.slot_of) and edges <= len(graph.expiry)
     if fit and is_root is table.is_root and is_target is table.is_target:
         return index
@@ -360,9 +370,8 @@ def without_cells(index: Index, edges: int) -> Index:
     """Return an index that reuses the memory, without edges and trees, but with supports and room for `edges` edges in its
     lists."""
     graph, table, state = index.graph, index.table, index.state
-    for field in (SLOTS, FREE_SLOT, ROWS, FREE_ROWS):
-        state[field] = 0
-    state[BLOCKS] = 1
+    state.slots = state.free_slot = state.rows = state.free_rows = 0
+    state.blocks = 1
     blocks = len(table.values) // LANES
     room = max(16, 2 * edges)
     return index._replace(
@@ -399,9 +408,8 @@ def without_rows(index: Index, capacity: int) -> Index:
     """Return an index with the same edges and slots, but without rows and hop counts, and with room for `capacity` rows."""
     state = index.state
     empty = new_index(index.program, index.settings, index.table.values.dtype, supports=False, capacity=capacity)
-    for field in (ROWS, FREE_ROWS):
-        state[field] = 0
-    state[BLOCKS] = 1
+    state.rows = state.free_rows = 0
+    state.blocks = 1
     of_vertices = ("slot_of", "slot_vertex", "is_root", "is_target", "conflicted_roots", "suspended_roots", "blocked_roots")
     shared = {name: getattr(index.table, name) for name in of_vertices}
     row_of = np.full_like(index.table.row_of, -1)
@@ -420,7 +428,7 @@ def with_more_memory(index: Index, code: int) -> Index:
     if code == NEED_BLOCKS:
         return _with_blocks(index)
     if code == NEED_DIRECTORY:
-        numbers = 2 * (int(index.state[SLOTS]) // LANES + 1)
+        numbers = 2 * (int(index.state.slots) // LANES + 1)
         return index._replace(table=index.table._replace(directory=lists_with_room(index.table.directory, 64 + 2 * numbers)))
     if code == NEED_OUTPUT:
         return _with_output(index)
@@ -461,9 +469,9 @@ def _with_blocks(index: Index) -> Index:
     table, queue = index.table, index.queue
     blocks = len(table.values) // LANES
     # Enough for the largest region, of one and a half times all block numbers, that a row may ask for.
-    more = max(16, blocks // 2, 2 * (int(index.state[SLOTS]) // LANES + 1))
+    more = max(16, blocks // 2, 2 * (int(index.state.slots) // LANES + 1))
     with_supports = more if len(table.hops) else 0
-    with_doubt = more if index.settings[JUDGED] else 0
+    with_doubt = more if index.settings.judged else 0
     hops = table.hops
     if with_supports:
         hops = _aligned_cells((blocks + more) * LANES, hops.dtype, hops)

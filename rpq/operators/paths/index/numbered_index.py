@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.views import bound, view
+from rpq.compiled.views import Record, bound, int64, view
 from rpq.language.protocol import Overrun
-from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.operators.paths.program import Program
 from rpq.rows.delta import ends_after_filter
@@ -31,13 +30,18 @@ from rpq.stream.window import CountWindow, UnboundedWindow, Window
 _NOTHING = Window(size=1, slide=1)
 """A window over the number 0 alone."""
 
-# Fields of `_Numbering.progress`.
-_SIZE = 0
-_STEP = 1  # 0: the window is unbounded
-_NUMBER = 2  # of the last insert
-_TIME = 3  # the stream time
-_OWN_LABELS = 4  # 0: inserts of the labels in `numbered` are numbered; 1: those of the labels of the expression
-_OUTCOMES = 5  # the numbers of inserts with the outcomes INSERTED and REFRESHED; the last field
+
+class _NumberingState(Record):
+    """The window, the number of the last insert, and counts."""
+
+    _fields_ = (
+        ("size", int64),
+        ("step", int64),  # 0: the window is unbounded
+        ("number", int64),  # of the last insert
+        ("time", int64),  # the stream time
+        ("own_labels", int64),  # 1: inserts of the labels of the expression are numbered; 0: of the labels in `numbered`
+        ("outcomes", int64 * 2),  # the numbers of inserts with the outcomes INSERTED and REFRESHED
+    )
 
 
 class _Numbering(NamedTuple):
@@ -45,7 +49,7 @@ class _Numbering(NamedTuple):
 
     leaves: np.ndarray  # int64 an edge: the slide at which it leaves, in numbers
     numbered: np.ndarray  # uint8 a label
-    progress: np.ndarray  # int64[7]
+    progress: _NumberingState
 
 
 class NumberedIndex(DeltaIndex):
@@ -63,7 +67,7 @@ class NumberedIndex(DeltaIndex):
         self._numbering = _Numbering(
             leaves=np.full(0, NOT_HELD, np.int64),
             numbered=np.zeros(0, np.uint8),
-            progress=np.array([numbers.size, numbers.slide if counts else 0, 0, NOT_HELD, 1, 0, 0], np.int64),
+            progress=_NumberingState(size=numbers.size, step=numbers.slide if counts else 0, time=NOT_HELD, own_labels=1),
         )
         self._numbering_view: Any = view(self._numbering)
         self._times = np.zeros(0, np.int64)  # the stream time at each tuple of the chunk
@@ -85,7 +89,7 @@ class NumberedIndex(DeltaIndex):
     @property
     def number(self) -> int:
         """The number of the last insert."""
-        return int(self._numbering.progress[_NUMBER])
+        return int(self._numbering.progress.number)
 
     @property
     def current(self) -> int:
@@ -94,14 +98,14 @@ class NumberedIndex(DeltaIndex):
 
     def count_from(self, number: int) -> None:
         """Set the number of the last insert of an empty index."""
-        self._numbering.progress[_NUMBER] = number
+        self._numbering.progress.number = number
 
     def numbers_of(self, numbered: np.ndarray) -> None:
         """Set the flags (uint8) of the label ids whose inserts are numbered, if one window serves several expressions.
 
         The caller owns the array and continues to fill it; it is as long as the other arrays of labels.
         """
-        self._numbering.progress[_OWN_LABELS] = 0
+        self._numbering.progress.own_labels = 0
         self._numbering = self._numbering._replace(numbered=numbered)
         self._numbering_view = view(self._numbering)
 
@@ -130,11 +134,11 @@ class NumberedIndex(DeltaIndex):
         self._call(*arguments)
         super().apply(numbered, numbered_view, edges)
         # An insert of an edge that it would evict refreshes the edge.
-        self.state[layout.OUTCOMES : layout.OUTCOMES + 2] = self._numbering.progress[_OUTCOMES:]
+        self.state.outcomes[:2] = self._numbering.progress.outcomes[:]
 
     def advance(self, time: int) -> PathDelta:
         """Advance the stream time without a tuple: nothing leaves."""
-        self._numbering.progress[_TIME] = max(time, self.time)
+        self._numbering.progress.time = max(time, self.time)
         self._times = np.zeros(0, np.int64)
         super().advance(self.number)
         return self.delta()
@@ -193,14 +197,12 @@ class NumberedIndex(DeltaIndex):
         self._net = None
 
     def _note_overruns(self) -> None:
-        self._overruns += [
-            overrun._replace(time=self._time_of(overrun.place)) for overrun in self.judge.pop_overruns()
-        ]
+        self._overruns += [overrun._replace(time=self._time_of(overrun.place)) for overrun in self.judge.pop_overruns()]
 
     @property
     def time(self) -> int:
         """The stream time."""
-        return int(self._numbering.progress[_TIME])
+        return int(self._numbering.progress.time)
 
     def _time_of(self, place: int) -> int:
         return int(self._times[place]) if 0 <= place < len(self._times) else self.time
@@ -225,8 +227,8 @@ class NumberedIndex(DeltaIndex):
         ends = ends_after_filter(mask, raw.ends)
         some = np.diff(ends, prepend=0) > 0
         added = np.repeat(raw.kinds > 0, raw.lengths())
-        self.state[layout.ADDED] -= (~mask & added).sum()
-        self.state[layout.REMOVED] -= (~mask & ~added).sum()
+        self.state.added -= (~mask & added).sum()
+        self.state.removed -= (~mask & ~added).sum()
         paths, path_ends = _current_paths(raw, added, mask) if len(raw.path_ends) else (raw.paths, raw.path_ends)
         return PathDelta(
             pairs=raw.pairs[mask],
@@ -265,8 +267,8 @@ def _number(index, chunk, numbered, numbering, times, count):
     """Assign numbers to the inserts of a chunk in place of times, and record the stream time of each tuple."""
     forward, inverse = index.program.forward, index.program.inverse
     progress, leaves = numbering.progress, numbering.leaves
-    size, step, number, time = progress[_SIZE], progress[_STEP], progress[_NUMBER], progress[_TIME]
-    own = progress[_OWN_LABELS] != 0
+    size, step, number, time = progress.size, progress.step, progress.number, progress.time
+    own = progress.own_labels != 0
     for i in range(count):
         time = max(time, chunk.timestamp[i])
         times[i] = time
@@ -281,8 +283,8 @@ def _number(index, chunk, numbered, numbering, times, count):
                 current = number // step if step > 0 else np.int64(NOT_HELD)
                 number += 1 if step > 0 else 0
                 if is_read and edge >= 0:  # over an unbounded window it may be passed by
-                    progress[_OUTCOMES + outcome_of(False, leaves[edge] > current, False)] += 1
+                    progress.outcomes[outcome_of(False, leaves[edge] > current, False)] += 1
                     leaves[edge] = leaving_slide(number, size, step) if step > 0 else np.int64(NEVER)
         numbered.timestamp[i] = number
-    progress[_NUMBER] = number
-    progress[_TIME] = time
+    progress.number = number
+    progress.time = time

@@ -11,32 +11,13 @@ from rpq.compiled.arrays.lists import append, reserve, truncate
 from rpq.compiled.intrinsics import trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.layout import (
-    ADDED,
-    BLOCK_CAPACITY,
-    BLOCKS,
     BUCKETS,
-    EVENT_OUT,
-    EVENTS,
-    FREE_ROWS,
-    FREE_SLOT,
-    JUDGED,
     NEED_BLOCKS,
     NEED_DIRECTORY,
     NEED_ROWS,
-    NOW,
-    OUT,
     POINTER,
-    QUIET,
-    RANK_SHIFT,
-    REMOVED,
-    ROW_CAPACITY,
-    ROWS,
-    SLOTS,
     STATE_BITS,
-    SUPPORTS,
-    TOP_BUCKET,
 )
-from rpq.operators.paths.program import ACCEPTING, CLASSES, STATES
 
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
@@ -85,7 +66,7 @@ def nth_block(table, row, i):
 @njit(cache=True, nogil=True, forceinline=True)
 def row_at(index, vertex, state):
     """Return the row of a product node, or -1."""
-    return np.int64(index.table.row_of[vertex * index.program.sizes[STATES] + state])
+    return np.int64(index.table.row_of[vertex * index.program.sizes.states + state])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -124,16 +105,16 @@ def node_of(table, row):
 def make_row(index, vertex, state):
     """Return a new empty row for a product node, or minus a `NEED_` code if there is no room."""
     table, fields = index.table, index.state
-    if fields[FREE_ROWS] > 0:
-        fields[FREE_ROWS] -= 1
-        row = np.int64(table.free_rows[fields[FREE_ROWS]])
-    elif fields[ROWS] < fields[ROW_CAPACITY]:
-        row = fields[ROWS]
-        fields[ROWS] += 1
+    if fields.free_rows > 0:
+        fields.free_rows -= 1
+        row = np.int64(table.free_rows[fields.free_rows])
+    elif fields.rows < fields.row_capacity:
+        row = fields.rows
+        fields.rows += 1
     else:
         return np.int64(-NEED_ROWS)
     table.node[row] = vertex << 16 | state
-    table.row_of[vertex * index.program.sizes[STATES] + state] = row
+    table.row_of[vertex * index.program.sizes.states + state] = row
     table.low[row] = NEVER
     table.span[row] = 0
     table.pending[row] = ZERO
@@ -164,17 +145,17 @@ def take_region(index, region_class):
     block = np.int64(table.free_regions[region_class])
     if block >= 0:
         table.free_regions[region_class] = table.chain[block]
-    elif fields[BLOCKS] + size <= fields[BLOCK_CAPACITY]:
-        block = fields[BLOCKS]
-        fields[BLOCKS] += size
+    elif fields.blocks + size <= fields.block_capacity:
+        block = fields.blocks
+        fields.blocks += size
     else:
         return np.int64(-1)
     for cell in range(block * LANES, (block + size) * LANES):
         table.values[cell] = 0
-    if index.state[SUPPORTS]:
+    if index.state.supports:
         for cell in range(block * LANES, (block + size) * LANES):
             table.hops[cell] = 0
-    if index.settings[JUDGED]:
+    if index.settings.judged:
         for taken in range(block, block + size):
             table.doubt[taken] = ZERO
             table.new_doubt[taken] = ZERO
@@ -194,10 +175,10 @@ def copy_block(index, source, target):
     table = index.table
     for lane in range(LANES):
         table.values[target * LANES + lane] = table.values[source * LANES + lane]
-    if index.state[SUPPORTS]:
+    if index.state.supports:
         for lane in range(LANES):
             table.hops[target * LANES + lane] = table.hops[source * LANES + lane]
-    if index.settings[JUDGED]:
+    if index.settings.judged:
         table.doubt[target] = table.doubt[source]
         table.new_doubt[target] = table.new_doubt[source]
 
@@ -238,10 +219,10 @@ def make_sparse(index, row, count):
     table, directory = index.table, index.table.directory
     base = table.base[row]
     span = np.int64(table.span[row])
-    if not reserve(directory, row, count) or index.state[BLOCKS] + count > index.state[BLOCK_CAPACITY]:
+    if not reserve(directory, row, count) or index.state.blocks + count > index.state.block_capacity:
         return
     for number in range(span):
-        if live(table.values, base + number, index.state[NOW]) != ZERO:
+        if live(table.values, base + number, index.state.now) != ZERO:
             block = take_region(index, np.int64(0))
             copy_block(index, base + number, block)
             append(directory, row, number << 32 | block)
@@ -253,7 +234,7 @@ def make_sparse(index, row, count):
 def make_block(index, row, number):
     """Add an empty block `number` to a row that lacks it; return the block, or minus a `NEED_` code."""
     table, fields, directory = index.table, index.state, index.table.directory
-    numbers = (fields[SLOTS] + LANES - 1) >> 6
+    numbers = (fields.slots + LANES - 1) >> 6
     length = np.int64(directory.length[row])
     if table.span[row] > 0 or (length + 1) * DENSE >= numbers:
         if not _make_dense(index, row, numbers):
@@ -297,12 +278,12 @@ def root_slot(index, vertex):
     slot = np.int64(table.slot_of[vertex])
     if slot >= 0:
         return slot
-    if fields[FREE_SLOT] > 0:
-        slot = fields[FREE_SLOT] - 1
-        fields[FREE_SLOT] = -1 - np.int64(table.slot_vertex[slot])
+    if fields.free_slot > 0:
+        slot = fields.free_slot - 1
+        fields.free_slot = -1 - np.int64(table.slot_vertex[slot])
     else:
-        slot = fields[SLOTS]
-        fields[SLOTS] += 1
+        slot = fields.slots
+        fields.slots += 1
     table.slot_of[vertex] = slot
     table.slot_vertex[slot] = vertex
     return slot
@@ -313,14 +294,14 @@ def free_slot(index, slot):
     """Free the slot of a root, which is the next to be assigned."""
     table, fields = index.table, index.state
     table.slot_of[table.slot_vertex[slot]] = -1
-    table.slot_vertex[slot] = -1 - fields[FREE_SLOT]
-    fields[FREE_SLOT] = slot + 1
+    table.slot_vertex[slot] = -1 - fields.free_slot
+    fields.free_slot = slot + 1
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def rank_of(index, slide):
     """Return the bucket of an expiry slide."""
-    return min(np.int64(BUCKETS - 1), (slide - index.state[NOW]) >> index.settings[RANK_SHIFT])
+    return min(np.int64(BUCKETS - 1), (slide - index.state.now) >> index.settings.rank_shift)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -350,17 +331,17 @@ def enqueue(queue, fields, row, rank):
     if first >= 0:
         queue.previous[first] = row
     queue.head[rank] = row
-    if rank > fields[TOP_BUCKET]:
-        fields[TOP_BUCKET] = rank
+    if rank > fields.top_bucket:
+        fields.top_bucket = rank
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def dequeue(queue, fields):
     """Remove and return a row of the highest bucket, or -1 if no row waits."""
-    rank = fields[TOP_BUCKET]
+    rank = fields.top_bucket
     while rank >= 0 and queue.head[rank] < 0:
         rank -= 1
-    fields[TOP_BUCKET] = rank
+    fields.top_bucket = rank
     if rank < 0:
         return np.int64(-1)
     row = np.int64(queue.head[rank])
@@ -377,7 +358,7 @@ def unshared_lanes(index, vertex, state, number, lanes, lower, higher):
     in several states is returned once: with NEVER, for the lowest of them.
     """
     program, table = index.program, index.table
-    for i in range(program.sizes[ACCEPTING]):
+    for i in range(program.sizes.accepting):
         other = np.int64(program.accepting_states[i])
         if lanes == ZERO or (other > state and higher == NEVER):
             break
@@ -392,22 +373,22 @@ def unshared_lanes(index, vertex, state, number, lanes, lower, higher):
 def write_pairs(index, vertex, number, lanes):
     """Append a row to the output for each lane. There must be room for 64 rows."""
     table, output, fields = index.table, index.output, index.state
-    out = fields[OUT]
+    out = fields.out
     while lanes != ZERO:
         slot = number * LANES + trailing_zeros(lanes)
         lanes &= lanes - ONE
         output.pairs[out] = np.int64(table.slot_vertex[slot]) << 32 | vertex
         out += 1
-    fields[OUT] = out
+    fields.out = out
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def report_new(index, vertex, state, number, lanes):
     """Report the pairs of lanes that came alive in an accepting state, unless they were answers already."""
-    if index.state[QUIET] or not index.table.is_target[vertex]:
+    if index.state.quiet or not index.table.is_target[vertex]:
         return
-    if index.program.sizes[ACCEPTING] > 1:
-        now = index.state[NOW]
+    if index.program.sizes.accepting > 1:
+        now = index.state.now
         lanes = unshared_lanes(index, vertex, state, number, lanes, now, now)
     write_pairs(index, vertex, number, lanes)
 
@@ -416,16 +397,19 @@ def report_new(index, vertex, state, number, lanes):
 def end_event(index, time, kind, order):
     """End the event of the rows since the last event, with a time and an operation. There must be room for one event."""
     fields, output = index.state, index.output
-    rows = fields[OUT] - fields[EVENT_OUT]
+    rows = fields.out - fields.event_out
     if rows > 0:
-        event = fields[EVENTS]
+        event = fields.events
         output.event_time[event] = time
-        output.event_end[event] = fields[OUT]
+        output.event_end[event] = fields.out
         output.event_kind[event] = kind
         output.event_tuple[event] = order
-        fields[EVENTS] += 1
-        fields[EVENT_OUT] = fields[OUT]
-        fields[ADDED if kind > 0 else REMOVED] += rows
+        fields.events += 1
+        fields.event_out = fields.out
+        if kind > 0:
+            fields.added += rows
+        else:
+            fields.removed += rows
 
 
 # --- the walk over the edges into a product node: deletes, conflicts, witnesses and searches follow it backward
@@ -439,6 +423,7 @@ def end_event(index, time, kind, order):
 #
 # yields, transition by transition, every edge that lasts beyond a slide, and the product node from which it comes. The
 # record is dissolved when the kernels are inlined, so it costs nothing (`TUNING.md`). Needs the `into` lists.
+
 
 class InEdge(NamedTuple):
     """An edge into a product node, and the position in the walk over all of its in-edges."""
@@ -479,7 +464,7 @@ def next_in_edge(index, vertex, state, edge, above):
             zero = np.int64(0)
             return InEdge(np.int64(-1), zero, zero, zero, transition, zero, zero, edge.direction)
         source_state = np.int64(program.enter_source[transition])
-        links = vertex * program.sizes[CLASSES] + program.enter_class[transition]
+        links = vertex * program.sizes.classes + program.enter_class[transition]
         left = np.int64(graph.into.length[links])
         place = np.int64(graph.into.start[links]) + (left - 1 if edge.direction < 0 else 0)
 

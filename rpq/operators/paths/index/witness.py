@@ -3,9 +3,7 @@
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.layout import NOW, ROWS, SUPPORTS
 from rpq.operators.paths.index.rows import cell_at, in_edges, next_in_edge, row_at
-from rpq.operators.paths.program import ACCEPTING, STATES
 
 
 @njit(cache=True, nogil=True)
@@ -20,9 +18,9 @@ def walk_back(index, source, target, steps):
     slot = np.int64(table.slot_of[source])
     if slot < 0:
         return np.int64(-1), steps
-    best = np.int64(index.state[NOW])
+    best = np.int64(index.state.now)
     end_state = np.int64(-1)
-    for i in range(program.sizes[ACCEPTING]):
+    for i in range(program.sizes.accepting):
         state = np.int64(program.accepting_states[i])
         cell = cell_at(index, target, state, slot)
         if cell >= 0 and np.int64(table.values[cell]) > best:
@@ -84,9 +82,9 @@ def _search_back(index, source, slot, target, end_state, steps):
 
     It visits a product node at most once, and cannot fail, because a live cell has a path.
     """
-    table, states = index.table, index.program.sizes[STATES]
-    now = index.state[NOW]
-    visited = np.zeros(index.state[ROWS], np.uint8)
+    table, states = index.table, index.program.sizes.states
+    now = index.state.now
+    visited = np.zeros(index.state.rows, np.uint8)
     trail = np.empty(64, np.int64)  # the node at each depth
     trail[0] = target * states + end_state
     visited[row_at(index, target, end_state)] = 1
@@ -117,7 +115,7 @@ def _search_back(index, source, slot, target, end_state, steps):
             if min(edge.slide, value) < own_value:
                 continue
             # The best predecessor is strictly larger, or the nearest to one that is.
-            hops = np.int64(table.hops[cell]) if index.state[SUPPORTS] else np.int64(0)
+            hops = np.int64(table.hops[cell]) if index.state.supports else np.int64(0)
             if value > own_value:
                 hops = np.int64(-1)
             if hops < best_hops or (hops == best_hops and value > best_value):

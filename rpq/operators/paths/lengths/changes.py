@@ -8,17 +8,10 @@ from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.insert import EVERY, gather, has_out
 from rpq.operators.paths.index.layout import (
     BUCKETS,
-    CEILING,
-    DEPLETED,
     DONE,
-    EDGES,
     LOW_HALF,
     NEED_TIME,
-    NOW,
     STATE_BITS,
-    STEPS,
-    TOP_BUCKET,
-    VERTICES,
 )
 from rpq.operators.paths.index.rows import (
     ONE,
@@ -40,14 +33,13 @@ from rpq.operators.paths.index.rows import (
     row_at,
     slide_of,
 )
-from rpq.operators.paths.lengths.progress import CHANGED_ROWS, NEED_WIDER, TOP
-from rpq.operators.paths.program import CLASSES
+from rpq.operators.paths.lengths.progress import NEED_WIDER
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _rank(progress, cell):
     """Return the bucket of a cell. The nearest cells have the highest bucket."""
-    return max(np.int64(0), BUCKETS - 1 - (progress.fields[TOP] - cell))
+    return max(np.int64(0), BUCKETS - 1 - (progress.fields.top - cell))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -56,8 +48,8 @@ def _note_change(index, progress, row, number):
     if not index.program.accepting[index.table.node[row] & STATE_BITS]:
         return
     if progress.changed_blocks[row] == ZERO:
-        progress.changed_rows[progress.fields[CHANGED_ROWS]] = row
-        progress.fields[CHANGED_ROWS] += 1
+        progress.changed_rows[progress.fields.changed_rows] = row
+        progress.fields.changed_rows += 1
     progress.changed_blocks[row] |= ONE << np.uint64(number & 63)
 
 
@@ -91,10 +83,10 @@ def raise_root(index, progress, root, vertex, state):
         return -cell
     row, number = row_at(index, vertex, state), slot >> 6
     table.low[row] = 0
-    if np.int64(table.values[cell]) == progress.fields[TOP]:
+    if np.int64(table.values[cell]) == progress.fields.top:
         return np.int64(DONE)
-    table.values[cell] = progress.fields[TOP]
-    index.state[STEPS] += 1
+    table.values[cell] = progress.fields.top
+    index.state.steps += 1
     _note_change(index, progress, row, number)
     _schedule(index, progress, row, number, cell // LANES, lane_of(slot))
     return np.int64(DONE)
@@ -104,7 +96,7 @@ def raise_root(index, progress, root, vertex, state):
 def _raise_row(index, progress, count, vertex, state):
     """Raise row (vertex, state) by the `count` blocks in the queue's scratch, over one edge."""
     table, queue = index.table, index.queue
-    ceiling = index.settings[CEILING]
+    ceiling = index.settings.ceiling
     row = row_at(index, vertex, state)
     if row < 0:
         row = _make_row(index, vertex, state)
@@ -125,7 +117,7 @@ def _raise_row(index, progress, count, vertex, state):
             _schedule(index, progress, row, number, block, grew)
         if lacking != ZERO:
             return np.int64(NEED_WIDER)
-    index.state[STEPS] += count
+    index.state.steps += count
     return np.int64(DONE)
 
 
@@ -138,11 +130,11 @@ def _push_row(index, progress, row, rank):
     table.pending[row] = ZERO
     count = gather(table, queue, row, pending)
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
-        links = vertex * program.sizes[CLASSES] + program.leave_class[leave]
+        links = vertex * program.sizes.classes + program.leave_class[leave]
         start = np.int64(graph.out.start[links])
         for place in range(start, start + np.int64(graph.out.length[links])):
             link = graph.out.entries[place]
-            if slide_of(graph, link) <= fields[NOW]:
+            if slide_of(graph, link) <= fields.now:
                 continue
             code = _raise_row(index, progress, count, link >> 32, np.int64(program.leave_target[leave]))
             if code != DONE:
@@ -155,17 +147,17 @@ def _push_row(index, progress, row, rank):
 @njit(cache=True, nogil=True)
 def push(index, progress):
     """Push rows, the nearest first, until none is pending. Return a code, after which the call can be repeated."""
-    next_check = index.state[STEPS] + WORK_BETWEEN_CHECKS
+    next_check = index.state.steps + WORK_BETWEEN_CHECKS
     while True:
-        if index.state[STEPS] > next_check:
-            next_check = index.state[STEPS] + WORK_BETWEEN_CHECKS
+        if index.state.steps > next_check:
+            next_check = index.state.steps + WORK_BETWEEN_CHECKS
             if has_passed(index.deadline):
                 return np.int64(NEED_TIME)
         row = dequeue(index.queue, index.state)
         if row < 0:
             return np.int64(DONE)
         # The bucket that the row was taken from: `dequeue` leaves it in TOP_BUCKET.
-        code = _push_row(index, progress, row, index.state[TOP_BUCKET])
+        code = _push_row(index, progress, row, index.state.top_bucket)
         if code != DONE:
             return code
 
@@ -202,6 +194,7 @@ def raise_edge(index, progress, u, v, forward, inverse):
 
 # --- lost edges -----------------------------------------------------------------------------------------------
 
+
 @njit(cache=True, nogil=True, forceinline=True)
 def _suspect(index, progress, row, number, block, lanes):
     """Enqueue cells to be checked, which a lost edge or a lost cell may have supported."""
@@ -221,7 +214,7 @@ def suspect_step(index, progress, u, v, transition_class):
     if start_target >= 0 and slot >= 0:
         row = row_at(index, v, start_target)
         block = find(table, row, slot >> 6) if row >= 0 else np.int64(-1)
-        if block >= 0 and np.int64(table.values[block * LANES + (slot & (LANES - 1))]) == progress.fields[TOP]:
+        if block >= 0 and np.int64(table.values[block * LANES + (slot & (LANES - 1))]) == progress.fields.top:
             _suspect(index, progress, row, slot >> 6, block, lane_of(slot))
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
         source = row_at(index, u, np.int64(program.step_source[step]))
@@ -238,8 +231,8 @@ def suspect_step(index, progress, u, v, transition_class):
 @njit(cache=True, nogil=True)
 def next_loss(index):
     """Return the relative slide at which the next edge leaves the window, or CEILING + 1 if none ever does. O(edges)."""
-    graph, now, first = index.graph, index.state[NOW], index.settings[CEILING] + 1
-    for edge in range(index.state[EDGES]):
+    graph, now, first = index.graph, index.state.now, index.settings.ceiling + 1
+    for edge in range(index.state.edges):
         slide = np.int64(graph.expiry[edge])
         if now < slide < first:
             first = slide
@@ -249,8 +242,8 @@ def next_loss(index):
 @njit(cache=True, nogil=True)
 def suspect_expired_edges(index, progress, slide):
     """Enqueue the cells that edges which leave at a relative slide may have supported. O(edges)."""
-    graph, lists, classes = index.graph, index.graph.out, index.program.sizes[CLASSES]
-    for i in range(index.state[VERTICES] * classes):
+    graph, lists, classes = index.graph, index.graph.out, index.program.sizes.classes
+    for i in range(index.state.vertices * classes):
         u = i // classes
         start = np.int64(lists.start[i])
         for place in range(start, start + np.int64(lists.length[i])):
@@ -265,14 +258,14 @@ def _unsupported_lanes(index, progress, vertex, state, number, block, lanes):
     table = index.table
     edge = in_edges(index, vertex, state)
     while lanes != ZERO:
-        edge = next_in_edge(index, vertex, state, edge, index.state[NOW])
+        edge = next_in_edge(index, vertex, state, edge, index.state.now)
         if edge.link < 0:
             break
-        index.state[STEPS] += 1
+        index.state.steps += 1
         if edge.source_state == 0:
             slot = np.int64(table.slot_of[edge.source])
             if slot >= 0 and slot >> 6 == number and table.is_root[edge.source]:
-                if np.int64(table.values[block * LANES + (slot & (LANES - 1))]) == progress.fields[TOP]:
+                if np.int64(table.values[block * LANES + (slot & (LANES - 1))]) == progress.fields.top:
                     lanes &= ~lane_of(slot)
         else:
             source_block = block_at(index, edge.source, edge.source_state, number)
@@ -285,7 +278,7 @@ def _unsupported_lanes(index, progress, vertex, state, number, block, lanes):
 def _remove_unsupported_of(index, progress, row, number, block):
     """Check the suspect cells of a block. Remove those without a support, and suspect the cells that they may support."""
     program, graph, table, fields = index.program, index.graph, index.table, index.state
-    lanes = table.suspect[block] & live(table.values, block, index.settings[CEILING])
+    lanes = table.suspect[block] & live(table.values, block, index.settings.ceiling)
     table.suspect[block] = ZERO
     vertex, state = node_of(table, row)
     if lanes != ZERO:
@@ -293,20 +286,20 @@ def _remove_unsupported_of(index, progress, row, number, block):
     if lanes == ZERO:
         return
     if table.removed_cells[block] == ZERO:
-        index.queue.depleted_blocks[fields[DEPLETED]] = row << 32 | number
-        fields[DEPLETED] += 1
+        index.queue.depleted_blocks[fields.depleted] = row << 32 | number
+        fields.depleted += 1
     table.removed_cells[block] |= lanes
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
-        links = vertex * program.sizes[CLASSES] + program.leave_class[leave]
+        links = vertex * program.sizes.classes + program.leave_class[leave]
         first = np.int64(graph.out.start[links])
         for place in range(first, first + np.int64(graph.out.length[links])):
             link = graph.out.entries[place]
-            if slide_of(graph, link) <= fields[NOW]:
+            if slide_of(graph, link) <= fields.now:
                 continue
             target = row_at(index, link >> 32, np.int64(program.leave_target[leave]))
             fed = find(table, target, number) if target >= 0 else np.int64(-1)
             if fed >= 0:
-                fields[STEPS] += 1
+                fields.steps += 1
                 _suspect(index, progress, target, number, fed, lanes & nearer(table.values, fed, block))
     clear(table.values, block, lanes)
     _note_change(index, progress, row, number)
@@ -334,18 +327,18 @@ def fill(index, progress):
     """Fill the blocks that lost cells from their predecessors. Afterwards, the cells that grew are pending. Return a code,
     after which the call can be repeated."""
     table, fields = index.table, index.state
-    top, ceiling = progress.fields[TOP], index.settings[CEILING]
-    for i in range(fields[DEPLETED]):
+    top, ceiling = progress.fields.top, index.settings.ceiling
+    for i in range(fields.depleted):
         row, number = index.queue.depleted_blocks[i] >> 32, index.queue.depleted_blocks[i] & LOW_HALF
         block = find(table, row, number)
         vertex, state = node_of(table, row)
         filled = ZERO
         edge = in_edges(index, vertex, state)
         while True:
-            edge = next_in_edge(index, vertex, state, edge, fields[NOW])
+            edge = next_in_edge(index, vertex, state, edge, fields.now)
             if edge.link < 0:
                 break
-            fields[STEPS] += 1
+            fields.steps += 1
             if edge.source_state == 0:
                 slot = np.int64(table.slot_of[edge.source])
                 if slot >= 0 and slot >> 6 == number and table.is_root[edge.source]:
@@ -364,8 +357,8 @@ def fill(index, progress):
                         return np.int64(NEED_WIDER)
         if filled != ZERO:
             _schedule(index, progress, row, number, block, filled)
-    for i in range(fields[DEPLETED]):
+    for i in range(fields.depleted):
         block = find(table, index.queue.depleted_blocks[i] >> 32, index.queue.depleted_blocks[i] & LOW_HALF)
         table.removed_cells[block] = ZERO
-    fields[DEPLETED] = 0
+    fields.depleted = 0
     return np.int64(DONE)

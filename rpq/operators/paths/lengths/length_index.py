@@ -21,12 +21,8 @@ from rpq.operators.paths.index.layout import Index
 from rpq.operators.paths.index.numbered_index import NumberedIndex
 from rpq.operators.paths.lengths import kernels
 from rpq.operators.paths.lengths.progress import (
-    CHANGED_ROWS,
     NEED_WIDER,
     NOTHING,
-    PLACE,
-    STAGE,
-    TOP,
     LengthChanges,
     new_progress,
     with_room,
@@ -88,7 +84,7 @@ class LengthIndex(DeltaIndex):
         """Apply the tuples of a chunk. `tuples` is its view, and `edges` contains its edges. `delta` returns the changes of
         answers."""
         self._begin_output()
-        self._index.state[layout.TUPLE] = 0
+        self._index.state.tuple = 0
         if self._apply_chunk is None:
             self._apply_chunk = bound(kernels.apply_chunk, self.view, self._notes, tuples, 1)
         while (code := self._apply_chunk(self.view, self._notes, tuples, len(chunk.timestamp))) != layout.DONE:
@@ -97,7 +93,7 @@ class LengthIndex(DeltaIndex):
             if self._apply_chunk is None:  # cells are wider now
                 self._apply_chunk = bound(kernels.apply_chunk, self.view, self._notes, tuples, 1)
             if compiling_seconds() > compiled:
-                self.state[layout.TUPLE_START] += int((compiling_seconds() - compiled) * ticks_per_second())
+                self.state.tuple_start += int((compiling_seconds() - compiled) * ticks_per_second())
 
     def advance(self, time: int) -> PathDelta:
         """Advance the stream time without a tuple."""
@@ -110,19 +106,19 @@ class LengthIndex(DeltaIndex):
         """Enter edges that expire at these absolute slides. Return the new answers as one event at the current time."""
         self._begin_output()
         (expiry,) = slides
-        self._load(*self._with_static(chunk, expiry - self.state[layout.BASE]), quiet=quiet)
+        self._load(*self._with_static(chunk, expiry - self.state.base), quiet=quiet)
         return self.delta()
 
     def _load(self, chunk: Chunk, relative: np.ndarray, *, quiet: bool) -> None:
-        self.state[layout.TUPLE] = 0
-        self.state[layout.QUIET] = quiet
-        tuples, ceiling = view(chunk), int(self.index.settings[layout.CEILING])
+        self.state.tuple = 0
+        self.state.quiet = quiet
+        tuples, ceiling = view(chunk), self.index.settings.ceiling
         while (code := int(kernels.load_edges(self.view, self._notes, tuples, relative))) != layout.DONE:
             self.provide(code)
-            wider = int(self.index.settings[layout.CEILING])
+            wider = self.index.settings.ceiling
             if wider > ceiling:  # an edge that never leaves has the slide above the largest
                 relative, ceiling = np.where(relative > ceiling, wider + 1, relative), wider
-        self.state[layout.QUIET] = 0
+        self.state.quiet = 0
 
     def delta(self, *, before: int | None = None) -> PathDelta:
         """Return the changes of answers of the last call, or those `before` a tuple of it. The next call overwrites them."""
@@ -165,7 +161,7 @@ class LengthIndex(DeltaIndex):
 
     def _widen(self) -> None:
         """Make cells wider, for longer walks and more slides."""
-        index, old_top, old_ceiling = self.index, int(self._progress.fields[TOP]), int(self.index.settings[layout.CEILING])
+        index, old_top, old_ceiling = self.index, self._progress.fields.top, self.index.settings.ceiling
         self.cell = np.dtype(CELL_TYPES[[np.dtype(kind) for kind in CELL_TYPES].index(self.cell) + 1])
         top = _top(self.cell)
         ceiling = top // 2
@@ -176,8 +172,8 @@ class LengthIndex(DeltaIndex):
 
         expiry, window_expiry = (array.astype(self.cell) for array in (index.graph.expiry, index.graph.window_expiry))
         expiry[expiry > old_ceiling] = ceiling + 1
-        index.settings[layout.CEILING] = ceiling
-        self._progress.fields[TOP] = top
+        index.settings.ceiling = ceiling
+        self._progress.fields.top = top
         self._apply_chunk = None
         self.index = index._replace(
             graph=index.graph._replace(expiry=expiry, window_expiry=window_expiry),
@@ -238,16 +234,17 @@ def length_index_over(window: AnyWindow, program: Program, *, is_reversed: bool 
 def check_lengths(index: Index, progress: LengthChanges) -> None:
     """Assert that storage is consistent, that every cell is the length of a shortest walk, and that this was reported."""
     state, table, program = index.state, index.table, index.program
-    top = int(progress.fields[TOP])
-    assert state[layout.PHASE] == layout.IDLE, "a tuple is half done"
-    assert progress.fields[STAGE] == NOTHING and not progress.fields[[CHANGED_ROWS, PLACE]].any(), "a change is half done"
+    top = progress.fields.top
+    assert state.phase == layout.IDLE, "a tuple is half done"
+    fields = progress.fields
+    assert fields.stage == NOTHING and not (fields.changed_rows or fields.place), "a change is half done"
     assert not progress.changed_blocks.any(), "a row of the table is noted as changed between tuples"
     assert (index.queue.head == -1).all(), "the queue is not empty"
-    blocks = int(state[layout.BLOCKS])
+    blocks = state.blocks
     assert not table.suspect[:blocks].any(), "a cell is suspect between tuples"
     assert not table.removed_cells[:blocks].any(), "a cell is noted as removed between tuples"
     cells = stored_cells(index)
-    assert all(value > index.settings[layout.CEILING] for value, _ in cells.values()), "a cell is no length"
+    assert all(value > index.settings.ceiling for value, _ in cells.values()), "a cell is no length"
     unreported = {key for key, (value, reported) in cells.items() if program.accepting[key[1]] and reported != value}
     assert not unreported, f"lengths differ from those that were reported, at {unreported}"
     edges = edges_of(index, index.graph.out)

@@ -30,19 +30,25 @@ from typing import NamedTuple
 import numpy as np
 
 from rpq.compiled.arrays.lengthening import lengthen
+from rpq.compiled.views import Record, int64
 
 NEED_WIDER = 48
 """The code that a kernel returns if a length does not fit into a cell. The `NEED_…` codes of the Δ index are smaller."""
 
-# Fields of `LengthChanges.fields`.
-TOP = 0  # the cell of a walk of one edge
-STAGE = 1  # the stage of the current change
-CHANGED_ROWS = 2  # entries of `LengthChanges.changed_rows`
-PLACE = 3  # the entry of `changed_rows` to report next
-BLOCK = 4  # the block of its row to report next
-PROGRESS_FIELDS = 5
 
-# Values of `fields[STAGE]`: the next step for the current tuple or boundary.
+class LengthState(Record):
+    """The progress of the current change."""
+
+    _fields_ = (
+        ("top", int64),  # the cell of a walk of one edge
+        ("stage", int64),  # the stage of the current change
+        ("changed_rows", int64),  # entries of `LengthChanges.changed_rows`
+        ("place", int64),  # the entry of `changed_rows` to report next
+        ("block", int64),  # the block of its row to report next
+    )
+
+
+# Values of `fields.stage`: the next step for the current tuple or boundary.
 NOTHING = 0
 FILLING = 1  # fill the cells that were removed
 PUSHING = 2  # push the cells that grew
@@ -58,13 +64,13 @@ class LengthChanges(NamedTuple):
     changed_blocks: np.ndarray  # uint64 a row: bit i for the block numbers equal to i modulo 64
     changed_rows: np.ndarray  # int32 a row: the rows of accepting states with such a bit
     length: np.ndarray  # int64 a row of the output
-    fields: np.ndarray  # int64[PROGRESS_FIELDS]
+    fields: LengthState
 
 
 def new_progress(rows: int, pairs: int, *, top: int) -> LengthChanges:
     """Return an empty progress with room for these numbers of rows of the table and of the output."""
-    fields = np.zeros(PROGRESS_FIELDS, np.int64)
-    fields[TOP] = top
+    fields = LengthState()
+    fields.top = top
     return LengthChanges(
         changed_blocks=np.zeros(rows, np.uint64),
         changed_rows=np.zeros(rows, np.int32),

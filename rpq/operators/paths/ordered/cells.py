@@ -4,7 +4,7 @@ import numpy as np
 
 from rpq.compiled.arrays.lanes import LANES, live, raise_block, reaching
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.layout import DONE, NEED_BLOCKS, NEED_OUTPUT, NOW, OUT, OUT_CAPACITY, STEPS
+from rpq.operators.paths.index.layout import DONE, NEED_BLOCKS, NEED_OUTPUT
 from rpq.operators.paths.index.rows import (
     ZERO,
     block_count,
@@ -22,13 +22,7 @@ from rpq.operators.paths.index.rows import (
     take_region,
 )
 from rpq.operators.paths.ordered.timeline import (
-    COPIES,
-    COPY_CAPACITY,
-    HAS_GROWN,
-    IS_OPEN,
     NEED_COPIES,
-    SERIAL,
-    STRICT,
     place_of,
 )
 
@@ -36,7 +30,7 @@ from rpq.operators.paths.ordered.timeline import (
 @njit(cache=True, nogil=True)
 def previous_block(timeline, row, number):
     """Return the copy of a block from before the present moment, or -1 if the moment has not changed the block."""
-    serial, places = timeline.fields[SERIAL], 2 * timeline.fields[COPY_CAPACITY]
+    serial, places = timeline.fields.serial, 2 * timeline.fields.copy_capacity
     key = row << 32 | number
     place = place_of(key, places)
     while timeline.copy_serial[place] == serial:
@@ -50,14 +44,14 @@ def previous_block(timeline, row, number):
 def _copy_once(index, timeline, row, number, block):
     """Copy a block that the present moment is about to change, unless there is a copy. Return a code."""
     fields = timeline.fields
-    serial, places = fields[SERIAL], 2 * fields[COPY_CAPACITY]
+    serial, places = fields.serial, 2 * fields.copy_capacity
     key = row << 32 | number
     place = place_of(key, places)
     while timeline.copy_serial[place] == serial:
         if timeline.copy_key[place] == key:
             return np.int64(DONE)
         place = (place + 1) & (places - 1)
-    if fields[COPIES] >= fields[COPY_CAPACITY]:
+    if fields.copies >= fields.copy_capacity:
         return np.int64(NEED_COPIES)
     copy = take_region(index, np.int64(0))
     if copy < 0:
@@ -66,8 +60,8 @@ def _copy_once(index, timeline, row, number, block):
     timeline.copy_key[place] = key
     timeline.copy_serial[place] = serial
     timeline.copy_block[place] = copy
-    timeline.copies[fields[COPIES]] = copy
-    fields[COPIES] += 1
+    timeline.copies[fields.copies] = copy
+    fields.copies += 1
     return np.int64(DONE)
 
 
@@ -75,18 +69,18 @@ def _copy_once(index, timeline, row, number, block):
 def close_moment(index, timeline):
     """Release the copies. Further edges of the present moment now count as late."""
     fields = timeline.fields
-    for i in range(fields[COPIES]):
+    for i in range(fields.copies):
         release_region(index.table, timeline.copies[i], np.int64(0))
-    fields[COPIES] = 0
-    fields[SERIAL] += 1
-    fields[IS_OPEN] = 0
+    fields.copies = 0
+    fields.serial += 1
+    fields.is_open = 0
 
 
 @njit(cache=True, nogil=True)
 def raise_cell(index, timeline, root, vertex, state, slide, copies):
     """Raise the cell of a root in row (vertex, state) to a relative slide. With `copies`, copy its block first."""
     program, table, fields = index.program, index.table, index.state
-    if fields[OUT] + LANES > fields[OUT_CAPACITY]:
+    if fields.out + LANES > fields.out_capacity:
         return np.int64(NEED_OUTPUT)
     slot = root_slot(index, root)
     cell = make_cell(index, slot, vertex, state)
@@ -94,7 +88,7 @@ def raise_cell(index, timeline, root, vertex, state, slide, copies):
         return -cell
     row, number = row_at(index, vertex, state), slot >> 6
     old_value = np.int64(table.values[cell])
-    if slide <= old_value or slide <= fields[NOW]:
+    if slide <= old_value or slide <= fields.now:
         return np.int64(DONE)
     if copies:
         code = _copy_once(index, timeline, row, number, cell // LANES)
@@ -102,9 +96,9 @@ def raise_cell(index, timeline, root, vertex, state, slide, copies):
             return code
     table.values[cell] = slide
     table.low[row] = min(table.low[row], slide)
-    timeline.fields[HAS_GROWN] = 1
-    fields[STEPS] += 1
-    if old_value <= fields[NOW] and program.accepting[state]:
+    timeline.fields.has_grown = 1
+    fields.steps += 1
+    if old_value <= fields.now and program.accepting[state]:
         report_new(index, vertex, state, number, lane_of(slot))
     return np.int64(DONE)
 
@@ -113,7 +107,7 @@ def raise_cell(index, timeline, root, vertex, state, slide, copies):
 def raise_row(index, timeline, source, vertex, state, slide, copies):
     """Raise row (vertex, state) by a row, with values limited to a relative slide. With `copies`, copy blocks first."""
     program, table, fields = index.program, index.table, index.state
-    now = fields[NOW]
+    now = fields.now
     count = block_count(table, source)
     if count == 0:
         return np.int64(DONE)
@@ -123,13 +117,13 @@ def raise_row(index, timeline, source, vertex, state, slide, copies):
         if row < 0:
             return -row
     accepts = program.accepting[state] != 0
-    reads_copies = timeline.fields[STRICT] != 0 and timeline.fields[COPIES] > 0
+    reads_copies = timeline.fields.strict != 0 and timeline.fields.copies > 0
     grown, first = False, np.int64(0)
     if not copies and not reads_copies and table.span[source] > 0:
         # In most cases the blocks are side by side in both rows, and are not copied.
         first = min(count, np.int64(table.span[row]))
         if accepts:
-            first = min(first, (fields[OUT_CAPACITY] - fields[OUT]) // LANES)
+            first = min(first, (fields.out_capacity - fields.out) // LANES)
         base, base_of_source = table.base[row], table.base[source]
         for number in range(first):
             grew, fresh = raise_block(table.values, base + number, base_of_source + number, slide, now)
@@ -151,7 +145,7 @@ def raise_row(index, timeline, source, vertex, state, slide, copies):
             if block < 0:
                 code = -block
                 break
-        if accepts and fields[OUT] + LANES > fields[OUT_CAPACITY]:
+        if accepts and fields.out + LANES > fields.out_capacity:
             code = np.int64(NEED_OUTPUT)
             break
         raises = live(table.values, source_block, now) & ~reaching(table.values, source_block, block, slide, now)
@@ -164,8 +158,8 @@ def raise_row(index, timeline, source, vertex, state, slide, copies):
             grown = True
             if accepts and fresh != ZERO:
                 report_new(index, vertex, state, number, fresh)
-    fields[STEPS] += count
+    fields.steps += count
     if grown:
-        timeline.fields[HAS_GROWN] = 1
+        timeline.fields.has_grown = 1
         table.low[row] = min(table.low[row], table.low[source], slide)
     return code

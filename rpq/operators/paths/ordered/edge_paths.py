@@ -18,46 +18,23 @@ from rpq.compiled.arrays.lanes import LANES, live, raise_block, reaching
 from rpq.compiled.intrinsics import trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.layout import (
-    BASE,
-    CEILING,
     DONE,
     LOSING,
     NEED_OUTPUT,
-    NOW,
-    OUT,
-    OUT_CAPACITY,
-    PHASE,
-    SLOTS,
 )
 from rpq.operators.paths.index.rows import ONE, ZERO, block_count, cell_at, find, nth_block, root_slot, row_at
 from rpq.operators.paths.ordered.cells import raise_cell
 from rpq.operators.paths.ordered.scans import scan_back, width_of_root
 from rpq.operators.paths.ordered.timeline import (
-    COLUMNS,
-    COUNT,
     EARLIEST,
-    EDGE_VECTORS,
-    FIRST,
-    FOUND_CAPACITY,
-    FOUND_PATHS,
-    HITS,
-    LOWEST_SLIDE,
     NEED_FOUND,
     NEED_VECTORS,
-    RAISED_COUNT,
-    SCAN,
-    SKIPPED_ENTRY,
-    STRICT,
-    VECTOR_BLOCKS,
-    VECTOR_CAPACITY,
-    VECTORS,
     begin_scan,
     entries_up_to,
     mark_of,
     newest_entry,
     remove,
 )
-from rpq.operators.paths.program import ACCEPTING, STATES
 
 NO_NODE = -1
 _SCANS = 2
@@ -72,23 +49,24 @@ REPORTING = 9  # report the lost pairs
 
 # --- vectors --------------------------------------------------------------------------------------------------
 
+
 @njit(cache=True, nogil=True, forceinline=True)
 def _width(timeline):
     """Return the number of blocks of a vector."""
-    return (timeline.fields[COLUMNS] + LANES - 1) >> 6
+    return (timeline.fields.columns + LANES - 1) >> 6
 
 
 @njit(cache=True, nogil=True)
 def _new_vector(timeline, node):
     """Return a new empty vector, or -1 if there is no room."""
     fields = timeline.fields
-    vector, width = fields[VECTORS], _width(timeline)
-    if vector >= fields[VECTOR_CAPACITY] or (vector + 1) * width > fields[VECTOR_BLOCKS]:
+    vector, width = fields.vectors, _width(timeline)
+    if vector >= fields.vector_capacity or (vector + 1) * width > fields.vector_blocks:
         return np.int64(-1)
     timeline.vector_node[vector] = node
     for cell in range(vector * width * LANES, (vector + 1) * width * LANES):
         timeline.vectors[cell] = 0
-    fields[VECTORS] += 1
+    fields.vectors += 1
     return vector
 
 
@@ -96,11 +74,11 @@ def _new_vector(timeline, node):
 def _vector_of(timeline, node):
     """Return the vector of a node, a new one if it has none. Return -1 if there is no room."""
     found = timeline.nodes[node]
-    if found.scan == timeline.fields[SCAN]:
+    if found.scan == timeline.fields.scan:
         return found.width
     vector = _new_vector(timeline, node)
     if vector >= 0:
-        found.scan = timeline.fields[SCAN]
+        found.scan = timeline.fields.scan
         found.time = EARLIEST
         found.width = vector
         found.previous_width = -1
@@ -182,8 +160,8 @@ class _Replay(NamedTuple):
 def _follow_entry(index, timeline, place, time, is_followed, replay):
     """Follow an entry in both its directions; return what `_follow` returns. With `is_followed`, entries of its time may
     follow it."""
-    program, strict = index.program, timeline.fields[STRICT] != 0
-    slide = min(timeline.slide[place] - index.state[BASE], index.settings[CEILING])
+    program, strict = index.program, timeline.fields.strict != 0
+    slide = min(timeline.slide[place] - index.state.base, index.settings.ceiling)
     if slide <= replay.now:
         return np.int64(0)
     u, v, label = np.int64(timeline.source[place]), np.int64(timeline.target[place]), timeline.label[place]
@@ -202,10 +180,10 @@ def _follow_entry(index, timeline, place, time, is_followed, replay):
 def _follow_entries(index, timeline, place, begins):
     """Follow the entries from a place on, in the order of time. Return a code. With `begins`, paths of roots begin there."""
     program, fields = index.program, timeline.fields
-    strict, entries = fields[STRICT] != 0, fields[COUNT]
-    now = index.state[NOW]
-    mark = mark_of(fields[SCAN])
-    replay = _Replay(fields[SCAN], mark, program.sizes[STATES], _width(timeline), now, begins)
+    strict, entries = fields.strict != 0, fields.count
+    now = index.state.now
+    mark = mark_of(fields.scan)
+    replay = _Replay(fields.scan, mark, program.sizes.states, _width(timeline), now, begins)
     while place < entries:
         if timeline.marks[timeline.source[place]] != mark and timeline.marks[timeline.target[place]] != mark:
             place += 1  # most entries lead from nothing that was reached
@@ -236,15 +214,16 @@ def _follow_entries(index, timeline, place, begins):
 
 # --- paths through an edge ------------------------------------------------------------------------------------
 
+
 @njit(cache=True, nogil=True)
 def _note_path(timeline, node, root, value):
     fields = timeline.fields
-    if fields[FOUND_PATHS] >= fields[FOUND_CAPACITY]:
+    if fields.found_paths >= fields.found_capacity:
         return False
-    timeline.found_node[fields[FOUND_PATHS]] = node
-    timeline.found_root[fields[FOUND_PATHS]] = root
-    timeline.found_value[fields[FOUND_PATHS]] = value
-    fields[FOUND_PATHS] += 1
+    timeline.found_node[fields.found_paths] = node
+    timeline.found_root[fields.found_paths] = root
+    timeline.found_value[fields.found_paths] = value
+    fields.found_paths += 1
     return True
 
 
@@ -252,7 +231,7 @@ def _note_path(timeline, node, root, value):
 def _leads_to(index, timeline, first, vertex):
     """Return whether an entry from a place on leads to a vertex."""
     program = index.program
-    for one in range(first, timeline.fields[COUNT]):
+    for one in range(first, timeline.fields.count):
         if timeline.target[one] == vertex and program.forward[timeline.label[one]] >= 0:
             return True
         if timeline.source[one] == vertex and program.inverse[timeline.label[one]] >= 0:
@@ -263,7 +242,7 @@ def _leads_to(index, timeline, first, vertex):
 @njit(cache=True, nogil=True)
 def _note_row(index, timeline, vertex, state, slide, node):
     """Note the roots in a row, whose paths an edge continues to a node. Return False if there is no room."""
-    table, now = index.table, index.state[NOW]
+    table, now = index.table, index.state.now
     row = row_at(index, vertex, state)
     if row < 0:
         return True
@@ -284,10 +263,10 @@ def _note_row(index, timeline, vertex, state, slide, node):
 def _find_roots_through(index, timeline, place):
     """Note the roots with a path through an entry, by the node to which it leads. Return False if there is no room."""
     program, fields = index.program, timeline.fields
-    states = program.sizes[STATES]
+    states = program.sizes.states
     time, label = timeline.time[place], timeline.label[place]
-    slide = min(timeline.slide[place] - index.state[BASE], index.settings[CEILING])
-    fields[FOUND_PATHS] = 0
+    slide = min(timeline.slide[place] - index.state.base, index.settings.ceiling)
+    fields.found_paths = 0
     for against in range(2):
         transition_class = np.int64(program.inverse[label]) if against else np.int64(program.forward[label])
         if transition_class < 0:
@@ -308,7 +287,7 @@ def _find_roots_through(index, timeline, place):
                     return False
                 continue
             scan_back(index, timeline, u, source, time, slide, False)
-            for i in range(fields[HITS]):
+            for i in range(fields.hits):
                 root = timeline.hits[i]
                 if not _note_path(timeline, node, root, width_of_root(index, timeline, root)):
                     return False
@@ -319,37 +298,37 @@ def _find_roots_through(index, timeline, place):
 def _discard_unaffected_roots(index, timeline, place):
     """Discard roots with another path that arrives at the node no later than an entry and lasts as long."""
     fields = timeline.fields
-    states, count = index.program.sizes[STATES], fields[FOUND_PATHS]
-    time = timeline.time[place] + (1 if fields[STRICT] != 0 else 0)
+    states, count = index.program.sizes.states, fields.found_paths
+    time = timeline.time[place] + (1 if fields.strict != 0 else 0)
     size, first = np.int64(0), np.int64(0)
-    fields[SKIPPED_ENTRY] = place
+    fields.skipped_entry = place
     while first < count:
         node, last = timeline.found_node[first], first
         lowest = timeline.found_value[first]
         while last < count and timeline.found_node[last] == node:
             lowest = min(lowest, timeline.found_value[last])
             last += 1
-        fields[LOWEST_SLIDE] = lowest
-        scan_back(index, timeline, node // states, node % states, time, index.settings[CEILING], False)
+        fields.lowest_slide = lowest
+        scan_back(index, timeline, node // states, node % states, time, index.settings.ceiling, False)
         for one in range(first, last):
             root, value = timeline.found_root[one], timeline.found_value[one]
-            if timeline.nodes[root * states].scan != fields[SCAN] or width_of_root(index, timeline, root) < value:
+            if timeline.nodes[root * states].scan != fields.scan or width_of_root(index, timeline, root) < value:
                 timeline.found_node[size] = node
                 timeline.found_root[size] = root
                 timeline.found_value[size] = value
                 size += 1
         first = last
-    fields[SKIPPED_ENTRY] = -1
-    fields[LOWEST_SLIDE] = 0
-    fields[FOUND_PATHS] = size
+    fields.skipped_entry = -1
+    fields.lowest_slide = 0
+    fields.found_paths = size
 
 
 @njit(cache=True, nogil=True)
 def _set_columns(index, timeline, roots, count):
     """Assign columns to roots, which have slots, and store them as the widths of the start states in a new scan."""
-    table, fields, states = index.table, timeline.fields, index.program.sizes[STATES]
-    fields[VECTORS] = 0
-    scan, slots, columns = begin_scan(timeline), index.state[SLOTS], np.int64(0)
+    table, fields, states = index.table, timeline.fields, index.program.sizes.states
+    fields.vectors = 0
+    scan, slots, columns = begin_scan(timeline), index.state.slots, np.int64(0)
     is_few = count * count < slots
     for one in range(count):
         node = timeline.nodes[roots[one] * states]
@@ -373,7 +352,7 @@ def _set_columns(index, timeline, roots, count):
         root = np.int64(table.slot_vertex[timeline.column_slot[column]])
         timeline.nodes[root * states].width = column
         timeline.marks[root] = mark_of(scan)
-    fields[COLUMNS] = columns
+    fields.columns = columns
 
 
 @njit(cache=True, nogil=True)
@@ -385,26 +364,26 @@ def _find_paths_of_entry(index, timeline, place, is_delete):
     end that arrives no later and lasts as long are discarded.
     """
     fields = timeline.fields
-    fields[VECTORS] = fields[RAISED_COUNT] = fields[COLUMNS] = 0
+    fields.vectors = fields.raised_count = fields.columns = 0
     if not _find_roots_through(index, timeline, place):
         return np.int64(NEED_FOUND)
     if is_delete:
         _discard_unaffected_roots(index, timeline, place)
-    if fields[FOUND_PATHS] == 0:
+    if fields.found_paths == 0:
         return np.int64(DONE)
-    for one in range(fields[FOUND_PATHS]):
+    for one in range(fields.found_paths):
         root_slot(index, timeline.found_root[one])
-    _set_columns(index, timeline, timeline.found_root, fields[FOUND_PATHS])
-    cells, states = _width(timeline) * LANES, index.program.sizes[STATES]
-    for one in range(fields[FOUND_PATHS]):
+    _set_columns(index, timeline, timeline.found_root, fields.found_paths)
+    cells, states = _width(timeline) * LANES, index.program.sizes.states
+    for one in range(fields.found_paths):
         vector = _vector_of(timeline, timeline.found_node[one])
         if vector < 0:
             return np.int64(NEED_VECTORS)
-        timeline.marks[timeline.found_node[one] // states] = mark_of(fields[SCAN])
+        timeline.marks[timeline.found_node[one] // states] = mark_of(fields.scan)
         cell = vector * cells + timeline.nodes[timeline.found_root[one] * states].width
         timeline.vectors[cell] = max(np.int64(timeline.vectors[cell]), timeline.found_value[one])
     time = timeline.time[place]
-    first = entries_up_to(timeline, time if fields[STRICT] != 0 else time - 1)
+    first = entries_up_to(timeline, time if fields.strict != 0 else time - 1)
     return _follow_entries(index, timeline, first, False)
 
 
@@ -413,12 +392,12 @@ def find_trees(index, timeline, roots):
     """Compute the vectors of the paths of roots from the beginning of the window on. Return what `_find_paths_of_entry`
     returns."""
     program, fields = index.program, timeline.fields
-    states, now = program.sizes[STATES], index.state[BASE] + index.state[NOW]
-    fields[VECTORS] = fields[RAISED_COUNT] = fields[COLUMNS] = fields[FOUND_PATHS] = 0
+    states, now = program.sizes.states, index.state.base + index.state.now
+    fields.vectors = fields.raised_count = fields.columns = fields.found_paths = 0
     begin_scan(timeline)
     for root in roots:
-        timeline.nodes[root * states].scan = fields[SCAN]
-    for place in range(fields[FIRST], fields[COUNT]):
+        timeline.nodes[root * states].scan = fields.scan
+    for place in range(fields.first, fields.count):
         if timeline.slide[place] <= now:
             continue
         label = timeline.label[place]
@@ -427,31 +406,31 @@ def find_trees(index, timeline, roots):
             root = np.int64(timeline.target[place]) if against else np.int64(timeline.source[place])
             if transition_class < 0 or program.start_target[transition_class] < 0:
                 continue
-            if timeline.nodes[root * states].scan == fields[SCAN]:
+            if timeline.nodes[root * states].scan == fields.scan:
                 timeline.nodes[root * states].scan = 0  # a root is noted once
                 if not _note_path(timeline, np.int64(NO_NODE), root, np.int64(0)):
                     return np.int64(NEED_FOUND)
-    if fields[FOUND_PATHS] == 0:
+    if fields.found_paths == 0:
         return np.int64(DONE)
-    for one in range(fields[FOUND_PATHS]):
+    for one in range(fields.found_paths):
         root_slot(index, timeline.found_root[one])
-    _set_columns(index, timeline, timeline.found_root, fields[FOUND_PATHS])
-    return _follow_entries(index, timeline, fields[FIRST], True)
+    _set_columns(index, timeline, timeline.found_root, fields.found_paths)
+    return _follow_entries(index, timeline, fields.first, True)
 
 
 @njit(cache=True, nogil=True)
 def raise_vectors(index, timeline):
     """Raise the cells of the table to the values of vectors. Return a code of `apply_chunk`. RAISED_COUNT counts the
     finished vectors."""
-    table, fields, now = index.table, timeline.fields, index.state[NOW]
-    states, cells = index.program.sizes[STATES], _width(timeline) * LANES
-    while fields[RAISED_COUNT] < fields[VECTORS]:
-        node = timeline.vector_node[fields[RAISED_COUNT]]
+    table, fields, now = index.table, timeline.fields, index.state.now
+    states, cells = index.program.sizes.states, _width(timeline) * LANES
+    while fields.raised_count < fields.vectors:
+        node = timeline.vector_node[fields.raised_count]
         if node != NO_NODE:
             vertex, state = node // states, node % states
             row, number, block = row_at(index, vertex, state), np.int64(-1), np.int64(-1)
-            for column in range(fields[COLUMNS]):
-                value = np.int64(timeline.vectors[fields[RAISED_COUNT] * cells + column])
+            for column in range(fields.columns):
+                value = np.int64(timeline.vectors[fields.raised_count * cells + column])
                 if value <= now:
                     continue
                 slot = timeline.column_slot[column]
@@ -465,11 +444,12 @@ def raise_vectors(index, timeline):
                 if code != DONE:
                     return code
                 row, number = row_at(index, vertex, state), np.int64(-1)
-        fields[RAISED_COUNT] += 1
+        fields.raised_count += 1
     return np.int64(DONE)
 
 
 # --- deletes --------------------------------------------------------------------------------------------------
+
 
 @njit(cache=True, nogil=True)
 def _renew_cells(index, timeline, edge_vectors):
@@ -481,45 +461,45 @@ def _renew_cells(index, timeline, edge_vectors):
     The values of the other paths are found by a scan back from each product node or, if there are many nodes, by following
     the paths of the roots from the beginning of the window on.
     """
-    fields, states, width = timeline.fields, index.program.sizes[STATES], _width(timeline)
-    fields[VECTORS] = edge_vectors
+    fields, states, width = timeline.fields, index.program.sizes.states, _width(timeline)
+    fields.vectors = edge_vectors
     follows = edge_vectors > _SCANS * width
     if follows:
         code = _follow_roots(index, timeline)
         if code != DONE:
             return code
-    while fields[RAISED_COUNT] < edge_vectors:
-        node = timeline.vector_node[fields[RAISED_COUNT]]
+    while fields.raised_count < edge_vectors:
+        node = timeline.vector_node[fields.raised_count]
         if node != NO_NODE:
-            if fields[FOUND_PATHS] + fields[COLUMNS] > fields[FOUND_CAPACITY]:
+            if fields.found_paths + fields.columns > fields.found_capacity:
                 return np.int64(NEED_FOUND)
             if follows:
-                _renew_row(index, timeline, fields[RAISED_COUNT], node)
+                _renew_row(index, timeline, fields.raised_count, node)
             else:
-                scan_back(index, timeline, node // states, node % states, np.int64(0), index.settings[CEILING], True)
-                _renew_row_by_scan(index, timeline, fields[RAISED_COUNT], node)
-        fields[RAISED_COUNT] += 1
+                scan_back(index, timeline, node // states, node % states, np.int64(0), index.settings.ceiling, True)
+                _renew_row_by_scan(index, timeline, fields.raised_count, node)
+        fields.raised_count += 1
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def _follow_roots(index, timeline):
     """Follow the roots of the columns from the beginning of the window on. Return a code of `_follow_entries`."""
-    table, states, scan = index.table, index.program.sizes[STATES], begin_scan(timeline)
-    for column in range(timeline.fields[COLUMNS]):
+    table, states, scan = index.table, index.program.sizes.states, begin_scan(timeline)
+    for column in range(timeline.fields.columns):
         vertex = np.int64(table.slot_vertex[timeline.column_slot[column]])
         root = timeline.nodes[vertex * states]
         root.scan = scan
         root.width = column
         timeline.marks[vertex] = mark_of(scan)
-    return _follow_entries(index, timeline, timeline.fields[FIRST], True)
+    return _follow_entries(index, timeline, timeline.fields.first, True)
 
 
 @njit(cache=True, nogil=True)
 def _renew_row(index, timeline, vector, node):
     """Set the cells of a row that have the values of a vector to those of the vector that the node has now."""
-    now, ceiling, width, other_vector = index.state[NOW], index.settings[CEILING], _width(timeline), np.int64(-1)
-    if timeline.nodes[node].scan == timeline.fields[SCAN]:
+    now, ceiling, width, other_vector = index.state.now, index.settings.ceiling, _width(timeline), np.int64(-1)
+    if timeline.nodes[node].scan == timeline.fields.scan:
         other_vector = timeline.nodes[node].width
     for one in range(width):
         block = vector * width + one
@@ -539,31 +519,31 @@ def _renew_row(index, timeline, vector, node):
 @njit(cache=True, nogil=True)
 def _renew_row_by_scan(index, timeline, vector, node):
     """Set the cells of a row that have the values of a vector to the widths of the last scan."""
-    now, states, cells = index.state[NOW], index.program.sizes[STATES], _width(timeline) * LANES
-    for column in range(timeline.fields[COLUMNS]):
+    now, states, cells = index.state.now, index.program.sizes.states, _width(timeline) * LANES
+    for column in range(timeline.fields.columns):
         old_value, slot = np.int64(timeline.vectors[vector * cells + column]), timeline.column_slot[column]
         if old_value > now:
             found = timeline.nodes[np.int64(index.table.slot_vertex[slot]) * states]
-            value = found.width if found.scan == timeline.fields[SCAN] else np.int64(0)
+            value = found.width if found.scan == timeline.fields.scan else np.int64(0)
             _renew_cell(index, timeline, node, slot, old_value, value)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _renew_cell(index, timeline, node, slot, old_value, value):
     """Set the cell of a slot to a value if it has the value `old_value`, and note the pair if it is no longer an answer."""
-    program, table, fields, states = index.program, index.table, timeline.fields, index.program.sizes[STATES]
+    program, table, fields, states = index.program, index.table, timeline.fields, index.program.sizes.states
     vertex, state, row = node // states, node % states, np.int64(table.row_of[node])
     cell = find(table, row, slot >> 6) * LANES + (slot & (LANES - 1))
     if np.int64(table.values[cell]) != old_value or value >= old_value:
         return
     table.values[cell] = value
-    if value > index.state[NOW]:
+    if value > index.state.now:
         table.low[row] = min(table.low[row], value)
     elif program.accepting[state] != 0 and table.is_target[vertex] != 0:
         root = np.int64(table.slot_vertex[slot])
         if not is_answer(index, root, vertex):
-            timeline.found_node[fields[FOUND_PATHS]] = root << 32 | vertex
-            fields[FOUND_PATHS] += 1
+            timeline.found_node[fields.found_paths] = root << 32 | vertex
+            fields.found_paths += 1
 
 
 @njit(cache=True, nogil=True)
@@ -573,24 +553,25 @@ def is_answer(index, root, vertex):
     slot = np.int64(table.slot_of[root])
     if slot < 0:
         return False
-    for i in range(program.sizes[ACCEPTING]):
+    for i in range(program.sizes.accepting):
         cell = cell_at(index, vertex, np.int64(program.accepting_states[i]), slot)
-        if cell >= 0 and np.int64(table.values[cell]) > index.state[NOW]:
+        if cell >= 0 and np.int64(table.values[cell]) > index.state.now:
             return True
     return False
 
 
 # --- tuples ---------------------------------------------------------------------------------------------------
 
+
 @njit(cache=True, nogil=True)
 def raise_late_edge(index, timeline, place):
     """Raise the cells of paths through an entry that is not the newest, with the codes and phases of `apply_chunk`."""
     fields = index.state
-    if fields[PHASE] == RAISING:
+    if fields.phase == RAISING:
         code = _find_paths_of_entry(index, timeline, place, False)
         if code != DONE:
             return code
-        fields[PHASE] = RAISING_FOUND
+        fields.phase = RAISING_FOUND
     return raise_vectors(index, timeline)
 
 
@@ -599,26 +580,26 @@ def delete_edge(index, timeline, edge):
     """Remove the entries of an edge of the graph, and report the lost pairs, with the codes and phases of `apply_chunk`."""
     fields, output = index.state, index.output
     while True:
-        if fields[PHASE] == LOSING:
-            place = newest_entry(timeline, edge, fields[BASE] + fields[NOW])
+        if fields.phase == LOSING:
+            place = newest_entry(timeline, edge, fields.base + fields.now)
             if place < 0:
                 return np.int64(DONE)
             code = _find_paths_of_entry(index, timeline, place, True)
             if code != DONE:
                 return code
             remove(timeline, place)
-            timeline.fields[FOUND_PATHS] = 0
-            timeline.fields[EDGE_VECTORS] = timeline.fields[VECTORS]
-            fields[PHASE] = RENEWING
-        if fields[PHASE] == RENEWING:
-            if timeline.fields[EDGE_VECTORS] > 0:
-                code = _renew_cells(index, timeline, timeline.fields[EDGE_VECTORS])
+            timeline.fields.found_paths = 0
+            timeline.fields.edge_vectors = timeline.fields.vectors
+            fields.phase = RENEWING
+        if fields.phase == RENEWING:
+            if timeline.fields.edge_vectors > 0:
+                code = _renew_cells(index, timeline, timeline.fields.edge_vectors)
                 if code != DONE:
                     return code
-            fields[PHASE] = REPORTING
-        if fields[OUT] + timeline.fields[FOUND_PATHS] > fields[OUT_CAPACITY]:
+            fields.phase = REPORTING
+        if fields.out + timeline.fields.found_paths > fields.out_capacity:
             return np.int64(NEED_OUTPUT)
-        for one in range(timeline.fields[FOUND_PATHS]):
-            output.pairs[fields[OUT]] = timeline.found_node[one]
-            fields[OUT] += 1
-        fields[PHASE] = LOSING
+        for one in range(timeline.fields.found_paths):
+            output.pairs[fields.out] = timeline.found_node[one]
+            fields.out += 1
+        fields.phase = LOSING

@@ -15,29 +15,12 @@ from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.apply import move_clock
 from rpq.operators.paths.index.expiry import is_sweep_due, note_sweep, sweep_rows
 from rpq.operators.paths.index.layout import (
-    BASE,
-    CEILING,
     DONE,
-    EVENT_CAPACITY,
-    EVENTS,
-    HAS_TIME,
     IDLE,
     INSERTING,
     LOSING,
     NEED_OUTPUT,
     NEED_TIME,
-    NEXT_BOUNDARY,
-    NOW,
-    OUTCOMES,
-    PHASE,
-    SIZE,
-    SLIDE,
-    SLOTS,
-    TIME,
-    TIMED_TUPLES,
-    TUPLE,
-    TUPLE_START,
-    WITNESS,
     WITNESSING,
 )
 from rpq.operators.paths.index.rows import block_count, end_event, free_slot, nth_block, row_at
@@ -53,28 +36,12 @@ from rpq.operators.paths.ordered.edge_paths import (
 )
 from rpq.operators.paths.ordered.scans import arrive, scan_back, scan_forward, width_of_root
 from rpq.operators.paths.ordered.timeline import (
-    CAPACITY,
-    COUNT,
-    FIRST,
-    FOUND_CAPACITY,
-    FOUND_PATHS,
-    GAP,
-    HAS_GROWN,
-    HITS,
-    IS_OPEN,
-    MOMENT,
     NEED_DELETE,
     NEED_FOUND,
     NEED_LATE,
     NEED_STEPS,
     NEED_TIMELINE,
     NEED_WITNESS,
-    RAISED_COUNT,
-    SCAN,
-    SPAN,
-    STEP_CAPACITY,
-    STEP_COUNT,
-    STRICT,
     UNLIMITED,
     begin_scan,
     enter,
@@ -82,19 +49,18 @@ from rpq.operators.paths.ordered.timeline import (
     mark_of,
     skip_expired_entries,
 )
-from rpq.operators.paths.program import STATES
 from rpq.stream.edges.outcomes import DELETED, IRRELEVANT, LATE, leaving_slide, outcome_of
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _is_bounded(timeline):
-    return timeline.fields[GAP] != UNLIMITED or timeline.fields[SPAN] != UNLIMITED
+    return timeline.fields.gap != UNLIMITED or timeline.fields.span != UNLIMITED
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _value_of(index, slide):
     """Return a relative slide as the value of a cell."""
-    return min(slide, index.settings[CEILING])
+    return min(slide, index.settings.ceiling)
 
 
 @njit(cache=True, nogil=True)
@@ -118,7 +84,7 @@ def _raise_edge(index, timeline, u, v, transition_class, slide, copies):
 @njit(cache=True, nogil=True)
 def _raise_hits(index, timeline, vertex, state):
     """Raise the cells of the roots that the last scan found in row (vertex, state)."""
-    for i in range(timeline.fields[HITS]):
+    for i in range(timeline.fields.hits):
         root = timeline.hits[i]
         code = raise_cell(index, timeline, root, vertex, state, width_of_root(index, timeline, root), False)
         if code != DONE:
@@ -147,8 +113,8 @@ def _raise_paths(index, timeline, u, v, transition_class, time, slide):
 def _raise_entry(index, timeline, place, copies):
     """Raise the cells to which an entry, of the newest moment, leads in both its directions."""
     program = index.program
-    slide = _value_of(index, timeline.slide[place] - index.state[BASE])
-    if slide <= index.state[NOW]:
+    slide = _value_of(index, timeline.slide[place] - index.state.base)
+    if slide <= index.state.now:
         return np.int64(DONE)
     forward = np.int64(program.forward[timeline.label[place]])
     inverse = np.int64(program.inverse[timeline.label[place]])
@@ -172,11 +138,11 @@ def raise_entries(index, timeline):
     """Raise the cells to which entries lead, from number RAISED_COUNT on, if paths are bounded. Return a code, after which
     the next call continues."""
     fields = timeline.fields
-    while fields[RAISED_COUNT] < fields[COUNT]:
-        code = _raise_entry(index, timeline, fields[RAISED_COUNT], False)
+    while fields.raised_count < fields.count:
+        code = _raise_entry(index, timeline, fields.raised_count, False)
         if code != DONE:
             return code
-        fields[RAISED_COUNT] += 1
+        fields.raised_count += 1
     return np.int64(DONE)
 
 
@@ -188,9 +154,9 @@ def raise_newest_entry(index, timeline, copies):
     grew.
     """
     fields = timeline.fields
-    newest = fields[COUNT] - 1
+    newest = fields.count - 1
     code = _raise_entry(index, timeline, newest, copies)
-    if code != DONE or fields[STRICT] != 0:
+    if code != DONE or fields.strict != 0:
         return code
     first = entries_up_to(timeline, timeline.time[newest] - 1)
     if _is_bounded(timeline):  # scans find whole paths, so a path may matter although its last step raised no cell
@@ -201,12 +167,12 @@ def raise_newest_entry(index, timeline, copies):
         return np.int64(DONE)
     label, loop = timeline.label[newest], timeline.source[newest] == timeline.target[newest]
     follows_itself = loop or (index.program.forward[label] >= 0 and index.program.inverse[label] >= 0)  # there and back
-    while (first < newest or follows_itself) and fields[HAS_GROWN] != 0:
-        fields[HAS_GROWN] = 0
+    while (first < newest or follows_itself) and fields.has_grown != 0:
+        fields.has_grown = 0
         for place in range(first, newest + 1):
             code = _raise_entry(index, timeline, place, False)
             if code != DONE:
-                fields[HAS_GROWN] = 1
+                fields.has_grown = 1
                 return code
     return np.int64(DONE)
 
@@ -215,33 +181,33 @@ def raise_newest_entry(index, timeline, copies):
 def _begin_insert(index, timeline, chunk, i, moment):
     fields, settings, graph, notes = index.state, index.settings, index.graph, timeline.fields
     edge = np.int64(chunk.edge[i])
-    slide = leaving_slide(chunk.timestamp[i], settings[SIZE], settings[SLIDE])
-    outcome = outcome_of(False, False, edge < 0 or slide <= fields[BASE] + fields[NOW])  # edges are parallel: each is new
+    slide = leaving_slide(chunk.timestamp[i], settings.size, settings.slide)
+    outcome = outcome_of(False, False, edge < 0 or slide <= fields.base + fields.now)  # edges are parallel: each is new
     if outcome == LATE:
-        fields[OUTCOMES + outcome] += 1
+        fields.outcomes[outcome] += 1
         return np.int64(DONE)
-    if notes[COUNT] >= notes[CAPACITY]:
+    if notes.count >= notes.capacity:
         return np.int64(NEED_TIMELINE)
     u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
-    fields[OUTCOMES + outcome] += 1
-    graph.expiry[edge] = max(_value_of(index, slide - fields[BASE]), np.int64(graph.expiry[edge]))
-    is_out_of_order = moment < notes[MOMENT] or (moment == notes[MOMENT] and notes[STRICT] != 0 and notes[IS_OPEN] == 0)
-    if moment > notes[MOMENT]:
+    fields.outcomes[outcome] += 1
+    graph.expiry[edge] = max(_value_of(index, slide - fields.base), np.int64(graph.expiry[edge]))
+    is_out_of_order = moment < notes.moment or (moment == notes.moment and notes.strict != 0 and notes.is_open == 0)
+    if moment > notes.moment:
         close_moment(index, timeline)
-        notes[MOMENT] = moment
-        notes[IS_OPEN] = 1
+        notes.moment = moment
+        notes.is_open = 1
     enter(timeline, moment, slide, u, v, np.int64(chunk.label[i]), edge)
-    notes[HAS_GROWN] = 0
+    notes.has_grown = 0
     if is_out_of_order:
         close_moment(index, timeline)
-    fields[PHASE] = RAISING if is_out_of_order else INSERTING
+    fields.phase = RAISING if is_out_of_order else INSERTING
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def _needs_copies(timeline, times, i, count, is_read_back):
     """Return whether edges of the moment, or another transition of this edge, may read the rows that this edge changes."""
-    if timeline.fields[STRICT] == 0 or _is_bounded(timeline):
+    if timeline.fields.strict == 0 or _is_bounded(timeline):
         return False
     return is_read_back or i + 1 >= count or times.timestamp[i + 1] <= times.timestamp[i]
 
@@ -253,64 +219,64 @@ def apply_chunk(index, timeline, chunk, times, count):
     The tuples have the order in time of the timestamps of the chunk `times`.
     """
     fields, program, notes = index.state, index.program, timeline.fields
-    while fields[TUPLE] < count:
-        i = fields[TUPLE]
+    while fields.tuple < count:
+        i = fields.tuple
         label = np.int64(chunk.label[i])
         forward = np.int64(program.forward[label])
         inverse = np.int64(program.inverse[label])
-        if fields[PHASE] == IDLE:
+        if fields.phase == IDLE:
             relevant = forward >= 0 or inverse >= 0
             if relevant:
-                if fields[EVENTS] >= fields[EVENT_CAPACITY]:
+                if fields.events >= fields.event_capacity:
                     return np.int64(NEED_OUTPUT)
-                fields[TUPLE_START] = cycles()
-                if fields[TUPLE_START] > index.deadline[0]:
+                fields.tuple_start = cycles()
+                if fields.tuple_start > index.deadline[0]:
                     return np.int64(NEED_TIME)
             code = _move_clock(index, timeline, chunk.timestamp[i], 2 * i)
             if code != DONE:
                 return code
             if not relevant:
-                fields[OUTCOMES + IRRELEVANT] += 1
-                fields[TUPLE] += 1
+                fields.outcomes[IRRELEVANT] += 1
+                fields.tuple += 1
                 continue
             if chunk.delete[i]:
                 edge = np.int64(chunk.edge[i])
-                outcome = outcome_of(True, edge >= 0 and np.int64(index.graph.expiry[edge]) > fields[NOW], False)
-                fields[OUTCOMES + outcome] += 1
+                outcome = outcome_of(True, edge >= 0 and np.int64(index.graph.expiry[edge]) > fields.now, False)
+                fields.outcomes[outcome] += 1
                 if outcome == DELETED:
                     close_moment(index, timeline)
                     index.graph.expiry[edge] = 0
-                    fields[PHASE] = LOSING
+                    fields.phase = LOSING
             else:
                 code = _begin_insert(index, timeline, chunk, i, times.timestamp[i])
                 if code != DONE:
                     return code
-        phase = fields[PHASE]
+        phase = fields.phase
         if phase == RAISING or phase == RAISING_FOUND:
             if _is_bounded(timeline):
                 return np.int64(NEED_LATE)
             code = raise_late_edge(index, timeline, entries_up_to(timeline, times.timestamp[i]) - 1)
             if code != DONE:
                 return code
-            if index.settings[WITNESS] != 0:
-                fields[PHASE] = WITNESSING
+            if index.settings.witness != 0:
+                fields.phase = WITNESSING
         if phase == LOSING or phase == RENEWING or phase == REPORTING:
             if _is_bounded(timeline):
                 return np.int64(NEED_DELETE)
             code = delete_edge(index, timeline, np.int64(chunk.edge[i]))
             if code != DONE:
                 return code
-        if fields[PHASE] == INSERTING:
+        if fields.phase == INSERTING:
             is_read_back = chunk.source[i] == chunk.target[i] or (forward >= 0 and inverse >= 0)
             copies = _needs_copies(timeline, times, i, count, is_read_back)
             code = raise_newest_entry(index, timeline, copies)
             if code != DONE:
                 return code
             if not copies and not _is_bounded(timeline):
-                notes[IS_OPEN] = 0
-            if index.settings[WITNESS] != 0:
-                fields[PHASE] = WITNESSING
-        if fields[PHASE] == WITNESSING:
+                notes.is_open = 0
+            if index.settings.witness != 0:
+                fields.phase = WITNESSING
+        if fields.phase == WITNESSING:
             return np.int64(NEED_WITNESS)
         finish_tuple(index, chunk, i)
     return np.int64(DONE)
@@ -320,26 +286,26 @@ def apply_chunk(index, timeline, chunk, times, count):
 def finish_tuple(index, chunk, i):
     """End the event of a tuple, and continue with the next tuple."""
     fields = index.state
-    if fields[PHASE] != IDLE:
-        end_event(index, fields[TIME], -1 if chunk.delete[i] else 1, 2 * i + 1)
-        fields[PHASE] = IDLE
-    ticks = cycles() - fields[TUPLE_START]
+    if fields.phase != IDLE:
+        end_event(index, fields.time, -1 if chunk.delete[i] else 1, 2 * i + 1)
+        fields.phase = IDLE
+    ticks = cycles() - fields.tuple_start
     count_ticks(index.latency, ticks)
-    if i < fields[TIMED_TUPLES]:
+    if i < fields.timed_tuples:
         index.ticks[i] += ticks
-    fields[TUPLE] += 1
+    fields.tuple += 1
 
 
 @njit(cache=True, nogil=True)
 def _move_clock(index, timeline, time, order):
     fields = index.state
-    crosses = fields[HAS_TIME] == 0 or (time > fields[TIME] and time >= fields[NEXT_BOUNDARY])
+    crosses = fields.has_time == 0 or (time > fields.time and time >= fields.next_boundary)
     if crosses:
         close_moment(index, timeline)
     code = move_clock(index, time, order)
     if code == DONE and crosses:
-        skip_expired_entries(timeline, fields[BASE] + fields[NOW])
-        if is_sweep_due(index, fields[BASE] + fields[NOW]):
+        skip_expired_entries(timeline, fields.base + fields.now)
+        if is_sweep_due(index, fields.base + fields.now):
             sweep(index, timeline)
     return code
 
@@ -350,10 +316,10 @@ def sweep(index, timeline):
 
     There must be no copies.
     """
-    table, program, fields, current = index.table, index.program, index.state, index.state[BASE] + index.state[NOW]
+    table, program, fields, current = index.table, index.program, index.state, index.state.base + index.state.now
     sweep_rows(index)
     mark = mark_of(begin_scan(timeline))
-    for place in range(timeline.fields[FIRST], timeline.fields[COUNT]):
+    for place in range(timeline.fields.first, timeline.fields.count):
         if timeline.slide[place] <= current:
             continue
         forward, inverse = program.forward[timeline.label[place]], program.inverse[timeline.label[place]]
@@ -361,7 +327,7 @@ def sweep(index, timeline):
             timeline.marks[timeline.source[place]] = mark
         if inverse >= 0 and program.start_target[inverse] >= 0:
             timeline.marks[timeline.target[place]] = mark
-    for slot in range(fields[SLOTS] - 1, -1, -1):  # from the end, so that low slots are assigned first
+    for slot in range(fields.slots - 1, -1, -1):  # from the end, so that low slots are assigned first
         vertex = np.int64(table.slot_vertex[slot])
         if vertex >= 0 and timeline.marks[vertex] != mark:
             free_slot(index, slot)
@@ -378,32 +344,33 @@ def advance(index, timeline, time):
 def load_entries(index, timeline, entries, count):
     """Enter earlier edges of the window, the oldest first. Return a code of `apply_chunk`. TUPLE counts finished edges."""
     fields, graph, notes = index.state, index.graph, timeline.fields
-    while fields[TUPLE] < count:
-        i = fields[TUPLE]
-        if fields[PHASE] == IDLE:
+    while fields.tuple < count:
+        i = fields.tuple
+        if fields.phase == IDLE:
             edge = np.int64(entries.edge[i])
             u, v, label = np.int64(entries.source[i]), np.int64(entries.target[i]), np.int64(entries.label[i])
-            if notes[COUNT] >= notes[CAPACITY]:
+            if notes.count >= notes.capacity:
                 return np.int64(NEED_TIMELINE)
-            slide = _value_of(index, entries.slide[i] - fields[BASE])
+            slide = _value_of(index, entries.slide[i] - fields.base)
             graph.expiry[edge] = max(slide, np.int64(graph.expiry[edge]))
-            if entries.time[i] > notes[MOMENT]:
+            if entries.time[i] > notes.moment:
                 close_moment(index, timeline)
-                notes[MOMENT] = entries.time[i]
-                notes[IS_OPEN] = 1
+                notes.moment = entries.time[i]
+                notes.is_open = 1
             enter(timeline, entries.time[i], entries.slide[i], u, v, label, edge)
-            notes[HAS_GROWN] = 0
-            fields[PHASE] = INSERTING
-        copies = notes[STRICT] != 0 and not _is_bounded(timeline)
+            notes.has_grown = 0
+            fields.phase = INSERTING
+        copies = notes.strict != 0 and not _is_bounded(timeline)
         code = raise_newest_entry(index, timeline, copies)
         if code != DONE:
             return code
-        fields[PHASE] = IDLE
-        fields[TUPLE] += 1
+        fields.phase = IDLE
+        fields.tuple += 1
     return np.int64(DONE)
 
 
 # --- late inserts and deletes ---------------------------------------------------------------------------------
+
 
 @njit(cache=True, nogil=True)
 def end_moment(index, timeline):
@@ -414,7 +381,7 @@ def end_moment(index, timeline):
 @njit(cache=True, nogil=True)
 def _arrive_with(index, timeline, u, v, transition_class, time):
     program = index.program
-    states = program.sizes[STATES]
+    states = program.sizes.states
     if program.start_target[transition_class] >= 0:
         arrive(timeline, v * states + program.start_target[transition_class], time)
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
@@ -432,7 +399,7 @@ def find_later_steps(index, timeline, place):
         _arrive_with(index, timeline, u, v, np.int64(program.forward[label]), time)
     if program.inverse[label] >= 0:
         _arrive_with(index, timeline, v, u, np.int64(program.inverse[label]), time)
-    timeline.fields[RAISED_COUNT] = -1
+    timeline.fields.raised_count = -1
     return scan_forward(index, timeline, time)
 
 
@@ -440,7 +407,7 @@ def find_later_steps(index, timeline, place):
 def _target_of_step(index, timeline, step):
     """Return the source vertex of a step, its target vertex, and the state at the target."""
     program = index.program
-    states = program.sizes[STATES]
+    states = program.sizes.states
     place, source = (step >> 1) // states, (step >> 1) % states
     u, v = np.int64(timeline.source[place]), np.int64(timeline.target[place])
     label = timeline.label[place]
@@ -461,10 +428,10 @@ def raise_steps(index, timeline, place):
 
     RAISED_COUNT is the number of finished steps, -1 at first. After a code, the next call continues with the next step.
     """
-    fields, states = timeline.fields, index.program.sizes[STATES]
-    if fields[RAISED_COUNT] < 0:
+    fields, states = timeline.fields, index.program.sizes.states
+    if fields.raised_count < 0:
         program = index.program
-        slide = _value_of(index, timeline.slide[place] - index.state[BASE])
+        slide = _value_of(index, timeline.slide[place] - index.state.base)
         u, v, label = np.int64(timeline.source[place]), np.int64(timeline.target[place]), timeline.label[place]
         code = np.int64(DONE)
         if program.forward[label] >= 0:
@@ -473,17 +440,17 @@ def raise_steps(index, timeline, place):
             code = _raise_paths(index, timeline, v, u, np.int64(program.inverse[label]), timeline.time[place], slide)
         if code != DONE:
             return code
-        fields[RAISED_COUNT] = 0
-    while fields[RAISED_COUNT] < fields[STEP_COUNT]:
-        step = timeline.steps[fields[RAISED_COUNT]]
+        fields.raised_count = 0
+    while fields.raised_count < fields.step_count:
+        step = timeline.steps[fields.raised_count]
         entry = (step >> 1) // states
-        slide = _value_of(index, timeline.slide[entry] - index.state[BASE])
+        slide = _value_of(index, timeline.slide[entry] - index.state.base)
         u, v, state = _target_of_step(index, timeline, step)
         scan_back(index, timeline, u, (step >> 1) % states, timeline.time[entry], slide, False)
         code = _raise_hits(index, timeline, v, state)
         if code != DONE:
             return code
-        fields[RAISED_COUNT] += 1
+        fields.raised_count += 1
     return np.int64(DONE)
 
 
@@ -494,13 +461,13 @@ def find_later_nodes(index, timeline, place):
     Return a code. Unless it is DONE, the call must be repeated.
     """
     program, fields = index.program, timeline.fields
-    states = program.sizes[STATES]
+    states = program.sizes.states
     code = find_later_steps(index, timeline, place)
     if code != DONE:
         return code
-    if fields[STEP_COUNT] + 2 * states > fields[STEP_CAPACITY]:
+    if fields.step_count + 2 * states > fields.step_capacity:
         return np.int64(NEED_STEPS)
-    for one in range(fields[STEP_COUNT]):
+    for one in range(fields.step_count):
         _, vertex, state = _target_of_step(index, timeline, timeline.steps[one])
         timeline.steps[one] = vertex * states + state
     u, v, label = np.int64(timeline.source[place]), np.int64(timeline.target[place]), timeline.label[place]
@@ -513,15 +480,15 @@ def find_later_nodes(index, timeline, place):
             for one in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
                 is_target = is_target or program.step_target[one] == state
             if is_target:
-                timeline.steps[fields[STEP_COUNT]] = (u if against else v) * states + state
-                fields[STEP_COUNT] += 1
+                timeline.steps[fields.step_count] = (u if against else v) * states + state
+                fields.step_count += 1
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def _note_best(index, timeline, first):
     """Note the best value of each root that the last scan found. `first` is the number of the scan before these scans."""
-    for i in range(timeline.fields[HITS]):
+    for i in range(timeline.fields.hits):
         root = timeline.hits[i]
         _note_value(timeline, root, width_of_root(index, timeline, root), first)
 
@@ -540,15 +507,15 @@ def _values_at(index, timeline, vertex, state):
     """Find the value of every root in a row from the timeline. Return a number: a root with this number in `best_scan` has
     its value in `best`."""
     program, fields = index.program, timeline.fields
-    first = fields[SCAN]
-    if fields[SPAN] == UNLIMITED:
-        scan_back(index, timeline, vertex, state, np.int64(0), index.settings[CEILING], True)
+    first = fields.scan
+    if fields.span == UNLIMITED:
+        scan_back(index, timeline, vertex, state, np.int64(0), index.settings.ceiling, True)
         _note_best(index, timeline, first)
         return first + 1
     begin_scan(timeline)
-    for place in range(fields[FIRST], fields[COUNT]):
-        slide = _value_of(index, timeline.slide[place] - index.state[BASE])
-        if slide <= index.state[NOW]:
+    for place in range(fields.first, fields.count):
+        slide = _value_of(index, timeline.slide[place] - index.state.base)
+        if slide <= index.state.now:
             continue
         for against in range(2):
             u, v = np.int64(timeline.source[place]), np.int64(timeline.target[place])
@@ -575,25 +542,25 @@ def renew_rows(index, timeline):
     finished rows; the next call continues with the next row.
     """
     table, fields = index.table, timeline.fields
-    while fields[RAISED_COUNT] < fields[STEP_COUNT]:
-        row = np.int64(table.row_of[timeline.steps[fields[RAISED_COUNT]]])
+    while fields.raised_count < fields.step_count:
+        row = np.int64(table.row_of[timeline.steps[fields.raised_count]])
         if row >= 0:
             cells = np.int64(0)
             for i in range(block_count(table, row)):
                 _, block = nth_block(table, row, i)
-                cells += population(live(table.values, block, index.state[NOW]))
-            if fields[FOUND_PATHS] + cells > fields[FOUND_CAPACITY]:
+                cells += population(live(table.values, block, index.state.now))
+            if fields.found_paths + cells > fields.found_capacity:
                 return np.int64(NEED_FOUND)
             if cells > 0:
-                _renew_row(index, timeline, row, timeline.steps[fields[RAISED_COUNT]])
-        fields[RAISED_COUNT] += 1
+                _renew_row(index, timeline, row, timeline.steps[fields.raised_count])
+        fields.raised_count += 1
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def _renew_row(index, timeline, row, node):
-    program, table, fields, now = index.program, index.table, timeline.fields, index.state[NOW]
-    states = program.sizes[STATES]
+    program, table, fields, now = index.program, index.table, timeline.fields, index.state.now
+    states = program.sizes.states
     vertex, state = node // states, node % states
     number_of_scan = _values_at(index, timeline, vertex, state)
     accepts = program.accepting[state] != 0
@@ -609,8 +576,8 @@ def _renew_row(index, timeline, row, node):
             if value > now:
                 table.low[row] = min(table.low[row], value)
             elif accepts:
-                timeline.found_node[fields[FOUND_PATHS]] = root << 32 | vertex
-                fields[FOUND_PATHS] += 1
+                timeline.found_node[fields.found_paths] = root << 32 | vertex
+                fields.found_paths += 1
 
 
 @njit(cache=True, nogil=True)

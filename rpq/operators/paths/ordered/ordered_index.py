@@ -22,13 +22,6 @@ from rpq.operators.paths.index.layout import Index
 from rpq.operators.paths.index.numbered_index import NumberedIndex
 from rpq.operators.paths.ordered import edge_paths, kernels
 from rpq.operators.paths.ordered.timeline import (
-    COPIES,
-    COUNT,
-    FIRST,
-    FOUND_PATHS,
-    GAP,
-    IN_ORDER,
-    MOMENT,
     NEED_COPIES,
     NEED_DELETE,
     NEED_FOUND,
@@ -37,10 +30,6 @@ from rpq.operators.paths.ordered.timeline import (
     NEED_TIMELINE,
     NEED_VECTORS,
     NEED_WITNESS,
-    RAISED_COUNT,
-    SPAN,
-    STEP_COUNT,
-    STRICT,
     UNLIMITED,
     Timeline,
     new_timeline,
@@ -56,7 +45,7 @@ from rpq.operators.paths.ordered.timeline import (
     without_scratch,
 )
 from rpq.operators.paths.ordered.witness import ParallelTimes, TimedSteps, expiry_of_answer, find_path
-from rpq.operators.paths.program import STATES, Program
+from rpq.operators.paths.program import Program
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.edges.snapshot import Edges
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
@@ -83,9 +72,9 @@ class OrderedIndex(DeltaIndex):
         self._timeline_view: Any = None
         self._times_view: Any = None  # the chunk whose timestamps order the tuples, if it is not the one that is applied
         self._order_times = np.zeros(0, np.int64)
-        self._states = int(program.sizes[STATES])
+        self._states = program.sizes.states
         super().__init__(program, window, capacity=capacity, **options)
-        self.index.settings[layout.UNLISTED] = 1
+        self.index.settings.unlisted = 1
         self._timeline = self._timeline._replace(vectors=np.zeros(0, self.cell))
 
     # --- state -----------------------------------------------------------------------------------------------
@@ -120,8 +109,8 @@ class OrderedIndex(DeltaIndex):
 
     def edge_times(self) -> ParallelTimes:
         """Return the edges in the window. O(edges)."""
-        line, count = self._timeline, int(self._timeline.fields[COUNT])
-        live = np.flatnonzero(line.slide[:count] > self.state[layout.BASE] + self.state[layout.NOW])
+        line, count = self._timeline, self._timeline.fields.count
+        live = np.flatnonzero(line.slide[:count] > self.state.base + self.state.now)
         columns = line.time, line.slide, line.source, line.target, line.label, line.edge
         return ParallelTimes(*(column[live] for column in columns))
 
@@ -136,7 +125,7 @@ class OrderedIndex(DeltaIndex):
         """Apply the tuples of a chunk. `tuples` is its view, and `edges` contains its edges. `delta` returns the changes of
         answers."""
         self._begin_output()
-        self._index.state[layout.TUPLE] = 0
+        self._index.state.tuple = 0
         times = self._times_view
         if times is None:
             times, self._order_times = tuples, chunk.timestamp
@@ -145,24 +134,24 @@ class OrderedIndex(DeltaIndex):
             self._apply_chunk = bound(kernels.apply_chunk, self.view, self._lines, tuples, times, 1)
         while (code := self._apply_chunk(self.view, self._lines, tuples, times, count)) != layout.DONE:
             compiled = compiling_seconds()
-            i = int(self.state[layout.TUPLE])
+            i = self.state.tuple
             if code in (NEED_LATE, NEED_DELETE, NEED_WITNESS):
                 if code == NEED_LATE:
                     self._raise_late_entry(self._entry_place(i))
                 elif code == NEED_DELETE:
                     self._delete(int(chunk.edge[i]))
-                if self.index.settings[layout.WITNESS] and code != NEED_DELETE:
-                    self.write_paths(int(self.state[layout.EVENT_OUT]))
+                if self.index.settings.witness and code != NEED_DELETE:
+                    self.write_paths(self.state.event_out)
                 kernels.finish_tuple(self.view, tuples, i)
             else:
                 self.provide(code)
             if compiling_seconds() > compiled:
-                self.state[layout.TUPLE_START] += int((compiling_seconds() - compiled) * ticks_per_second())
+                self.state.tuple_start += int((compiling_seconds() - compiled) * ticks_per_second())
 
     def _entry_place(self, i: int) -> int:
         """Return the place of the entry of a tuple, which is the last entry of its time."""
         line = self._timeline
-        first, count = int(line.fields[FIRST]), int(line.fields[COUNT])
+        first, count = line.fields.first, line.fields.count
         return first + int(np.searchsorted(line.time[first:count], self._order_times[i], side="right")) - 1
 
     def _run_kernel(self, kernel: Any, *arguments: Any) -> None:
@@ -179,9 +168,9 @@ class OrderedIndex(DeltaIndex):
     def _order_steps(self) -> None:
         """Sort the steps, or nodes, and remove duplicates."""
         line = self._timeline
-        steps = np.unique(line.steps[: line.fields[STEP_COUNT]])
+        steps = np.unique(line.steps[: line.fields.step_count])
         line.steps[: len(steps)] = steps
-        line.fields[STEP_COUNT] = len(steps)
+        line.fields.step_count = len(steps)
 
     def _delete(self, edge: int) -> None:
         """Remove the entries of an edge of the graph if paths are bounded, and report the lost pairs.
@@ -193,18 +182,18 @@ class OrderedIndex(DeltaIndex):
             self._run_kernel(kernels.find_later_nodes, place)
             self._order_steps()
             remove(self._lines, place)
-            self._timeline.fields[[FOUND_PATHS, RAISED_COUNT]] = 0
+            self._timeline.fields.found_paths = self._timeline.fields.raised_count = 0
             self._run_kernel(kernels.renew_rows)
-            lost.append(self._timeline.found_node[: self._timeline.fields[FOUND_PATHS]].copy())
+            lost.append(self._timeline.found_node[: self._timeline.fields.found_paths].copy())
         self._report_lost(np.unique(np.concatenate(lost)))
 
     def _report_lost(self, pairs: np.ndarray) -> None:
         pairs = pairs[: kernels.retain_lost_pairs(self.view, pairs, len(pairs))]
-        while self.state[layout.OUT] + len(pairs) > len(self.index.output.pairs):
+        while self.state.out + len(pairs) > len(self.index.output.pairs):
             self.provide(layout.NEED_OUTPUT)
-        out = int(self.state[layout.OUT])
+        out = self.state.out
         self.index.output.pairs[out : out + len(pairs)] = pairs
-        self.state[layout.OUT] += len(pairs)
+        self.state.out += len(pairs)
 
     def advance(self, time: int) -> PathDelta:
         """Advance the stream time without a tuple."""
@@ -227,14 +216,14 @@ class OrderedIndex(DeltaIndex):
         self._begin_output()
         order = np.argsort(edges.time, kind="stable")
         entries = view(ParallelTimes(*(np.ascontiguousarray(column[order]) for column in edges)))
-        self.state[layout.TUPLE] = 0
-        self.state[layout.QUIET] = quiet
+        self.state.tuple = 0
+        self.state.quiet = quiet
         while (code := int(kernels.load_entries(self.view, self._lines, entries, len(order)))) != layout.DONE:
             self.provide(code)
-        self.state[layout.QUIET] = 0
-        if self.index.settings[layout.WITNESS] and not quiet:
+        self.state.quiet = 0
+        if self.index.settings.witness and not quiet:
             self.write_paths(0)
-        table_kernels.end_event(self.view, self.state[layout.TIME], 1, 1)
+        table_kernels.end_event(self.view, self.state.time, 1, 1)
         return self.delta()
 
     def grow(self, roots: np.ndarray) -> PathDelta:
@@ -245,14 +234,14 @@ class OrderedIndex(DeltaIndex):
         """
         is_root = self.index.table.is_root
         self._begin_output()
-        self.state[layout.TUPLE] = 0
+        self.state.tuple = 0
         kernels.end_moment(self.view, self._lines)
         try:
             if self._is_bounded:
                 old_roots = is_root.copy()
                 is_root[:] = 0
                 is_root[roots] = 1
-                self._timeline.fields[RAISED_COUNT] = self._timeline.fields[FIRST]
+                self._timeline.fields.raised_count = self._timeline.fields.first
                 try:
                     self._run_kernel(kernels.raise_entries)
                 finally:
@@ -265,13 +254,13 @@ class OrderedIndex(DeltaIndex):
         except BaseException:
             self.drop(roots)
             raise
-        table_kernels.end_event(self.view, self.state[layout.TIME], 1, 0)
+        table_kernels.end_event(self.view, self.state.time, 1, 0)
         return self.delta()
 
     @property
     def _is_bounded(self) -> bool:
         """True if a gap or a span bounds the paths."""
-        return bool((self._timeline.fields[[GAP, SPAN]] != UNLIMITED).any())
+        return self._timeline.fields.gap != UNLIMITED or self._timeline.fields.span != UNLIMITED
 
     def drop(self, roots: np.ndarray) -> None:
         """Drop roots and their trees without reporting rows. O(size of the index)."""
@@ -290,7 +279,7 @@ class OrderedIndex(DeltaIndex):
     @property
     def current_slide(self) -> int:
         """The slide up to which entries have left."""
-        return int(self.state[layout.BASE] + self.state[layout.NOW])
+        return int(self.state.base + self.state.now)
 
     def provide(self, code: int) -> None:
         """Provide the memory that a kernel requested. The guard may refuse it."""
@@ -319,16 +308,16 @@ class OrderedIndex(DeltaIndex):
 
     def write_paths(self, first: int) -> None:
         """Write the witnesses of the current event, whose rows begin at `first`."""
-        for row in range(first, int(self.state[layout.OUT])):
+        for row in range(first, self.state.out):
             pair = int(self.index.output.pairs[row])
             found = self.timed_witness(pair >> 32, pair & layout.LOW_HALF)
             assert found is not None
             steps = found.steps[::-1]
-            begin = int(self.state[layout.PATHS])
+            begin = self.state.paths
             while begin + len(steps) > len(self.index.output.paths) or row >= len(self.index.output.path_end):
                 self.provide(layout.NEED_PATHS)
             self.index.output.paths[begin : begin + len(steps)] = steps
-            self.state[layout.PATHS] = self.index.output.path_end[row] = begin + len(steps)
+            self.state.paths = self.index.output.path_end[row] = begin + len(steps)
 
     def _check(self) -> None:
         """Assert every structural invariant, between tuples. O(edges² of the window)."""
@@ -340,8 +329,8 @@ class NumberedOrderedIndex(NumberedIndex, OrderedIndex):
 
     def __init__(self, program: Program, window: CountWindow | UnboundedWindow, **options: Any) -> None:
         super().__init__(program, window, **options)
-        self._timeline.fields[IN_ORDER] = 0
-        if isinstance(window, CountWindow) and self._timeline.fields[GAP] != UNLIMITED:
+        self._timeline.fields.in_order = 0
+        if isinstance(window, CountWindow) and self._timeline.fields.gap != UNLIMITED:
             self._set_timeline(with_departures(self._timeline, 2 * self._states))
 
     def live(self) -> tuple[int, int, int]:
@@ -372,9 +361,9 @@ _Path = tuple[int, int, int]
 def expected_cells(index: Index, timeline: Timeline) -> dict[tuple[int, int, int], int]:
     """Return the values of all cells by (vertex, state, root), computed from all paths, the oldest edges first."""
     program, state = index.program, index.state
-    strict, gap, span = (int(timeline.fields[field]) for field in (STRICT, GAP, SPAN))
-    base, now, ceiling = int(state[layout.BASE]), int(state[layout.NOW]), int(index.settings[layout.CEILING])
-    first_entry, count = int(timeline.fields[FIRST]), int(timeline.fields[COUNT])
+    strict, gap, span = timeline.fields.strict, timeline.fields.gap, timeline.fields.span
+    base, now, ceiling = state.base, state.now, index.settings.ceiling
+    first_entry, count = timeline.fields.first, timeline.fields.count
     columns = (timeline.time, timeline.slide, timeline.source, timeline.target, timeline.label)
     entries = list(zip(*(column[first_entry:count].tolist() for column in columns), strict=True))
     assert [entry[0] for entry in entries] == sorted(entry[0] for entry in entries), "entries are not in the order of time"
@@ -412,17 +401,17 @@ def expected_cells(index: Index, timeline: Timeline) -> dict[tuple[int, int, int
 def check_ordered(index: Index, timeline: Timeline) -> None:
     """Assert that storage is consistent, and that every cell has the value of its best path."""
     state, table = index.state, index.table
-    assert state[layout.PHASE] == layout.IDLE, "a tuple is half done"
-    copies = timeline.copies[: timeline.fields[COPIES]].tolist()
+    assert state.phase == layout.IDLE, "a tuple is half done"
+    copies = timeline.copies[: timeline.fields.copies].tolist()
     found = {
         (vertex, at, int(table.slot_vertex[slot])): value
         for (vertex, at, slot), (value, _) in stored_cells(index, foreign_blocks=copies).items()
     }
     expected = expected_cells(index, timeline)
     assert found == expected, f"cells differ: {set(found.items()) ^ set(expected.items())}"
-    count = int(timeline.fields[COUNT])
+    count = timeline.fields.count
     if count:
-        assert timeline.time[count - 1] <= timeline.fields[MOMENT], "an edge is younger than the latest moment"
-    used = [slot for slot in range(state[layout.SLOTS]) if table.slot_vertex[slot] >= 0]
+        assert timeline.time[count - 1] <= timeline.fields.moment, "an edge is younger than the latest moment"
+    used = [slot for slot in range(state.slots) if table.slot_vertex[slot] >= 0]
     free = free_slots(index)
-    assert sorted(used + free) == list(range(state[layout.SLOTS])), "slots leak or are shared"
+    assert sorted(used + free) == list(range(state.slots)), "slots leak or are shared"

@@ -19,31 +19,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.layout import BASE, DONE, NOW
+from rpq.operators.paths.index.layout import DONE
 from rpq.operators.paths.ordered.timeline import (
-    COUNT,
-    DEPARTURES,
-    DEPARTURES_OF_ENTRY,
     EARLIEST,
-    FIRST,
-    GAP,
-    HITS,
-    IN_ORDER,
-    LOWEST_SLIDE,
     NEED_STEPS,
-    SCAN,
-    SKIPPED_ENTRY,
-    SPAN,
-    STEP_CAPACITY,
-    STEP_COUNT,
-    STRICT,
     UNLIMITED,
     begin_scan,
     entries_leaving_by,
     entries_up_to,
     mark_of,
 )
-from rpq.operators.paths.program import STATES
 
 
 class _Scan(NamedTuple):
@@ -105,13 +90,13 @@ def _depart_from_list(timeline, node, time, width):
         while previous > 0 and timeline.departures[previous].width <= best:
             previous = timeline.departures[previous].previous
         timeline.departures[last].previous = previous
-    fields[DEPARTURES] += 1
-    departure = timeline.departures[fields[DEPARTURES]]
+    fields.departures += 1
+    departure = timeline.departures[fields.departures]
     departure.time = time
     departure.width = width
     departure.previous = last
     found.time = time
-    found.previous_width = fields[DEPARTURES]
+    found.previous_width = fields.departures
     return True
 
 
@@ -143,7 +128,7 @@ def _depart(timeline, scan, node, time, width, is_root):
 def _depart_along(index, timeline, scan, vertex, following, transition_class, time, slide):
     """Note the paths that depart with an edge from a vertex to the following one. Return whether any is new."""
     program = index.program
-    states = program.sizes[STATES]
+    states = program.sizes.states
     news = False
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
         width = _width_at(timeline, scan, following * states + program.step_target[step], time)
@@ -158,8 +143,8 @@ def _depart_along(index, timeline, scan, vertex, following, transition_class, ti
         if width > 0 and index.table.is_root[vertex]:
             is_new = timeline.nodes[vertex * states].scan != scan.number
             if _depart(timeline, scan, vertex * states, time, min(width, slide), True) and is_new:
-                timeline.hits[timeline.fields[HITS]] = vertex
-                timeline.fields[HITS] += 1
+                timeline.hits[timeline.fields.hits] = vertex
+                timeline.fields.hits += 1
     return news
 
 
@@ -191,30 +176,30 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
     ignored. Entries with a slide below LOWEST_SLIDE are skipped. O(earlier edges), with a gap or a span O(edges within it).
     """
     fields = timeline.fields
-    states = index.program.sizes[STATES]
+    states = index.program.sizes.states
     mark = mark_of(begin_scan(timeline))
-    fields[HITS] = 0
+    fields.hits = 0
     node = vertex * states + state
     timeline.marks[vertex] = mark
     found = timeline.nodes[node]
-    found.scan = fields[SCAN]
+    found.scan = fields.scan
     found.time = UNLIMITED if is_end else time
     found.width = width
     found.previous_width = 0
-    lists = fields[DEPARTURES_OF_ENTRY] > 0
-    fields[DEPARTURES] = 0
+    lists = fields.departures_of_entry > 0
+    fields.departures = 0
     if lists:
         _depart_from_list(timeline, node, found.time, width)
     last = time  # the earliest departure so far
     end = node if is_end else np.int64(-1)
-    strict, gap, skipped = fields[STRICT] != 0, fields[GAP], fields[SKIPPED_ENTRY]
-    now = max(index.state[NOW], fields[LOWEST_SLIDE] - 1)
-    scan = _Scan(fields[SCAN], mark, strict, gap, lists, end, index.state[BASE], now)
-    first = entries_leaving_by(timeline, index.state[BASE] + now) if fields[IN_ORDER] != 0 else fields[FIRST]
-    if not is_end and fields[SPAN] != UNLIMITED and time > EARLIEST + fields[SPAN]:
-        first = max(first, entries_up_to(timeline, time - fields[SPAN] - 1))
+    strict, gap, skipped = fields.strict != 0, fields.gap, fields.skipped_entry
+    now = max(index.state.now, fields.lowest_slide - 1)
+    scan = _Scan(fields.scan, mark, strict, gap, lists, end, index.state.base, now)
+    first = entries_leaving_by(timeline, index.state.base + now) if fields.in_order != 0 else fields.first
+    if not is_end and fields.span != UNLIMITED and time > EARLIEST + fields.span:
+        first = max(first, entries_up_to(timeline, time - fields.span - 1))
     if is_end:
-        latest = fields[COUNT] - 1
+        latest = fields.count - 1
     else:
         latest = entries_up_to(timeline, time - 1 if strict else time) - 1
     place, has_gap = latest, not is_end and gap != UNLIMITED
@@ -249,7 +234,7 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
 @njit(cache=True, nogil=True, forceinline=True)
 def width_of_root(index, timeline, root):
     """Return the slide up to which the path of a root that the last scan found lasts."""
-    return timeline.nodes[root * index.program.sizes[STATES]].width
+    return timeline.nodes[root * index.program.sizes.states].width
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -257,12 +242,12 @@ def _arrives(timeline, node, time):
     """Return whether a path arrives at a node that an edge at `time` may follow."""
     fields = timeline.fields
     found = timeline.nodes[node]
-    if found.scan != fields[SCAN]:
+    if found.scan != fields.scan:
         return False
     arrival, is_found = found.time, True
-    if fields[STRICT] != 0 and arrival == time:
+    if fields.strict != 0 and arrival == time:
         arrival, is_found = found.previous_time, found.previous_width > 0
-    return is_found and (fields[GAP] == UNLIMITED or time - arrival <= fields[GAP])
+    return is_found and (fields.gap == UNLIMITED or time - arrival <= fields.gap)
 
 
 @njit(cache=True, nogil=True)
@@ -270,12 +255,12 @@ def arrive(timeline, node, time):
     """Note that a path arrives at a node at `time`, which is not below earlier arrivals. Return whether that is new."""
     fields = timeline.fields
     found = timeline.nodes[node]
-    if found.scan != fields[SCAN]:
-        found.scan = fields[SCAN]
+    if found.scan != fields.scan:
+        found.scan = fields.scan
         found.time = time
         found.previous_width = 0
         return True
-    if found.time == time or fields[GAP] == UNLIMITED:
+    if found.time == time or fields.gap == UNLIMITED:
         return False
     found.previous_time = found.time
     found.previous_width = 1
@@ -287,7 +272,7 @@ def arrive(timeline, node, time):
 def _follow(index, timeline, place, against):
     """Note the transitions of an entry in one direction that can follow others. Return 1 if any is new, -1 without room."""
     program, fields = index.program, timeline.fields
-    states = program.sizes[STATES]
+    states = program.sizes.states
     label = timeline.label[place]
     transition_class = np.int64(program.inverse[label]) if against else np.int64(program.forward[label])
     news = np.int64(0)
@@ -300,12 +285,12 @@ def _follow(index, timeline, place, against):
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
         if not _arrives(timeline, vertex * states + program.step_source[step], time):
             continue
-        if fields[STEP_COUNT] >= fields[STEP_CAPACITY]:
+        if fields.step_count >= fields.step_capacity:
             return np.int64(-1)
         if arrive(timeline, following * states + program.step_target[step], time):
             news = np.int64(1)
-        timeline.steps[fields[STEP_COUNT]] = (np.int64(place) * states + program.step_source[step]) * 2 + against
-        fields[STEP_COUNT] += 1
+        timeline.steps[fields.step_count] = (np.int64(place) * states + program.step_source[step]) * 2 + against
+        fields.step_count += 1
     return news
 
 
@@ -317,21 +302,21 @@ def scan_forward(index, timeline, time):
     ignored. Return DONE, or NEED_STEPS if there was no room; the call must then be repeated. O(edges since `time`).
     """
     fields = timeline.fields
-    strict = fields[STRICT] != 0
-    fields[STEP_COUNT] = 0
+    strict = fields.strict != 0
+    fields.step_count = 0
     place = entries_up_to(timeline, time if strict else time - 1)
-    while place < fields[COUNT]:
+    while place < fields.count:
         arrival = timeline.time[place]
         end = place + 1
-        while not strict and end < fields[COUNT] and timeline.time[end] == arrival:
+        while not strict and end < fields.count and timeline.time[end] == arrival:
             end += 1
         news = True
-        first_step = fields[STEP_COUNT]
+        first_step = fields.step_count
         while news:
             news = False
-            fields[STEP_COUNT] = first_step
+            fields.step_count = first_step
             for one in range(place, end):
-                if timeline.slide[one] - index.state[BASE] <= index.state[NOW]:
+                if timeline.slide[one] - index.state.base <= index.state.now:
                     continue
                 for against in range(2):
                     found = _follow(index, timeline, one, against)

@@ -35,38 +35,43 @@ NEED_FOUND = 105
 NEED_VECTORS = 106
 NEED_STEPS = 107
 
-# Fields of `Timeline.fields`.
-FIRST = 0  # no entry before this one is in the window
-COUNT = 1
-CAPACITY = 2
-MOMENT = 3  # the largest timestamp of an edge so far
-IS_OPEN = 4  # 1: further edges of the moment can read copies
-COPIES = 5  # blocks that are copied
-COPY_CAPACITY = 6
-SERIAL = 7  # the number of the present moment: entries of the hash table with another number are free
-HAS_GROWN = 8  # 1: a cell grew since the current tuple began
-SCAN = 9  # the number of the last scan: entries of its arrays with another number are empty
-HITS = 10  # roots that this scan found
-STRICT = 11
-GAP = 12  # UNLIMITED if there is none
-SPAN = 13
-SKIPPED_ENTRY = 14  # an entry that scans back skip, -1 if there is none
-LOWEST_SLIDE = 15  # scans back skip entries with a lower relative slide
-IN_ORDER = 16  # 1: entries leave in the order of time
-FOUND_PATHS = 17  # entries of `found_node`, `found_root` and `found_value`
-FOUND_CAPACITY = 18
-COLUMNS = 19  # roots of the vectors
-VECTORS = 20
-VECTOR_CAPACITY = 21
-VECTOR_BLOCKS = 22  # the capacity of `vectors`
-RAISED_COUNT = 23  # vectors, steps, rows or entries that are finished
-EDGE_VECTORS = 24  # the number of the vectors, the first ones, that are those of paths through a deleted edge
-STEP_COUNT = 25
-STEP_CAPACITY = 26
-VERTEX_CAPACITY = 27  # of the arrays with an entry a vertex
-DEPARTURES = 28  # departures that the last scan back noted one by one; number 0 is none
-DEPARTURES_OF_ENTRY = 29  # the most departures that a scan may note for an entry; 0 if it notes none
-FIELDS = 30
+
+class TimelineState(Record):
+    """The progress of scans, their conditions, and the lengths of the arrays."""
+
+    _fields_ = (
+        ("first", int64),  # no entry before this one is in the window
+        ("count", int64),
+        ("capacity", int64),
+        ("moment", int64),  # the largest timestamp of an edge so far
+        ("is_open", int64),  # 1: further edges of the moment can read copies
+        ("copies", int64),  # blocks that are copied
+        ("copy_capacity", int64),
+        ("serial", int64),  # the number of the present moment: entries of the hash table with another number are free
+        ("has_grown", int64),  # 1: a cell grew since the current tuple began
+        ("scan", int64),  # the number of the last scan: entries of its arrays with another number are empty
+        ("hits", int64),  # roots that this scan found
+        ("strict", int64),
+        ("gap", int64),  # UNLIMITED if there is none
+        ("span", int64),
+        ("skipped_entry", int64),  # an entry that scans back skip, -1 if there is none
+        ("lowest_slide", int64),  # scans back skip entries with a lower relative slide
+        ("in_order", int64),  # 1: entries leave in the order of time
+        ("found_paths", int64),  # entries of `found_node`, `found_root` and `found_value`
+        ("found_capacity", int64),
+        ("columns", int64),  # roots of the vectors
+        ("vectors", int64),
+        ("vector_capacity", int64),
+        ("vector_blocks", int64),  # the capacity of `vectors`
+        ("raised_count", int64),  # vectors, steps, rows or entries that are finished
+        ("edge_vectors", int64),  # the number of the vectors, the first ones, that are those of paths through a deleted edge
+        ("step_count", int64),
+        ("step_capacity", int64),
+        ("vertex_capacity", int64),  # of the arrays with an entry a vertex
+        ("departures", int64),  # departures that the last scan back noted one by one; number 0 is none
+        ("departures_of_entry", int64),  # the most departures that a scan may note for an entry; 0 if it notes none
+    )
+
 
 UNLIMITED = np.iinfo(np.int64).max
 EARLIEST = np.iinfo(np.int64).min
@@ -121,7 +126,7 @@ class Timeline(NamedTuple):
     vectors: np.ndarray  # cell type: the vectors, one after the other, each with a cell a column, in blocks of 64
     steps: np.ndarray  # int64: the steps that a scan forward found
     departures: np.ndarray  # Departure: the departures that a scan back notes one by one
-    fields: np.ndarray  # int64[FIELDS]
+    fields: TimelineState
 
 
 _OF_VERTICES = ("marks", "hits", "best", "best_scan", "column_slot")
@@ -137,14 +142,14 @@ def new_timeline(*, strict: bool, gap: int | None, span: int | None, capacity: i
     places = 16
     while places < 2 * capacity:
         places *= 2
-    fields = np.zeros(FIELDS, np.int64)
-    fields[MOMENT] = EARLIEST
-    fields[SERIAL] = 1
-    fields[SKIPPED_ENTRY] = -1
-    fields[STRICT] = strict
-    fields[GAP] = UNLIMITED if gap is None else gap
-    fields[SPAN] = UNLIMITED if span is None else span
-    fields[IN_ORDER] = 1
+    fields = TimelineState()
+    fields.moment = EARLIEST
+    fields.serial = 1
+    fields.skipped_entry = -1
+    fields.strict = strict
+    fields.gap = UNLIMITED if gap is None else gap
+    fields.span = UNLIMITED if span is None else span
+    fields.in_order = 1
     return Timeline(
         time=np.zeros(capacity, np.int64),
         slide=np.zeros(capacity, np.int64),
@@ -175,13 +180,13 @@ def new_timeline(*, strict: bool, gap: int | None, span: int | None, capacity: i
 
 def note_capacities(timeline: Timeline) -> None:
     """Store the lengths of the arrays for kernels, which see only pointers."""
-    timeline.fields[CAPACITY] = len(timeline.time)
-    timeline.fields[COPY_CAPACITY] = len(timeline.copies)
-    timeline.fields[FOUND_CAPACITY] = len(timeline.found_node)
-    timeline.fields[VECTOR_CAPACITY] = len(timeline.vector_node)
-    timeline.fields[VECTOR_BLOCKS] = len(timeline.vectors) // LANES
-    timeline.fields[STEP_CAPACITY] = len(timeline.steps)
-    timeline.fields[VERTEX_CAPACITY] = len(timeline.marks)
+    timeline.fields.capacity = len(timeline.time)
+    timeline.fields.copy_capacity = len(timeline.copies)
+    timeline.fields.found_capacity = len(timeline.found_node)
+    timeline.fields.vector_capacity = len(timeline.vector_node)
+    timeline.fields.vector_blocks = len(timeline.vectors) // LANES
+    timeline.fields.step_capacity = len(timeline.steps)
+    timeline.fields.vertex_capacity = len(timeline.marks)
 
 
 def with_vertices(timeline: Timeline, vertices: int, states: int) -> Timeline:
@@ -194,7 +199,7 @@ def with_vertices(timeline: Timeline, vertices: int, states: int) -> Timeline:
 
 def with_more_entries(timeline: Timeline, current: int) -> Timeline:
     """Return a timeline with room for more entries and without those that have left by the slide `current`."""
-    count = int(timeline.fields[COUNT])
+    count = int(timeline.fields.count)
     is_live = timeline.slide[:count] > current
     live_count = int(is_live.sum())
     room = len(timeline.time)
@@ -206,13 +211,13 @@ def with_more_entries(timeline: Timeline, current: int) -> Timeline:
         array = getattr(timeline, name)
         columns[name] = np.zeros(room, array.dtype)
         columns[name][:live_count] = array[:count][is_live]
-    timeline.fields[FIRST], timeline.fields[COUNT] = 0, live_count
-    return with_departures(timeline._replace(**columns), int(timeline.fields[DEPARTURES_OF_ENTRY]))
+    timeline.fields.first, timeline.fields.count = 0, live_count
+    return with_departures(timeline._replace(**columns), int(timeline.fields.departures_of_entry))
 
 
 def with_departures(timeline: Timeline, of_entry: int) -> Timeline:
     """Return a timeline whose scans back may note up to `of_entry` departures for each entry, one by one."""
-    timeline.fields[DEPARTURES_OF_ENTRY] = of_entry
+    timeline.fields.departures_of_entry = of_entry
     room = (len(timeline.time) * of_entry + 2) if of_entry else 0  # number 0 is none, and one is that of the edge at the end
     return timeline if room == len(timeline.departures) else timeline._replace(departures=Departure.zeros(room))
 
@@ -221,7 +226,7 @@ def with_more_copies(timeline: Timeline) -> Timeline:
     """Return a timeline with room for twice as many copies."""
     places = 2 * len(timeline.copy_key)
     request(3 * 8 * places)
-    is_current = timeline.copy_serial == timeline.fields[SERIAL]
+    is_current = timeline.copy_serial == timeline.fields.serial
     longer = timeline._replace(
         copies=lengthen(timeline.copies, places // 2),
         copy_key=np.zeros(places, np.int64),
@@ -230,20 +235,20 @@ def with_more_copies(timeline: Timeline) -> Timeline:
     )
     for key, block in zip(timeline.copy_key[is_current].tolist(), timeline.copy_block[is_current].tolist(), strict=True):
         place = place_of(key, places)
-        while longer.copy_serial[place] == timeline.fields[SERIAL]:
+        while longer.copy_serial[place] == timeline.fields.serial:
             place = (place + 1) & (places - 1)
-        longer.copy_key[place], longer.copy_serial[place], longer.copy_block[place] = key, timeline.fields[SERIAL], block
+        longer.copy_key[place], longer.copy_serial[place], longer.copy_block[place] = key, timeline.fields.serial, block
     return longer
 
 
 def with_more_scratch(timeline: Timeline, code: int) -> Timeline:
     """Return a timeline with twice the room in the arrays that were full when a late insert or a delete returned `code`."""
     if code == NEED_VECTORS:
-        width = -(-int(timeline.fields[COLUMNS]) // LANES)
+        width = -(-int(timeline.fields.columns) // LANES)
         count, blocks = len(timeline.vector_node), len(timeline.vectors) // LANES
-        if timeline.fields[VECTORS] >= count:
+        if timeline.fields.vectors >= count:
             timeline = timeline._replace(vector_node=lengthen(timeline.vector_node, max(2 * count, 16)))
-        if (timeline.fields[VECTORS] + 1) * width > blocks:
+        if (timeline.fields.vectors + 1) * width > blocks:
             blocks = max(2 * blocks, 16 * width)
             timeline = timeline._replace(vectors=lengthen(timeline.vectors, blocks * LANES))
         return timeline
@@ -279,17 +284,17 @@ def mark_of(scan):
 def begin_scan(timeline):
     """Begin a scan that has reached no node yet. Return its number. O(1), and once in 255 times O(vertices)."""
     fields = timeline.fields
-    fields[SCAN] += 1
-    if fields[SCAN] % 255 == 0:
-        for vertex in range(fields[VERTEX_CAPACITY]):
+    fields.scan += 1
+    if fields.scan % 255 == 0:
+        for vertex in range(fields.vertex_capacity):
             timeline.marks[vertex] = 0
-    return fields[SCAN]
+    return fields.scan
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _entries_up_to(timeline, column, limit):
     """Return the number of entries up to `limit` in a column along which the entries of the window ascend."""
-    low, high = timeline.fields[FIRST], timeline.fields[COUNT]
+    low, high = timeline.fields.first, timeline.fields.count
     while low < high:
         middle = (low + high) >> 1
         if column[middle] <= limit:
@@ -315,8 +320,8 @@ def entries_leaving_by(timeline, slide):
 def enter(timeline, time, slide, source, target, label, edge):
     """Enter an edge after all entries that are not younger. Return its place. There must be room. O(younger edges)."""
     fields = timeline.fields
-    place = fields[COUNT]
-    first = fields[FIRST]
+    place = fields.count
+    first = fields.first
     while place > first and timeline.time[place - 1] > time:
         timeline.time[place] = timeline.time[place - 1]
         timeline.slide[place] = timeline.slide[place - 1]
@@ -331,14 +336,14 @@ def enter(timeline, time, slide, source, target, label, edge):
     timeline.target[place] = target
     timeline.label[place] = label
     timeline.edge[place] = edge
-    fields[COUNT] += 1
+    fields.count += 1
     return place
 
 
 @njit(cache=True, nogil=True)
 def newest_entry(timeline, edge, current):
     """Return the last entry of an edge that has not left by the slide `current`, or -1. O(entries)."""
-    for place in range(timeline.fields[COUNT] - 1, timeline.fields[FIRST] - 1, -1):
+    for place in range(timeline.fields.count - 1, timeline.fields.first - 1, -1):
         if timeline.edge[place] == edge and timeline.slide[place] > current:
             return np.int64(place)
     return np.int64(-1)
@@ -347,7 +352,7 @@ def newest_entry(timeline, edge, current):
 @njit(cache=True, nogil=True)
 def remove(timeline, place):
     """Remove an entry. O(younger edges)."""
-    last = timeline.fields[COUNT] - 1
+    last = timeline.fields.count - 1
     for one in range(place, last):
         timeline.time[one] = timeline.time[one + 1]
     for one in range(place, last):
@@ -360,12 +365,12 @@ def remove(timeline, place):
         timeline.label[one] = timeline.label[one + 1]
     for one in range(place, last):
         timeline.edge[one] = timeline.edge[one + 1]
-    timeline.fields[COUNT] = last
+    timeline.fields.count = last
 
 
 @njit(cache=True, nogil=True)
 def skip_expired_entries(timeline, current):
     """Move FIRST past the entries that have left by the slide `current`, up to the first one that has not."""
     fields = timeline.fields
-    while fields[FIRST] < fields[COUNT] and timeline.slide[fields[FIRST]] <= current:
-        fields[FIRST] += 1
+    while fields.first < fields.count and timeline.slide[fields.first] <= current:
+        fields.first += 1

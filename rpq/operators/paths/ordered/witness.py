@@ -11,10 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.layout import BASE, CEILING, NOW, Index
+from rpq.operators.paths.index.layout import Index
 from rpq.operators.paths.index.rows import cell_at
-from rpq.operators.paths.ordered.timeline import GAP, IN_ORDER, SPAN, STRICT, Timeline
-from rpq.operators.paths.program import ACCEPTING, STATES
+from rpq.operators.paths.ordered.timeline import Timeline
 
 
 class ParallelTimes(NamedTuple):
@@ -44,11 +43,11 @@ def expiry_of_answer(index, root, vertex):
     slot, latest = np.int64(table.slot_of[root]), np.int64(0)
     if slot < 0:
         return latest
-    for i in range(program.sizes[ACCEPTING]):
+    for i in range(program.sizes.accepting):
         cell = cell_at(index, vertex, np.int64(program.accepting_states[i]), slot)
         if cell >= 0:
             latest = max(latest, np.int64(table.values[cell]))
-    return latest if latest > index.state[NOW] else np.int64(0)
+    return latest if latest > index.state.now else np.int64(0)
 
 
 def find_path(
@@ -59,15 +58,15 @@ def find_path(
     The first edge of the path is the latest possible one, and the path arrives as early as it can after this edge.
     O(edges · states) for each time, in the slide of the first edge, at which the source has an edge.
     """
-    leaves = np.minimum(edges.slide - index.state[BASE], index.settings[CEILING])
-    if timeline.fields[IN_ORDER]:
+    leaves = np.minimum(edges.slide - index.state.base, index.settings.ceiling)
+    if timeline.fields.in_order:
         may_begin = leaves == expiry
     else:
         edges = ParallelTimes(*(column[leaves >= expiry] for column in edges))
         may_begin = np.ones(len(edges.time), bool)
     program = index.program
-    states = int(program.sizes[STATES])
-    strict, gap, span = bool(timeline.fields[STRICT]), int(timeline.fields[GAP]), int(timeline.fields[SPAN])
+    states = int(program.sizes.states)
+    strict, gap, span = bool(timeline.fields.strict), int(timeline.fields.gap), int(timeline.fields.span)
     times = edges.time.tolist()
     sources, targets, labels = edges.source.tolist(), edges.target.tolist(), edges.label.tolist()
     accepting = program.accepting.astype(bool).tolist()

@@ -21,7 +21,6 @@ from rpq.language.protocol import Overrun
 from rpq.operators.paths.index import conflicts, kernels, layout
 from rpq.operators.paths.index.judging import JudgedIndex
 from rpq.operators.paths.index.layout import Index, IndexTable
-from rpq.operators.paths.simple import certificates as store
 from rpq.operators.paths.simple import judge
 from rpq.operators.paths.simple.certificates import BLOCKED
 from rpq.operators.paths.simple.known_paths import KnownPaths
@@ -81,7 +80,7 @@ class AsideRoots:
 
     def overdrawn_roots(self) -> list[int]:
         """Return the roots that exceeded the budget at this tuple or boundary."""
-        return self._known_paths.certificates.overdrawn_root[: self._known_paths.fields[store.OVERDRAWN]].tolist()
+        return self._known_paths.certificates.overdrawn_root[: self._known_paths.fields.overdrawn].tolist()
 
     def lost_answers(self, *, inserted: bool) -> np.ndarray:
         """Return the answers that the roots had before this tuple or boundary and that the current event has to remove.
@@ -95,7 +94,7 @@ class AsideRoots:
         mine = self._known_paths.of_roots(roots)
         answers = mine & (certificates.slide != BLOCKED)
         if inserted:
-            answers &= certificates.answer_stamp < certificates.fields[store.STAMP]
+            answers &= certificates.answer_stamp < certificates.fields.stamp
         pairs = judge.pairs_of(self._index.view, mask_of(self._index.index.table, roots))
         certain = pairs[~np.isin(pairs, certificates.key[mine])]
         if inserted:
@@ -116,18 +115,19 @@ class AsideRoots:
             return
         sizes = self._known_paths.certificates.overdrawn_work[: len(roots)].tolist()
         self.sizes.update(zip(roots, sizes, strict=True))
-        when = int(self._index.state[layout.TIME]) if time is None else time
+        when = self._index.state.time if time is None else time
         self.overruns += [Overrun(place, root, when, size) for root, size in zip(roots, sizes, strict=True)]
         self._known_paths.forget(self._known_paths.of_roots(roots))
         table = self._index.index.table
         table.blocked_roots[:] &= ~mask_of(table, roots)
-        self._known_paths.fields[store.OVERDRAWN] = 0
+        self._known_paths.fields.overdrawn = 0
 
 
 # --- the rows of the current event, from which a judge removes rows and to which it adds others ----------
 #
 # A kernel that reports answers leaves its event open: the rows are in the output of the index from EVENT_OUT to OUT. They
 # become an event, with a time and a kind, when it is ended.
+
 
 class EventRows:
     """The rows of the current event of an index."""
@@ -138,36 +138,37 @@ class EventRows:
     def pairs(self) -> np.ndarray:
         """Return the pairs, source << 32 | target, as a view of the output."""
         index = self._index.index
-        return index.output.pairs[index.state[layout.EVENT_OUT] : index.state[layout.OUT]]
+        return index.output.pairs[index.state.event_out : index.state.out]
 
     def retain(self, mask: np.ndarray) -> None:
         """Keep only the rows at which `mask` (boolean) is true."""
         pairs, state = self.pairs(), self._index.state
         rows = pairs[mask]
         pairs[: len(rows)] = rows
-        state[layout.OUT] = state[layout.EVENT_OUT] + len(rows)
+        state.out = state.event_out + len(rows)
 
     def append(self, pairs: np.ndarray) -> None:
         """Add rows."""
         state = self._index.state
-        while int(state[layout.OUT]) + len(pairs) > len(self._index.index.output.pairs):
+        while state.out + len(pairs) > len(self._index.index.output.pairs):
             self._index.provide(layout.NEED_OUTPUT)
-        start = int(state[layout.OUT])
+        start = state.out
         self._index.index.output.pairs[start : start + len(pairs)] = pairs
-        state[layout.OUT] = start + len(pairs)
+        state.out = start + len(pairs)
 
     def end(self, kind: int, order: int, time: int | None = None) -> None:
         """End the event of a kind (1: added, -1: removed), at the tuple or at a boundary, with witnesses if the index has
         them."""
         index, state = self._index, self._index.state
-        if state[layout.EVENTS] + 2 > len(index.index.output.event_time):
+        if state.events + 2 > len(index.index.output.event_time):
             index.provide(layout.NEED_OUTPUT)
-        if index.index.settings[layout.WITNESS] and kind > 0:
-            index.write_paths(int(state[layout.EVENT_OUT]))
-        kernels.end_event(index.view, int(state[layout.TIME]) if time is None else time, kind, order)
+        if index.index.settings.witness and kind > 0:
+            index.write_paths(state.event_out)
+        kernels.end_event(index.view, state.time if time is None else time, kind, order)
 
 
 # --- sets of roots as masks: a bit for each slot, in one uint64 a block number, as `IndexTable.conflicted_roots` -------
+
 
 def slot_of(table: IndexTable, root: int) -> int:
     """Return the slot of a root, or -1."""
@@ -206,4 +207,4 @@ def release(index: Index, roots: np.ndarray) -> None:
     table = index.table
     for mask in (table.conflicted_roots, table.suspended_roots, table.blocked_roots):
         mask &= ~roots
-    index.state[layout.CONFLICTED] = count(table.conflicted_roots)
+    index.state.conflicted = count(table.conflicted_roots)

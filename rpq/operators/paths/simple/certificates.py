@@ -13,31 +13,37 @@ import numpy as np
 
 from rpq.compiled.arrays.hashing import first_candidate, id_at, mix, new_table, next_candidate, put
 from rpq.compiled.kernel_cache import njit
+from rpq.compiled.views import Record, int64, view
 
 EMPTY = -1
 GONE = -2
 BLOCKED = np.iinfo(np.int64).min
 """The slide of an entry without a path."""
 
-# Fields of `Certificates.fields`.
-ENTRIES = 0  # number of entries, and of those among them that were removed
-TOP = 1  # steps in the pool
-CAPACITY = 2  # capacity for entries
-POOL = 3  # capacity of the pool
-STAMP = 4  # number of the tuple or boundary that is being judged
-NEXT_ROW = 5  # next row of the event to be judged
-ROWS_END = 6  # rows of the event that stay
-SEARCHES = 7
-OVERDRAWN = 8  # number of roots in `overdrawn_root`
-STEP_OF = 9  # chain: the next step to look at, + 1; 0: not begun
-UNBLOCKED_PAIRS = 10  # blocked pairs for which a path was found
-BROKEN_PATHS = 11  # paths that were broken
-REPLACED_PATHS = 12  # of those, how many were replaced by another
-STAGE = 13  # the stage of judging an insert
-TABLE = 14  # entries of the hash table
-FIELDS = 15
 
-# Values of `Certificates.fields[STAGE]`: the part of the current insert that is judged next.
+class CertificateState(Record):
+    """The progress of judging, counts, and the lengths of the arrays."""
+
+    _fields_ = (
+        ("entries", int64),  # number of entries, and of those among them that were removed
+        ("top", int64),  # steps in the pool
+        ("capacity", int64),  # capacity for entries
+        ("pool", int64),  # capacity of the pool
+        ("stamp", int64),  # number of the tuple or boundary that is being judged
+        ("next_row", int64),  # next row of the event to be judged
+        ("rows_end", int64),  # rows of the event that stay
+        ("searches", int64),
+        ("overdrawn", int64),  # number of roots in `overdrawn_root`
+        ("step_of", int64),  # chain: the next step to look at, + 1; 0: not begun
+        ("unblocked_pairs", int64),  # blocked pairs for which a path was found
+        ("broken_paths", int64),  # paths that were broken
+        ("replaced_paths", int64),  # of those, how many were replaced by another
+        ("stage", int64),  # the stage of judging an insert
+        ("table", int64),  # entries of the hash table
+    )
+
+
+# Values of `Certificates.fields.stage`: the part of the current insert that is judged next.
 STAGE_ROWS = 0
 STAGE_DOUBT = 1  # the pairs that the insert puts in doubt
 STAGE_UNBLOCK = 2
@@ -65,17 +71,17 @@ class Certificates(NamedTuple):
     expansion_stamp: np.ndarray  # int64 a vertex: the stamp of that number
     overdrawn_root: np.ndarray  # int64 a root that exceeded the budget: its vertex
     overdrawn_work: np.ndarray  # int64 a root that exceeded the budget: the nodes expanded for it
-    fields: np.ndarray  # int64[FIELDS]
+    fields: CertificateState
 
 
 def new_certificates(capacity: int, pool: int, vertices: int, edges: int) -> Certificates:
     """Return an empty store with room for `capacity` entries."""
     none = np.full
-    fields = np.zeros(FIELDS, np.int64)
-    fields[CAPACITY] = capacity
-    fields[POOL] = pool
+    fields = CertificateState()
+    fields.capacity = capacity
+    fields.pool = pool
     table = new_table(capacity)
-    fields[TABLE] = len(table)
+    fields.table = len(table)
     return Certificates(
         table=table,
         key=none(capacity, EMPTY, np.int64),
@@ -109,18 +115,18 @@ def rebuilt(old: Certificates, vertices: int, edges: int, room: int) -> Certific
     new = new_certificates(capacity, 2 * steps + 8 * room + vertices, vertices, edges)
     for name in ("expansions", "expansion_stamp", "overdrawn_root", "overdrawn_work"):
         getattr(new, name)[: len(getattr(old, name))] = getattr(old, name)
-    capacities = new.fields[[CAPACITY, POOL, TABLE]]
-    new.fields[:] = old.fields
-    new.fields[[CAPACITY, POOL, TABLE]] = capacities
-    new.fields[[ENTRIES, TOP, STEP_OF]] = 0
-    _copy(old, new)
+    of_arrays = ("capacity", "pool", "table", "entries", "top", "step_of")
+    for name, _ in CertificateState._fields_:
+        if name not in of_arrays:
+            setattr(new.fields, name, getattr(old.fields, name))
+    _copy(view(old), view(new))
     return new
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _probe(certificates, h, key):
     """Return the place of a pair in the table, or, if it is absent, the negative place for `put`."""
-    entries = certificates.fields[TABLE]
+    entries = certificates.fields.table
     place = first_candidate(certificates.table, entries, h)
     while place >= 0 and certificates.key[id_at(certificates.table, place)] != key:
         place = next_candidate(certificates.table, entries, place)
@@ -138,7 +144,7 @@ def entry_of(certificates, key):
 def has_room(certificates, steps):
     """Return whether there is room for one more entry with a path of this number of steps."""
     fields = certificates.fields
-    return fields[ENTRIES] < fields[CAPACITY] and fields[TOP] + steps <= fields[POOL]
+    return fields.entries < fields.capacity and fields.top + steps <= fields.pool
 
 
 @njit(cache=True, nogil=True)
@@ -148,8 +154,8 @@ def enter(certificates, key):
     place = _probe(certificates, h, key)
     if place >= 0:
         return id_at(certificates.table, place)
-    entry = certificates.fields[ENTRIES]
-    certificates.fields[ENTRIES] += 1
+    entry = certificates.fields.entries
+    certificates.fields.entries += 1
     put(certificates.table, place, entry)
     certificates.key[entry] = key
     certificates.slide[entry] = BLOCKED
@@ -177,7 +183,7 @@ def block(certificates, entry):
 def certify(certificates, entry, path, length, slide):
     """Mark an entry as an answer until an absolute slide, with the first steps of `path`. There must be room."""
     fields = certificates.fields
-    top = fields[TOP]
+    top = fields.top
     certificates.slide[entry] = slide
     certificates.path_start[entry] = top
     certificates.length[entry] = length
@@ -187,7 +193,7 @@ def certify(certificates, entry, path, length, slide):
         certificates.owner[top + i] = entry
         certificates.chain[top + i] = certificates.edge_chain[edge]
         certificates.edge_chain[edge] = top + i
-    fields[TOP] = top + length
+    fields.top = top + length
 
 
 @njit(cache=True, nogil=True)
@@ -208,7 +214,7 @@ def holds(certificates, place):
 
 @njit(cache=True, nogil=True)
 def _copy(old, new):
-    for place in range(old.fields[ENTRIES]):
+    for place in range(old.fields.entries):
         key = old.key[place]
         if key < 0:
             continue

@@ -13,23 +13,11 @@ from rpq.compiled.intrinsics import trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.conflicts import forget_new_doubt, has_bit, in_doubt, unblocking_lanes
 from rpq.operators.paths.index.layout import (
-    BASE,
-    CEILING,
     DONE,
-    EVENT_OUT,
     LOW_HALF,
     NEED_OUTPUT,
     NEED_PATHS,
     NEED_TIME,
-    NEXT_PATH,
-    NOW,
-    OUT,
-    OUT_CAPACITY,
-    PATH_CAPACITY,
-    PATH_END_CAPACITY,
-    PATHS,
-    ROWS,
-    TO_SEARCH,
 )
 from rpq.operators.paths.index.rows import (
     NEVER,
@@ -44,22 +32,11 @@ from rpq.operators.paths.index.rows import (
     unshared_lanes,
 )
 from rpq.operators.paths.index.witness import erase_loops, walk_back
-from rpq.operators.paths.program import CLOSING, STATES
 from rpq.operators.paths.simple.certificates import (
     BLOCKED,
-    BROKEN_PATHS,
-    NEXT_ROW,
-    OVERDRAWN,
-    REPLACED_PATHS,
-    ROWS_END,
-    SEARCHES,
-    STAGE,
     STAGE_DOUBT,
     STAGE_ROWS,
     STAGE_UNBLOCK,
-    STAMP,
-    STEP_OF,
-    UNBLOCKED_PAIRS,
     block,
     certify,
     enter,
@@ -70,11 +47,9 @@ from rpq.operators.paths.simple.certificates import (
 )
 from rpq.operators.paths.simple.search import (
     FOUND,
-    LENGTH,
     NONE,
     OUT_OF_TIME,
     OVER_BUDGET,
-    WORK,
     best_value,
     find_path,
     origins,
@@ -91,7 +66,7 @@ def _search(index, certificates, scratch, pair, budget):
     source = pair >> 32
     slot = np.int64(index.table.slot_of[source])
     fields = certificates.fields
-    stamp = fields[STAMP]
+    stamp = fields.stamp
     if not has_room(certificates, 0):
         return np.int64(NEED_ROOM)
     if has_bit(index.table.suspended_roots, slot):
@@ -99,27 +74,27 @@ def _search(index, certificates, scratch, pair, budget):
     if has_passed(index.deadline):
         return np.int64(NEED_TIME)
     spent = certificates.expansions[source] if certificates.expansion_stamp[source] == stamp else np.int64(0)
-    scratch.fields[WORK] = 0
+    scratch.fields.work = 0
     outcome = find_path(index, scratch, source, pair & LOW_HALF, budget - spent)
     if outcome == OUT_OF_TIME:
         return np.int64(NEED_TIME)
-    length = scratch.fields[LENGTH] if outcome == FOUND else np.int64(0)
+    length = scratch.fields.length if outcome == FOUND else np.int64(0)
     if not has_room(certificates, length):
         return np.int64(NEED_ROOM)
-    fields[SEARCHES] += 1
-    spent += scratch.fields[WORK]
+    fields.searches += 1
+    spent += scratch.fields.work
     certificates.expansions[source] = spent
     certificates.expansion_stamp[source] = stamp
     if outcome == OVER_BUDGET:
         index.table.suspended_roots[slot >> 6] |= lane_of(slot)
-        certificates.overdrawn_root[fields[OVERDRAWN]] = source
-        certificates.overdrawn_work[fields[OVERDRAWN]] = spent
-        fields[OVERDRAWN] += 1
+        certificates.overdrawn_root[fields.overdrawn] = source
+        certificates.overdrawn_work[fields.overdrawn] = spent
+        fields.overdrawn += 1
         return np.int64(DONE)
     entry = enter(certificates, pair)
     certificates.search_stamp[entry] = stamp
     if outcome == NONE:
-        certificates.origins[entry] = origins(scratch, index.program.sizes[STATES])
+        certificates.origins[entry] = origins(scratch, index.program.sizes.states)
         block(certificates, entry)
         index.table.blocked_roots[slot >> 6] |= lane_of(slot)
         return np.int64(DONE)
@@ -128,8 +103,8 @@ def _search(index, certificates, scratch, pair, budget):
         slide = min(slide, np.int64(index.graph.expiry[scratch.path[i] >> 1]))
     if certificates.slide[entry] == BLOCKED:
         certificates.answer_stamp[entry] = stamp
-    if slide <= index.settings[CEILING]:
-        slide += index.state[BASE]
+    if slide <= index.settings.ceiling:
+        slide += index.state.base
     else:
         slide = np.int64(1 << 62)  # only static edges
     certify(certificates, entry, scratch.path, length, slide)
@@ -143,11 +118,11 @@ def judge_new_pairs(index, certificates, scratch, budget):
     A pair of a suspended root gets a blocked entry, because it was not an answer before.
     """
     table, output, state, fields = index.table, index.output, index.state, certificates.fields
-    if fields[NEXT_ROW] < state[EVENT_OUT]:
-        fields[NEXT_ROW] = state[EVENT_OUT]
-        fields[ROWS_END] = state[EVENT_OUT]
-    while fields[NEXT_ROW] < state[OUT]:
-        pair = output.pairs[fields[NEXT_ROW]]
+    if fields.next_row < state.event_out:
+        fields.next_row = state.event_out
+        fields.rows_end = state.event_out
+    while fields.next_row < state.out:
+        pair = output.pairs[fields.next_row]
         slot = np.int64(table.slot_of[pair >> 32])
         keep = True
         judged = has_bit(table.conflicted_roots, slot)
@@ -156,14 +131,14 @@ def judge_new_pairs(index, certificates, scratch, budget):
             if code != DONE:
                 return code
             entry = entry_of(certificates, pair)
-            if entry < 0 and certificates.expansion_stamp[pair >> 32] == fields[STAMP]:
+            if entry < 0 and certificates.expansion_stamp[pair >> 32] == fields.stamp:
                 enter(certificates, pair)
             keep = entry >= 0 and certificates.slide[entry] != BLOCKED
         if keep:
-            output.pairs[fields[ROWS_END]] = pair
-            fields[ROWS_END] += 1
-        fields[NEXT_ROW] += 1
-    state[OUT] = fields[ROWS_END]
+            output.pairs[fields.rows_end] = pair
+            fields.rows_end += 1
+        fields.next_row += 1
+    state.out = fields.rows_end
     return np.int64(DONE)
 
 
@@ -172,8 +147,8 @@ def judge_lost_pairs(index, certificates):
     """Remove the rows that were not answers from the current event, whose rows are pairs that lost their walk. A pair that
     was not in doubt was an answer."""
     table, output, state = index.table, index.output, index.state
-    end = state[EVENT_OUT]
-    for row in range(state[EVENT_OUT], state[OUT]):
+    end = state.event_out
+    for row in range(state.event_out, state.out):
         pair = output.pairs[row]
         slot = np.int64(table.slot_of[pair >> 32])
         keep = True
@@ -186,14 +161,14 @@ def judge_lost_pairs(index, certificates):
         if keep:
             output.pairs[end] = pair
             end += 1
-    state[OUT] = end
+    state.out = end
 
 
 @njit(cache=True, nogil=True)
 def search_pairs_in_doubt(index, certificates, scratch, budget):
     """Search the pairs that came into doubt and have no entry yet. They were answers until now."""
     table, state = index.table, index.state
-    for i in range(state[TO_SEARCH]):
+    for i in range(state.to_search):
         row, number = index.queue.to_search[i] >> 32, index.queue.to_search[i] & LOW_HALF
         lanes = table.new_doubt[find(table, row, number)]
         vertex, _ = node_of(table, row)
@@ -217,7 +192,7 @@ def search_pairs_in_doubt(index, certificates, scratch, budget):
 def _unblock_root(index, certificates, scratch, root, u, budget):
     """Search the blocked pairs of a root that a new edge out of u may unblock. Pairs with a path become rows."""
     output, state = index.output, index.state
-    stamp = certificates.fields[STAMP]
+    stamp = certificates.fields.stamp
     slot = np.int64(index.table.slot_of[root])
     entry = certificates.root_chain[root]
     previous = np.int64(-1)
@@ -227,7 +202,7 @@ def _unblock_root(index, certificates, scratch, root, u, budget):
         next_entry = certificates.next_blocked[entry]
         counts = certificates.key[entry] >= 0 and certificates.slide[entry] == BLOCKED
         if counts and certificates.search_stamp[entry] != stamp and certificates.origins[entry] & origin != ZERO:
-            if state[OUT] >= state[OUT_CAPACITY]:
+            if state.out >= state.out_capacity:
                 return np.int64(NEED_OUTPUT)
             code = _search(index, certificates, scratch, certificates.key[entry], budget)
             if code != DONE:
@@ -235,9 +210,9 @@ def _unblock_root(index, certificates, scratch, root, u, budget):
             if has_bit(index.table.suspended_roots, slot):
                 return np.int64(DONE)
             if certificates.slide[entry] != BLOCKED:
-                output.pairs[state[OUT]] = certificates.key[entry]
-                state[OUT] += 1
-                certificates.fields[UNBLOCKED_PAIRS] += 1
+                output.pairs[state.out] = certificates.key[entry]
+                state.out += 1
+                certificates.fields.unblocked_pairs += 1
                 counts = False
         if counts:
             previous = entry
@@ -274,7 +249,7 @@ def unblock_step(index, certificates, scratch, u, v, transition_class, budget):
                 lane = trailing_zeros(lanes)
                 lanes &= lanes - ONE
                 root = np.int64(table.slot_vertex[number * LANES + lane])
-                if root != v or program.sizes[CLOSING] >= 0:
+                if root != v or program.sizes.closing >= 0:
                     code = _unblock_root(index, certificates, scratch, root, u, budget)
                     if code != DONE:
                         return code
@@ -286,16 +261,16 @@ def judge_insert(index, certificates, scratch, u, v, forward, inverse, budget):
     """Judge the changes that a new edge u -> v of these transition classes makes (-1: none)."""
     fields = certificates.fields
     code = np.int64(DONE)
-    if fields[STAGE] == STAGE_ROWS:
+    if fields.stage == STAGE_ROWS:
         code = judge_new_pairs(index, certificates, scratch, budget)
         if code != DONE:
             return code
-        fields[STAGE] = STAGE_DOUBT
-    if fields[STAGE] == STAGE_DOUBT:
+        fields.stage = STAGE_DOUBT
+    if fields.stage == STAGE_DOUBT:
         code = search_pairs_in_doubt(index, certificates, scratch, budget)
         if code != DONE:
             return code
-        fields[STAGE] = STAGE_UNBLOCK
+        fields.stage = STAGE_UNBLOCK
     if forward >= 0:
         code = unblock_step(index, certificates, scratch, u, v, forward, budget)
     if code == DONE and inverse >= 0:
@@ -310,14 +285,14 @@ def _replace(index, certificates, scratch, entry, budget):
     A pair that is no longer in doubt needs no path.
     """
     output, state, fields = index.output, index.state, certificates.fields
-    if state[OUT] >= state[OUT_CAPACITY]:
+    if state.out >= state.out_capacity:
         return np.int64(NEED_OUTPUT)
     pair = certificates.key[entry]
     source = pair >> 32
     slot = np.int64(index.table.slot_of[source])
     if has_bit(index.table.suspended_roots, slot):
         return np.int64(DONE)
-    if slot >= 0 and best_value(index, slot, pair & LOW_HALF) > state[NOW]:
+    if slot >= 0 and best_value(index, slot, pair & LOW_HALF) > state.now:
         if not in_doubt(index, slot, pair & LOW_HALF):
             remove(certificates, entry)
             return np.int64(DONE)
@@ -328,12 +303,12 @@ def _replace(index, certificates, scratch, entry, budget):
             return np.int64(DONE)
     else:
         remove(certificates, entry)
-    fields[BROKEN_PATHS] += 1
+    fields.broken_paths += 1
     if certificates.slide[entry] != BLOCKED:
-        fields[REPLACED_PATHS] += 1
+        fields.replaced_paths += 1
     else:
-        output.pairs[state[OUT]] = pair
-        state[OUT] += 1
+        output.pairs[state.out] = pair
+        state.out += 1
     return np.int64(DONE)
 
 
@@ -341,17 +316,17 @@ def _replace(index, certificates, scratch, entry, budget):
 def replace_paths_over(index, certificates, scratch, edge, budget):
     """Replace the paths over an edge that was deleted."""
     fields = certificates.fields
-    if fields[STEP_OF] == 0:
-        fields[STEP_OF] = certificates.edge_chain[edge] + 1
-    while fields[STEP_OF] > 0:
-        place = fields[STEP_OF] - 1
+    if fields.step_of == 0:
+        fields.step_of = certificates.edge_chain[edge] + 1
+    while fields.step_of > 0:
+        place = fields.step_of - 1
         next_place = certificates.chain[place]
         if holds(certificates, place):
             code = _replace(index, certificates, scratch, certificates.owner[place], budget)
             if code != DONE:
                 return code
         # Zero would start again, with a chain of obsolete steps.
-        fields[STEP_OF] = next_place + 1
+        fields.step_of = next_place + 1
     certificates.edge_chain[edge] = -1
     return np.int64(DONE)
 
@@ -359,7 +334,7 @@ def replace_paths_over(index, certificates, scratch, edge, budget):
 @njit(cache=True, nogil=True)
 def replace_expired_paths(index, certificates, scratch, capacity, budget):
     """Replace the paths that expire with the current slide."""
-    now = index.state[BASE] + index.state[NOW]
+    now = index.state.base + index.state.now
     for entry in range(capacity):
         slide = certificates.slide[entry]
         if slide <= now and slide != BLOCKED and certificates.key[entry] >= 0:
@@ -374,8 +349,8 @@ def write_paths(index, certificates):
     """Write a simple path for each row of the current event, from row NEXT_PATH on."""
     state, output = index.state, index.output
     steps = np.empty(64, np.int64)
-    while state[NEXT_PATH] < state[OUT]:
-        pair = output.pairs[state[NEXT_PATH]]
+    while state.next_path < state.out:
+        pair = output.pairs[state.next_path]
         entry = entry_of(certificates, pair)
         certified = entry >= 0 and certificates.slide[entry] != BLOCKED
         if certified:
@@ -383,17 +358,17 @@ def write_paths(index, certificates):
         else:
             length, steps = walk_back(index, pair >> 32, pair & LOW_HALF, steps)
             length = np.int64(erase_loops(pair & LOW_HALF, steps, length))
-        if state[PATHS] + length > state[PATH_CAPACITY] or state[NEXT_PATH] >= state[PATH_END_CAPACITY]:
+        if state.paths + length > state.path_capacity or state.next_path >= state.path_end_capacity:
             return np.int64(NEED_PATHS)
         for i in range(length):
             if certified:
                 step = certificates.step[certificates.path_start[entry] + length - 1 - i]
             else:
                 step = steps[i] & LOW_HALF
-            output.paths[state[PATHS] + i] = step
-        state[PATHS] += length
-        output.path_end[state[NEXT_PATH]] = state[PATHS]
-        state[NEXT_PATH] += 1
+            output.paths[state.paths + i] = step
+        state.paths += length
+        output.path_end[state.next_path] = state.paths
+        state.next_path += 1
     return np.int64(DONE)
 
 
@@ -438,10 +413,10 @@ def has_answers(index, certificates, pairs):
 def pairs_of(index, roots):
     """Return the walk answers of the roots in `roots` (uint64 a block number), source << 32 | target."""
     program, table = index.program, index.table
-    now = index.state[NOW]
+    now = index.state.now
     pairs = np.empty(256, np.int64)
     found = 0
-    for row in range(index.state[ROWS]):
+    for row in range(index.state.rows):
         if table.node[row] < 0:
             continue
         vertex, state = node_of(table, row)

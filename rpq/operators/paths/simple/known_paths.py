@@ -12,7 +12,6 @@ from rpq.compiled.growth import request
 from rpq.compiled.views import view
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.judging import JudgedIndex
-from rpq.operators.paths.program import STATES
 from rpq.operators.paths.simple import certificates as store
 from rpq.operators.paths.simple import judge
 from rpq.operators.paths.simple.certificates import BLOCKED, GONE, Certificates, new_certificates, rebuilt
@@ -63,14 +62,14 @@ class KnownPaths:
         if vertices > len(certificates.root_chain) or edges > len(certificates.edge_chain):
             self.certificates = rebuilt(certificates, vertices, edges, self._room)
         if vertices >= len(self._scratch.is_on_path):
-            self._scratch = new_scratch(vertices, int(self._index.index.program.sizes[STATES]))
+            self._scratch = new_scratch(vertices, self._index.index.program.sizes.states)
             self._scratch_view = view(self._scratch)
 
     def begin(self) -> None:
         """Begin a tuple, a boundary or a load, in which every root may spend its whole budget."""
-        self.fields[store.STAMP] += 1
-        self.fields[[store.NEXT_ROW, store.ROWS_END, store.STEP_OF]] = 0
-        self.fields[store.STAGE] = store.STAGE_ROWS
+        self.fields.stamp += 1
+        self.fields.next_row = self.fields.rows_end = self.fields.step_of = 0
+        self.fields.stage = store.STAGE_ROWS
 
     def run(self, kernel: Callable[..., int], *arguments: int) -> None:
         """Call a kernel with the index, the certificates, the scratch memory and further arguments until it is done."""

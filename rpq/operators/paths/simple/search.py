@@ -26,9 +26,9 @@ import numpy as np
 from rpq.compiled.cycle_counter import has_passed
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.layout import LOW_HALF, NOW
+from rpq.compiled.views import Record, int64
+from rpq.operators.paths.index.layout import LOW_HALF
 from rpq.operators.paths.index.rows import cell_at, in_edges, next_in_edge, slide_of
-from rpq.operators.paths.program import ACCEPTING, CLASSES, CLOSING, STATES
 
 EVERY = np.uint64(2**64 - 1)
 
@@ -42,12 +42,16 @@ OUT_OF_TIME = 4
 WORK_BETWEEN_CHECKS = 1 << 10
 """The number of expanded nodes, a power of two, after which a search looks whether its deadline has passed."""
 
-# Fields of `Scratch.fields`.
-STAMP = 0
-WORK = 1  # nodes expanded
-LENGTH = 2  # steps of the path that was found
-REACHABLE = 3  # nodes that the side of the root reached if it expanded all of them, else 0
-SCRATCH_FIELDS = 4
+
+class SearchState(Record):
+    """The progress of a search."""
+
+    _fields_ = (
+        ("stamp", int64),
+        ("work", int64),  # nodes expanded
+        ("length", int64),  # steps of the path that was found
+        ("reachable", int64),  # nodes that the side of the root reached if it expanded all of them, else 0
+    )
 
 
 class Scratch(NamedTuple):
@@ -69,7 +73,7 @@ class Scratch(NamedTuple):
     node: np.ndarray  # int64 a vertex: the node at each depth
     leave: np.ndarray  # int64 a vertex: next transition to try at each depth
     place: np.ndarray  # int64 a vertex: next edge to try at each depth
-    fields: np.ndarray  # int64[SCRATCH_FIELDS]
+    fields: SearchState
 
 
 def new_scratch(vertices: int, states: int) -> Scratch:
@@ -96,7 +100,7 @@ def new_scratch(vertices: int, states: int) -> Scratch:
         node=room(vertices + 2),
         leave=room(vertices + 2),
         place=room(vertices + 2),
-        fields=room(SCRATCH_FIELDS),
+        fields=SearchState(),
     )
 
 
@@ -111,7 +115,7 @@ def value_at(index, vertex, state, slot):
 def best_value(index, slot, target):
     """Return the relative slide up to which the root of a slot has an answering walk to the target."""
     best = np.int64(0)
-    for i in range(index.program.sizes[ACCEPTING]):
+    for i in range(index.program.sizes.accepting):
         best = max(best, value_at(index, target, np.int64(index.program.accepting_states[i]), slot))
     return best
 
@@ -128,7 +132,7 @@ def _next_state(program, state, transition_class):
 def _join(index, scratch, depth, start, middle, target):
     """Append the walk through a node that both sides reached to the path, without cycles. Return FOUND or UNDECIDED."""
     program = index.program
-    states = program.sizes[STATES]
+    states = program.sizes.states
     length = np.int64(0)
     node = middle
     while node != start:
@@ -170,7 +174,7 @@ def _join(index, scratch, depth, start, middle, target):
         return np.int64(UNDECIDED)
     for j in range(size):
         scratch.path[depth + j] = scratch.walk[j] & LOW_HALF
-    scratch.fields[LENGTH] = depth + size
+    scratch.fields.length = depth + size
     return np.int64(FOUND)
 
 
@@ -178,16 +182,16 @@ def _join(index, scratch, depth, start, middle, target):
 def _connect(index, scratch, depth, slot, target, floor, budget):
     """Complete the path that ends at `scratch.node[depth]` over edges that last to `floor` or longer."""
     program, graph = index.program, index.graph
-    classes, states = program.sizes[CLASSES], program.sizes[STATES]
+    classes, states = program.sizes.classes, program.sizes.states
     fields = scratch.fields
-    fields[STAMP] += 1
-    stamp = fields[STAMP]
+    fields.stamp += 1
+    stamp = fields.stamp
     start = scratch.node[depth]
     scratch.stamp_ahead[start] = stamp
     scratch.queue_ahead[0] = start
     ahead, ahead_end = np.int64(0), np.int64(1)
     back, back_end = np.int64(0), np.int64(0)
-    for i in range(program.sizes[ACCEPTING]):
+    for i in range(program.sizes.accepting):
         state = np.int64(program.accepting_states[i])
         if value_at(index, target, state, slot) >= floor:
             node = target * states + state
@@ -195,10 +199,10 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
             scratch.queue_back[back_end] = node
             back_end += 1
     while ahead < ahead_end and back < back_end:
-        fields[WORK] += 1
-        if fields[WORK] > budget:
+        fields.work += 1
+        if fields.work > budget:
             return np.int64(OVER_BUDGET)
-        if fields[WORK] & (WORK_BETWEEN_CHECKS - 1) == 0 and has_passed(index.deadline):
+        if fields.work & (WORK_BETWEEN_CHECKS - 1) == 0 and has_passed(index.deadline):
             return np.int64(OUT_OF_TIME)
         if ahead_end - ahead <= back_end - back:
             node = scratch.queue_ahead[ahead]
@@ -209,7 +213,7 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
                 transition_class = np.int64(program.leave_class[leave])
                 links = vertex * classes + transition_class
                 to_state = np.int64(program.leave_target[leave])
-                if to_state == program.sizes[CLOSING]:
+                if to_state == program.sizes.closing:
                     continue
                 first = np.int64(graph.out.start[links])
                 for place in range(first, first + np.int64(graph.out.length[links])):
@@ -253,7 +257,7 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
                     return _join(index, scratch, depth, start, reached, target)
                 scratch.queue_back[back_end] = reached
                 back_end += 1
-    fields[REACHABLE] = ahead_end if ahead == ahead_end else 0
+    fields.reachable = ahead_end if ahead == ahead_end else 0
     return np.int64(NONE)
 
 
@@ -261,7 +265,7 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
 def _extend(index, scratch, slot, target, floor, budget):
     """Try every longer path, depth first. `is_on_path` is unchanged afterwards."""
     program, graph = index.program, index.graph
-    classes, states = program.sizes[CLASSES], program.sizes[STATES]
+    classes, states = program.sizes.classes, program.sizes.states
     depth = np.int64(0)
     scratch.leave[0] = program.leave_first[scratch.node[0] % states]
     scratch.place[0] = 0
@@ -277,7 +281,7 @@ def _extend(index, scratch, slot, target, floor, budget):
             continue
         leave = scratch.leave[depth]
         links = vertex * classes + np.int64(program.leave_class[leave])
-        is_twin = program.leave_target[leave] == program.sizes[CLOSING]
+        is_twin = program.leave_target[leave] == program.sizes.closing
         if is_twin or scratch.place[depth] >= np.int64(graph.out.length[links]):
             scratch.leave[depth] += 1
             scratch.place[depth] = 0
@@ -291,7 +295,7 @@ def _extend(index, scratch, slot, target, floor, budget):
         scratch.path[depth] = link & LOW_HALF
         if to == target:
             if program.accepting[to_state]:
-                scratch.fields[LENGTH] = depth + 1
+                scratch.fields.length = depth + 1
                 outcome = np.int64(FOUND)
                 break
             continue
@@ -329,7 +333,7 @@ def origins(scratch, states):
     target, and a path must leave this set by a new edge. This holds until such an edge arrives, since the removal of an edge
     only makes the set smaller.
     """
-    count = scratch.fields[REACHABLE]
+    count = scratch.fields.reachable
     if count == 0 or count > 64:
         return EVERY
     bits = np.uint64(0)
@@ -343,15 +347,15 @@ def find_path(index, scratch, source, target, budget):
     """Search a simple path that answers (source, target). Return NONE, FOUND (the path is in `scratch.path`), OVER_BUDGET or
     OUT_OF_TIME."""
     slot = np.int64(index.table.slot_of[source])
-    scratch.fields[LENGTH] = 0
-    scratch.fields[REACHABLE] = 0
+    scratch.fields.length = 0
+    scratch.fields.reachable = 0
     if slot < 0:
         return np.int64(NONE)
-    now = index.state[NOW]
+    now = index.state.now
     best = best_value(index, slot, target)
     if best <= now:
         return np.int64(NONE)
-    scratch.node[0] = source * index.program.sizes[STATES]
+    scratch.node[0] = source * index.program.sizes.states
     scratch.is_on_path[source] = 1
     outcome = np.int64(UNDECIDED)
     if best > now + 1:
@@ -361,6 +365,6 @@ def find_path(index, scratch, source, target, budget):
     if outcome == UNDECIDED:
         outcome = _extend(index, scratch, slot, target, now + 1, budget)
         # The side that ended there began behind a longer path.
-        scratch.fields[REACHABLE] = 0
+        scratch.fields.reachable = 0
     scratch.is_on_path[source] = 0
     return outcome

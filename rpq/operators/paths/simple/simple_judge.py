@@ -44,7 +44,7 @@ from rpq.language.query import Query
 from rpq.operators.paths.index import conflicts, kernels, layout
 from rpq.operators.paths.index.check import doubted_cells
 from rpq.operators.paths.index.judging import DoubtFigures, Judge, JudgedIndex, NoDoubt
-from rpq.operators.paths.program import ACCEPTING, CLASSES, Program
+from rpq.operators.paths.program import Program
 from rpq.operators.paths.simple import certificates as store
 from rpq.operators.paths.simple import judge
 from rpq.operators.paths.simple.aside_roots import AsideRoots, EventRows, count, holds_root, mask_of, release, roots_in
@@ -97,8 +97,8 @@ class SimpleJudge:
             self._judge_insert(chunk, i)
         # The rows have their paths and their events, so the tuple is done.
         state = self._index.state
-        state[layout.PHASE] = layout.WITNESSING
-        state[layout.NEXT_PATH] = state[layout.OUT]
+        state.phase = layout.WITNESSING
+        state.next_path = state.out
 
     def _judge_delete(self, chunk: Chunk, i: int) -> None:
         order, rows, aside = 2 * i + 1, self._rows, self._aside_roots
@@ -140,8 +140,8 @@ class SimpleJudge:
     def cross(self, slide: int, order: int) -> None:
         """Advance to an absolute slide, stopping at each slide at which a path expires."""
         index, state = self._index, self._index.state
-        while state[layout.CONFLICTED] and self._slide < slide:
-            if index.index.program.sizes[ACCEPTING] > 1:
+        while state.conflicted and self._slide < slide:
+            if index.index.program.sizes.accepting > 1:
                 # A pair is no longer in doubt when its accepting cell in doubt expires: the table then reports the end of
                 # the pair.
                 judge.forget_certain_pairs(index.view, self.known_paths.view, self.known_paths.capacity)
@@ -159,7 +159,7 @@ class SimpleJudge:
         rows, aside = self._rows, self._aside_roots
         self.known_paths.begin()
         self.known_paths.run_over_entries(judge.replace_expired_paths, self.budget)
-        if not self._index.index.settings[layout.EXPLICIT]:
+        if not self._index.index.settings.explicit:
             # No rows are reported except for roots that are set aside here: all of their answers before the boundary leave
             # with a row, whichever was examined first.
             rows.retain(np.isin(rows.pairs() >> 32, aside.overdrawn_roots()))
@@ -176,7 +176,7 @@ class SimpleJudge:
 
     def answers_among(self, walks: np.ndarray) -> np.ndarray:
         """Return those of some pairs of the table that have a simple path and a root that is not set aside."""
-        if not self._index.state[layout.CONFLICTED]:
+        if not self._index.state.conflicted:
             return walks
         return walks[judge.has_answers(self._index.view, self.known_paths.view, walks)]
 
@@ -193,21 +193,21 @@ class SimpleJudge:
         """Return the counts of the kernels. O(pairs in doubt)."""
         fields, state = self.known_paths.fields, self._index.state
         return DoubtFigures(
-            conflicts=int(state[layout.CONFLICTS]),
-            conflicted_roots=int(state[layout.CONFLICTED]),
+            conflicts=state.conflicts,
+            conflicted_roots=state.conflicted,
             pairs_in_doubt=int((self.known_paths.certificates.key >= 0).sum()),
-            searches=int(fields[store.SEARCHES]),
+            searches=fields.searches,
             roots_set_aside=len(self._aside_roots.sizes),
-            unblocked_pairs=int(fields[store.UNBLOCKED_PAIRS]),
-            broken_paths=int(fields[store.BROKEN_PATHS]),
-            replaced_paths=int(fields[store.REPLACED_PATHS]),
+            unblocked_pairs=fields.unblocked_pairs,
+            broken_paths=fields.broken_paths,
+            replaced_paths=fields.replaced_paths,
             cleared_roots=self._cleared_roots,
         )
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
         """Set the counts from which to continue."""
-        self._index.state[layout.CONFLICTS] = conflicts
-        self.known_paths.fields[store.SEARCHES] = searches
+        self._index.state.conflicts = conflicts
+        self.known_paths.fields.searches = searches
 
     # --- roots that are set aside ----------------------------------------------------------------------------
 
@@ -251,13 +251,13 @@ class SimpleJudge:
     @property
     def _slide(self) -> int:
         state = self._index.state
-        return int(state[layout.BASE] + state[layout.NOW])
+        return int(state.base + state.now)
 
     def _next_edge_expiry(self) -> int:
         """Return the next slide at which an edge leaves the window. No conflict ends earlier. O(edges)."""
         expiry, state = self._index.index.graph.expiry, self._index.state
-        later = expiry[(expiry > state[layout.NOW]) & (expiry <= self._index.index.settings[layout.CEILING])]
-        return int(state[layout.BASE]) + int(later.min()) if len(later) else np.iinfo(np.int64).max
+        later = expiry[(expiry > state.now) & (expiry <= self._index.index.settings.ceiling)]
+        return state.base + int(later.min()) if len(later) else np.iinfo(np.int64).max
 
     def _find_doubt_anew(self) -> None:
         """Recompute the pairs in doubt after some conflicts have left the window; the table answers all other pairs.
@@ -283,14 +283,14 @@ class SimpleJudge:
         program, graph, table = index.program, index.graph, index.table
         if not holds_root(table, table.conflicted_roots, root):
             return
-        classes = int(program.sizes[CLASSES])
+        classes = program.sizes.classes
         links = [
             graph.out.entries[graph.out.start[i] : graph.out.start[i] + graph.out.length[i]]
             for i in range(root * classes, (root + 1) * classes)
             if program.start_target[i % classes] >= 0
         ]
         edges = np.concatenate(links) >> 1 & layout.POINTER
-        if not (graph.expiry[edges] > index.state[layout.NOW]).any():
+        if not (graph.expiry[edges] > index.state.now).any():
             self.known_paths.forget(self.known_paths.of_roots([root]))
             release(index, mask_of(table, [root]))
 
