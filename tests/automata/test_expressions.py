@@ -167,6 +167,7 @@ ERRORS = [
     (r"'b\u12'", 3, r"incomplete escape \u", "4 hexadecimal digits"),
     (r"'\uD800'", 2, "no character", "Unicode"),
     ("a/b{0,1000000}", 4, "1,000,000 steps", "smaller"),
+    ("a{99999999999999999999}", 3, "too large", "smaller"),
     ("((a{100}){100}){100}", 10, "10,000 steps", "smaller"),
     ("(a{0}){100000000}", 7, "steps", "smaller"),
 ]

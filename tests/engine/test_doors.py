@@ -296,6 +296,12 @@ def test_of_op_and_delete_one_can_be_chosen(tmp_path, door):
         ColumnNames.parse("op=op,delete=delete")
 
 
+@pytest.mark.parametrize("door", mapping.values(), ids=mapping.keys())
+def test_a_column_that_is_called_delete_may_be_another_one(tmp_path, door):
+    rows = [{"source": "x", "target": "y", "delete": "a", "timestamp": 1}]
+    assert outcome(door.open(rows, tmp_path, columns="label=delete")) == INSERTED[:1]
+
+
 # --- filters ---------------------------------------------------------------------------------------------------------
 
 

@@ -105,6 +105,13 @@ def test_a_path_between_variables_that_may_be_empty_joins_nodes_alone_with_thems
     assert push(engine("ASK { <z> <a>?/<b>? <z> }"), "x y c 1") == ["+ @1"]
 
 
+def test_a_window_that_is_named_around_exists_is_that_in_it():
+    windows = "FROM NAMED WINDOW <v> [RANGE 10] FROM NAMED WINDOW <w> [RANGE 5]"
+    values = "VALUES ?w { <v> <w> <none> }"
+    running = engine(f"SELECT ?w {windows} {{ {values} ?x <a> ?y FILTER EXISTS {{ WINDOW ?w {{ ?x <b> ?z }} }} }}")
+    assert sorted(push(running, "x y a 1", "x y b 1")) == ["+ v @1", "+ w @1"]
+
+
 def test_values_of_vertices_and_of_expressions():
     text = "SELECT ?x (?n * 2 AS ?twice) (STR(?x) AS ?s) { ?x <n> ?n FILTER(?n >= 2 && ?n < 10) }"
     assert push(engine(text), "x 007 n 1", "y 1 n 2", "z ten n 3") == ["+ x 14 x @1"]
@@ -372,6 +379,17 @@ def test_reports_are_told_at_each_step_of_several_windows():
     found = push(whole, "x k a 3", "y k a 7", "k k none 13")
     of_v, of_w = ["= v x @4", "= v x @6", "= v y @8"], ["= w x @4", "= w x @6", "= w x @8", "= w y @12", "= w y @8"]
     assert sorted(found) == of_v + of_w
+
+
+def test_whole_reports_pass_over_the_steps_at_which_the_answer_is_empty():
+    windows = "FROM NAMED WINDOW <v> [RANGE 4 STEP 2] FROM NAMED WINDOW <w> [RANGE 3 STEP 3]"
+    whole = engine(f"SELECT RSTREAM ?w ?x {windows} {{ WINDOW ?w {{ ?x <a> ?y }} }}", None)
+    night = 6 * 10**14  # steps that nothing could visit one by one
+    reports = [whole.push_rows([("p", "q", "a", 1), ("r", "s", "a", night + 1)]), whole.advance(2 * night)]
+    found = [tuple(row)[1:-1] for changes in reports for row in changes.rows()]
+    #   both windows hold each edge at the three steps up to 4, and none of the steps from 6 on
+    starts = (("p", 0), ("r", night))
+    assert found == [(window, x, start + time) for x, start in starts for time in (2, 3, 4) for window in "vw"]
 
 
 def test_queries_of_one_engine_name_the_same_graphs():
