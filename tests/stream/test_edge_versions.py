@@ -102,3 +102,15 @@ def test_versions_are_a_dict(keeps_all, data):
         elif action == "load":
             versions.load(*versions.columns(versions.live(ABSENT_VERSION)))
         versions._check()
+
+
+def test_single_tuples_after_a_collection_find_what_is_left():
+    versions = EdgeVersions(keeps_all=False)
+    single = SingleTuple()
+    for vertex, timestamp in ((1, 2), (0, 5)):
+        single.fill(vertex, vertex, 0, timestamp, False)
+        versions.apply_one(single, 0, -10)
+    versions.collect(3)
+    single.fill(0, 0, 0, 7, False)
+    assert versions.apply_one(single, 0, 3).timestamp.tolist() == [5]
+    versions._check()
