@@ -430,6 +430,16 @@ def test_a_term_that_was_a_vertex_keeps_its_id():
     assert (subject, count) == ("u", 2)
 
 
+def test_rows_of_one_join_are_net_of_an_event():
+    query = rpq.Query("SELECT ?x { ?x <a> ?y }", window=TEN, semantics="explicit")
+    engine = rpq.Engine(query, events="window")
+    assert len(engine.push(source=["u"], target=["v"], label=["a"], timestamp=[1]).rows()) == 1
+    ends = {"source": ["u", "u"], "target": ["v", "w"], "label": ["a", "a"], "timestamp": [2, 2]}
+    assert engine.push(ends | {"op": ["-", "+"], "event": [1, 1]}).rows() == []
+    by_id = rpq.Engine(query, edges="id")
+    assert [len(by_id.insert("u", end, "a", time, edge=1).rows()) for time, end in enumerate("vw")] == [1, 0]
+
+
 def test_events_of_several_tuples_are_told_net():
     query = rpq.Query("SELECT ?x (COUNT(*) AS ?n) { ?x <a> ?y } GROUP BY ?x", window=rpq.UnboundedWindow(), name="q")
     tuples = {"source": ["x", "x", "z"], "target": ["y", "w", "y"], "label": ["a", "a", "a"], "timestamp": [1, 1, 2]}
