@@ -114,3 +114,15 @@ def test_single_tuples_after_a_collection_find_what_is_left():
     single.fill(0, 0, 0, 7, False)
     assert versions.apply_one(single, 0, 3).timestamp.tolist() == [5]
     versions._check()
+
+
+def test_more_sets_than_two_bytes_can_tell():
+    count = 70_000
+    versions, number, bound = EdgeVersions(keeps_all=False), np.arange(count, dtype=np.int32), np.full(count, ABSENT_VERSION)
+    chunk = Chunk(number, number % 97, number % 3, number.astype(np.int64), np.zeros(count, np.uint8), number)
+    versions.apply(chunk, view(chunk), number, bound)
+    versions.apply(chunk, view(chunk), number[::-1].copy(), bound)
+    versions.collect(35_000)
+    live = versions.columns(versions.live(35_000))
+    assert live[4].tolist() == number[::-1][35_001:].tolist()
+    assert live[1].tolist() == chunk.label[35_001:].tolist()
