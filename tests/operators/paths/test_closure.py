@@ -184,7 +184,7 @@ def test_a_witness_lasts_as_long_as_its_answer_and_leaves_bits_as_they_are() -> 
 def test_bits_without_room_to_grow_change_to_cells_in_the_middle_of_a_tuple(semantics: Any) -> None:
     chance = random.Random(5)
     rows: list[tuple[int, int, str, int, str]] = []
-    for edge in _edges(600, vertices=40, seed=4):
+    for edge in _edges(600, vertices=70, seed=4):
         rows.append((*edge, "+"))
         if chance.random() < 0.2:
             rows.append((*chance.choice(rows[-100:])[:3], edge[3], "-"))
@@ -205,3 +205,16 @@ def test_bits_without_room_to_grow_change_to_cells_in_the_middle_of_a_tuple(sema
         kept[index.has_bits] += 1
         engine._check()
     assert min(kept[True], kept[False]) > 5
+
+
+def test_rows_of_bits_get_wider_with_more_roots_and_cells_come_back_where_these_take_less_memory() -> None:
+    engine = rpq.Engine(rpq.Query("a+", window=rpq.UnboundedWindow(), name="q"))
+    rows = [(f"u{i}", f"v{i}", "a", i) for i in range(1500)]  # a root and a row each
+    (index,) = indexes(engine)
+    index.use_bits()
+    engine.push_rows(rows[:200])
+    assert index.has_bits
+    assert len(engine.push_rows(rows[200:])) == 1300
+    assert not index.has_bits
+    engine._check()
+    assert engine.answers("q").pairs() == {(u, v) for u, v, *_ in rows}
