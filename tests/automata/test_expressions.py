@@ -102,6 +102,12 @@ def test_text_of_a_tree_parses_to_it(tree: Expression) -> None:
     assert parse(str(tree)) == tree
 
 
+@given(expressions(leaves=3, labels=st.text(max_size=6)))
+@settings(deadline=None)
+def test_any_label_can_be_written(tree: Expression) -> None:
+    assert parse(str(tree)) == tree
+
+
 @given(expressions(leaves=6), st.randoms(use_true_random=False))
 @settings(deadline=None)
 def test_blanks_parentheses_and_notation_do_not_matter(tree: Expression, random) -> None:  # type: ignore[no-untyped-def]
