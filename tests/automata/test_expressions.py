@@ -102,6 +102,12 @@ def test_text_of_a_tree_parses_to_it(tree: Expression) -> None:
     assert parse(str(tree)) == tree
 
 
+@given(expressions(leaves=3, labels=st.text(max_size=6)))
+@settings(deadline=None)
+def test_any_label_can_be_written(tree: Expression) -> None:
+    assert parse(str(tree)) == tree
+
+
 @given(expressions(leaves=6), st.randoms(use_true_random=False))
 @settings(deadline=None)
 def test_blanks_parentheses_and_notation_do_not_matter(tree: Expression, random) -> None:  # type: ignore[no-untyped-def]
@@ -167,6 +173,7 @@ ERRORS = [
     (r"'b\u12'", 3, r"incomplete escape \u", "4 hexadecimal digits"),
     (r"'\uD800'", 2, "no character", "Unicode"),
     ("a/b{0,1000000}", 4, "1,000,000 steps", "smaller"),
+    ("a{99999999999999999999}", 3, "too large", "smaller"),
     ("((a{100}){100}){100}", 10, "10,000 steps", "smaller"),
     ("(a{0}){100000000}", 7, "steps", "smaller"),
 ]

@@ -203,6 +203,16 @@ def test_a_process_whose_package_was_replaced_meanwhile_neither_reads_nor_writes
 
 
 @pytest.mark.ci
+def test_a_cache_of_another_numba_is_named(python):
+    ask(python)
+    for path in (site_packages(python) / "__pycache__" / "rpq").glob("*.nbc"):
+        first, _, rest = path.read_bytes().partition(b"\n")
+        path.write_bytes(json.dumps(["0.1.2", *json.loads(first)[1:]]).encode() + b"\n" + rest)
+    value, before, _ = ask(python)
+    assert value == 10 and " was made by numba 0.1.2, this is " in before
+
+
+@pytest.mark.ci
 def test_a_damaged_file_counts_as_none(python):
     ask(python)
     for left in (0, 10, 400, -1):
@@ -257,6 +267,14 @@ def test_processes_that_compile_at_the_same_time_disturb_nobody(python):
     for x, y in calls[:2]:
         assert ask(python, (x, y)) == (2 * x + y, None, None)
     assert not list(site_packages(python).rglob("*.tmp.*"))
+
+
+@pytest.mark.ci
+def test_of_processes_that_need_a_kernel_at_the_same_time_one_compiles_it(python):
+    running = [subprocess.Popen([python, "-c", ASK, "[3, 4]"], stdout=subprocess.PIPE, text=True, cwd="/") for _ in range(4)]
+    found = [json.loads(process.communicate()[0]) for process in running]
+    assert {value for value, *_ in found} == {10}
+    assert len([why for *_, why in found if why is not None]) == 1
 
 
 @pytest.mark.ci

@@ -23,11 +23,13 @@ from rpq.errors import InputError
 from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.readers import ColumnNames, WhereError, open_reader, parse_where
 from rpq.readers.rdf.rdf_format import RdfReading
+from rpq.serve.feeds import FileFeed, Playback
 from rpq.serve.requests import read_tuple_body
 from rpq.spark.batch.splits import BAD, EDGE, LineOptions, SplitReader, cut_splits, split_json
 from rpq.spark.envelopes import engine_columns, pack, unpack
 from rpq.spark.errors import PipelineError
 from rpq.spark.stream.topics import ConnectorMessage, MessageTuples, layout_of_messages
+from tests.services.served import Served
 
 Row = dict[str, Any]
 _NUMBERS = ("timestamp", "amount")
@@ -296,6 +298,12 @@ def test_of_op_and_delete_one_can_be_chosen(tmp_path, door):
         ColumnNames.parse("op=op,delete=delete")
 
 
+@pytest.mark.parametrize("door", mapping.values(), ids=mapping.keys())
+def test_a_column_that_is_called_delete_may_be_another_one(tmp_path, door):
+    rows = [{"source": "x", "target": "y", "delete": "a", "timestamp": 1}]
+    assert outcome(door.open(rows, tmp_path, columns="label=delete")) == INSERTED[:1]
+
+
 # --- filters ---------------------------------------------------------------------------------------------------------
 
 
@@ -440,3 +448,15 @@ def test_operations_of_debezium_are_refused_with_what_to_do(tmp_path, rpq, name)
     status, _, err = rpq("run", "a", "--window", "10", "--slide", "1", "--input", str(edges), "--output", "-")
     assert status == 1
     assert "is not an operation; expected + or -; --changes reads those of Debezium in JSON" in err
+
+
+def test_an_input_of_the_server_is_warned_of_in_its_log(tmp_path, caplog):
+    edges = tmp_path / "edges.csv"
+    edges.write_bytes(as_csv(three("c", "c", "d", name="__op")))
+    with Served({"expression": "a", "window": 100, "slide": 10, "name": "q"}) as server:
+        feed = FileFeed(server.service, open_reader("edges", edges), Playback(speed=None, time_unit=None))
+        feed.start()
+        assert feed.has_ended.wait(60)
+        feed.stop()
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [message.partition(" looks")[0] for message in warnings] == [f"{edges}: column '__op'"]

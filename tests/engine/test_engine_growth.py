@@ -223,6 +223,14 @@ def test_the_ends_of_time(time: int) -> None:
     twins.check()
 
 
+def test_from_one_end_of_time_to_the_other() -> None:
+    for semantics in ("implicit", "explicit"):
+        twins = Twins(query("a/b*", size=300, slide=1, semantics=semantics))
+        twins.push([("x", "y", "a", -(2**63) + 1, "+"), ("y", "z", "b", -(2**63) + 1, "+")])
+        twins.push([("x", "y", "a", 2**63 - 301, "+"), ("y", "w", "b", 2**63 - 301, "+")])
+        twins.check()
+
+
 # --- hop counts --------------------------------------------------------------------------------------------------
 
 

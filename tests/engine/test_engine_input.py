@@ -279,3 +279,22 @@ def test_values_of_numpy_in_rows() -> None:
         ("q", 1, 2, 1, "+"),
         ("q", 1, 3, 2, "+"),
     ]
+
+
+def test_further_columns_are_not_looked_at() -> None:
+    odd: dict[Any, Any] = {"weight": Odd(), 7: [[1], "x"], None: None, ("a", 1): b"", "time": [1, 2, 3]}
+    assert rpq.Engine(ask()).push({**odd, **COLUMNS}).rows() == EXPECTED
+
+
+def test_rows_that_are_no_iterable(engine: rpq.Engine) -> None:
+    with pytest.raises(rpq.InputError, match="rows are an iterable"):
+        engine.push_rows(5)  # type: ignore[arg-type]
+    for row in (b"abcd", {1: 2, 3: 4}, {1, 2, 3, 4}):
+        with pytest.raises(rpq.InputError, match="row 0: a tuple is"):
+            engine.push_rows([row])  # type: ignore[list-item]
+
+
+def test_names_that_no_vertex_can_have(engine: rpq.Engine) -> None:
+    engine.push(COLUMNS)
+    assert engine.witness("\ud800", "y") is None
+    assert engine.restore_root("\ud800").rows() == []

@@ -121,6 +121,11 @@ def test_columns_of_terms_singly(has_integers: bool, terms: bool) -> None:
     assert {row["op"] for row in found} == {"+", "-", "="} and len({row["query"] for row in found}) == 4
 
 
+def test_only_so_many_names_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rpq.stream.names.vertices._MAX_REMEMBERED", 5)
+    test_single_tuples_give_the_rows_of_a_batch("patterns", 1)
+
+
 def test_many_rows_of_one_tuple() -> None:
     engine = rpq.Engine(rpq.Query("a/a", window=WINDOW))
     for number in range(300):

@@ -136,3 +136,13 @@ def test_lexical_forms_of_many_terms_are_those_of_each(pieces: list[list[str] | 
         return
     forms.validate(full=True)
     assert forms.to_pylist() == [None if term is None else lexical_form(term) for term in terms]
+
+
+def test_tables_in_a_notebook() -> None:
+    evil = "<script>alert('x')</script>"
+    engine = rpq.Engine(rpq.Query("a", window=WINDOW, name=f"{evil}&"))
+    changes = engine.push_rows([(f"{evil}{i}", "y" * 500, "a", 1) for i in range(30)])
+    for shown in (changes, engine.answers(), engine, engine.statistics()):
+        page = shown._repr_html_()
+        assert page.startswith("<table>") and "<script" not in page and "y" * 81 not in page and len(page) < 10_000
+    assert "&lt;script&gt;" in changes._repr_html_() and "… 20 more" in changes._repr_html_()

@@ -102,3 +102,27 @@ def test_versions_are_a_dict(keeps_all, data):
         elif action == "load":
             versions.load(*versions.columns(versions.live(ABSENT_VERSION)))
         versions._check()
+
+
+def test_single_tuples_after_a_collection_find_what_is_left():
+    versions = EdgeVersions(keeps_all=False)
+    single = SingleTuple()
+    for vertex, timestamp in ((1, 2), (0, 5)):
+        single.fill(vertex, vertex, 0, timestamp, False)
+        versions.apply_one(single, 0, -10)
+    versions.collect(3)
+    single.fill(0, 0, 0, 7, False)
+    assert versions.apply_one(single, 0, 3).timestamp.tolist() == [5]
+    versions._check()
+
+
+def test_more_sets_than_two_bytes_can_tell():
+    count = 70_000
+    versions, number, bound = EdgeVersions(keeps_all=False), np.arange(count, dtype=np.int32), np.full(count, ABSENT_VERSION)
+    chunk = Chunk(number, number % 97, number % 3, number.astype(np.int64), np.zeros(count, np.uint8), number)
+    versions.apply(chunk, view(chunk), number, bound)
+    versions.apply(chunk, view(chunk), number[::-1].copy(), bound)
+    versions.collect(35_000)
+    live = versions.columns(versions.live(35_000))
+    assert live[4].tolist() == number[::-1][35_001:].tolist()
+    assert live[1].tolist() == chunk.label[35_001:].tolist()

@@ -267,6 +267,14 @@ def _pushed(running: rpq.Engine, rows: list[tuple[Any, ...]], form: str) -> list
     return running.push(pa.table([pa.array(column) for column in zip(*rows, strict=True)], names)).rows()
 
 
+def test_rows_behind_it_teach_nothing_about_time() -> None:
+    hours = rpq.Query("a", window=rpq.Window(size="1h", slide="1m"))
+    running = rpq.Engine(hours, max_ahead="1h")
+    with pytest.raises(rpq.InputError) as caught:
+        running.push_rows([("x", "y", "a", NOON), ("x", "z", "a", np.datetime64("2100-01-01T00:00:00.000000001"))])
+    assert caught.value.changes.to_arrow().schema.field("timestamp").type == pa.timestamp("us")
+
+
 # --- the command -----------------------------------------------------------------------------------------------------
 
 

@@ -41,6 +41,7 @@ WANTED = engine().push(OPS).rows()
         [None, float("nan"), pd.NA],
         pa.nulls(3),
         ["", "", "s"],
+        pa.array(["", "", "s"]),
     ],
     ids=lambda names: type(names).__name__,
 )

@@ -427,6 +427,11 @@ def test_sizes_and_steps_of_count_windows_are_whole_numbers(value):
         rpq.CountWindow(size=5, step=value)
 
 
+def test_a_window_is_a_window():
+    with pytest.raises(rpq.QueryError, match=r"rpq.CountWindow\(size=…, step=…\) or rpq.UnboundedWindow\(\), not 10"):
+        rpq.Query("a", window=10)
+
+
 def _busy() -> rpq.Engine:
     engine = rpq.Engine(
         explicit("a/b*", rpq.CountWindow(size=12, step=5), "count path"),

@@ -23,6 +23,8 @@ def by_id(*queries: rpq.Query, **options) -> rpq.Engine:
     [
         ({"edge": ["e", None], "op": "++"}, 1, "an insert needs one"),
         ({"edge": ["e", ""], "op": "++"}, 1, "is empty"),
+        ({"op": "-+"}, 1, "an insert needs one"),
+        ({"edge": pa.array(["e", ""]), "op": "++"}, 1, "is empty"),
         ({"edge": ["e", 7], "op": "++"}, 1, "ids of edges are of type string"),
         ({"edge": [7, 2**70], "op": "++"}, 1, "does not fit into 64 bits"),
         ({"edge": [1.5, 2.5], "op": "++"}, 0, "ids of edges are integers of 64 bits or text"),

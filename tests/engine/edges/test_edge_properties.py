@@ -17,6 +17,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, note
 from hypothesis import strategies as st
 
@@ -291,6 +292,8 @@ def test_a_remainder_has_the_sign_of_the_divisor(column):
     [
         ("(a|b)[n > 1]", 6, "one behind each label"),
         ("a+[n > 1]", 3, "one behind each label"),
+        ("!(a[n > 1]|b)", 4, "one condition behind the set"),
+        ("a[]", 3, "empty"),
         ("a[n > 1", 2, "'['"),
         ("a[n >]", 6, "expected"),
         ("a[label = 'x']", 3, "no property"),
@@ -357,6 +360,25 @@ def test_replays_refuse_what_they_cannot_tell(query, options, message):
 
     with pytest.raises(PipelineError, match=message):
         replay(None, "data", query, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("a[n > 1]", [], "has conditions on edges.*leave out the brackets"),
+        ("?x ?e:a ?y", [], r"binds edges to variables \(\?e:a\).*leave out the edge variables"),
+        ("?x a ?y", ["--filter", "?x <> ?y"], "has a filter.*write the filter in SPARQL, as FILTER"),
+    ],
+)
+def test_commands_of_spark_refuse_values_of_edges(text, options, message, tmp_path):
+    """Before Java starts, of which these tests need none."""
+    pytest.importorskip("pyspark")
+    from rpq.spark.cli import spark
+
+    options = [*options, "--window", "10", "--slide", "5", "--input", str(tmp_path), "--output", str(tmp_path / "rows")]
+    for command, more in (("replay", []), ("stream", ["--checkpoint", str(tmp_path / "state"), "--files", "csv"])):
+        result = CliRunner().invoke(spark, [command, text, *options, *more])
+        assert result.exit_code == 2 and re.search(message, result.output.replace("\n", " ")), result.output
 
 
 def test_a_query_whose_properties_were_not_kept_is_refused():

@@ -199,6 +199,17 @@ def test_rows_have_witnesses_where_the_type_of_a_property_was_unknown():
     assert changes.to_arrow(witness=True)["path"].to_pylist() == ['["x", "a", {"n": 5}, "y"]', ""]
 
 
+def test_a_witness_after_a_tuple_of_fewer_edges_than_one_before():
+    pattern = rpq.Query("?x a[n > 1]/b ?y . ?y a ?z", window=WINDOW, name="pattern")
+    engine = rpq.Engine(rpq.Query("a", window=WINDOW), pattern, edges="id", witness=True, _capacity=1)
+    # The last tuple replaces an edge and its derived labels, and its witness is the first that needs supports.
+    rows = [("u", "u", "a", "e", 0), ("w", "u", "b", "e", 0), ("u", "u", "a", "f", 0), ("u", "w", "a", "f", 2)]
+    for source, target, label, edge, number in rows:
+        changes = engine.insert(source, target, label, 5, edge=edge, properties={"n": number})
+    walks = '[["u", "a", 5, {"n": 2}, "w", "b", 5, {"n": 0}, "u"], ["u", "a", 5, {"n": 2}, "w"]]'
+    assert changes.to_arrow("pattern", witness=True)["path"].to_pylist() == [walks]
+
+
 def test_a_witness_has_the_labels_and_the_values_of_its_edges():
     pattern = rpq.Query("?x a[n > 1] ?y . ?y ^b+ ?z", window=WINDOW, name="pattern")
     engine = rpq.Engine(rpq.Query("a[n > 1]/^b", window=WINDOW, name="q"), pattern, witness=True)

@@ -502,6 +502,7 @@ def test_a_constant_end_has_a_tree_of_its_own_alone(gap):
         ("?x ?e:(a in order) ?y", 7, "an edge variable before a path in time order"),
         ("?x (a in order gap 1h within 2h) ?y", 23, "'within' behind 'gap'"),
         ("?x (a in order gap 1y) ?y", 20, "the unknown unit 'y'"),
+        ("?x (a in order soon) ?y", 16, "unexpected 's'"),
     ],
 )
 def test_errors_point_to_the_place(text, column, message):

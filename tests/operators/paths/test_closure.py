@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.operators.paths.closure.choice import Choice
 from rpq.operators.paths.closure.closure_index import ClosureIndex
 from rpq.operators.paths.path_query import PathQuery
 from tests.twins import Twins, assert_path, collect, examples, scaled, search, tiny
@@ -206,45 +205,40 @@ def test_a_witness_lasts_as_long_as_its_answer_and_leaves_bits_as_they_are() -> 
 
 
 @pytest.mark.parametrize("semantics", ["implicit", "explicit"])
-def test_no_limit_with_which_cells_have_room_ends_a_push(semantics: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bits_without_room_to_grow_change_to_cells_in_the_middle_of_a_tuple(semantics: Any) -> None:
     chance = random.Random(5)
     rows: list[tuple[int, int, str, int, str]] = []
-    for edge in _edges(scaled(1200), vertices=60, seed=4):
+    for edge in _edges(600, vertices=70, seed=4):
         rows.append((*edge, "+"))
-        if chance.random() < 0.05:
-            source, target, label, *_ = chance.choice(rows[-100:])
-            rows.append((source, target, label, edge[3], "-"))
+        if chance.random() < 0.2:
+            rows.append((*chance.choice(rows[-100:])[:3], edge[3], "-"))
     query = rpq.Query("(a|b)*", window=rpq.Window(size=300, slide=60), semantics=semantics, name="q")
+    engine, cells = (rpq.Engine(query, _capacity=1) for _ in range(2))
+    (index,) = indexes(engine)
+    kept: Counter[bool] = Counter()
 
-    def pushed(limit: int) -> list[rpq.Change]:
-        engine = rpq.Engine(query, memory_limit=limit, _capacity=16)
-        found = [change for i in range(0, len(rows), 300) for change in engine.push_rows(rows[i : i + 300])]
+    def refuse_some(size: int, place: int) -> None:
+        if chance.random() < 0.5:
+            _refuse_bits(index, size, place)
+
+    for i in range(0, len(rows), 10):
+        index.guard = _grant
+        index.use_bits()
+        index.guard = refuse_some
+        assert Counter(engine.push_rows(rows[i : i + 10])) == Counter(cells.push_rows(rows[i : i + 10]))
+        kept[index.has_bits] += 1
         engine._check()
-        return found
+    assert min(kept[True], kept[False]) > 5
 
-    changes: Counter[bool] = Counter()
-    monkeypatch.setattr(Choice, "is_due", lambda choice, work: False)
-    limit, expected = 0, None
-    while expected is None:
-        try:
-            expected = pushed(limit)
-        except rpq.MemoryLimitError as error:
-            limit = error.size
-    monkeypatch.setattr(Choice, "is_due", lambda choice, work: True)
-    monkeypatch.setattr(Choice, "prefers_bits", lambda choice, *figures: True)
-    monkeypatch.setattr(Choice, "prefers_cells", lambda choice, *figures: chance.random() < 0.3)
-    use_bits = ClosureIndex.use_bits
 
-    def attempt(index: ClosureIndex) -> None:
-        try:
-            use_bits(index)
-        finally:
-            changes[index.has_bits] += 1
-
-    monkeypatch.setattr(ClosureIndex, "use_bits", attempt)
-    for more in (1.0, 1.02, 1.05, 1.1, 1.25, 1.5, 2.0):
-        try:
-            assert sorted(pushed(int(limit * more))) == sorted(expected)
-        except rpq.MemoryLimitError:
-            assert more < 1.2  # cells that come back grow while other arrays are larger than at first
-    assert changes[True]
+def test_rows_of_bits_get_wider_with_more_roots_and_cells_come_back_where_these_take_less_memory() -> None:
+    engine = rpq.Engine(rpq.Query("a+", window=rpq.UnboundedWindow(), name="q"))
+    rows = [(f"u{i}", f"v{i}", "a", i) for i in range(1500)]  # a root and a row each
+    (index,) = indexes(engine)
+    index.use_bits()
+    engine.push_rows(rows[:200])
+    assert index.has_bits
+    assert len(engine.push_rows(rows[200:])) == 1300
+    assert not index.has_bits
+    engine._check()
+    assert engine.answers("q").pairs() == {(u, v) for u, v, *_ in rows}

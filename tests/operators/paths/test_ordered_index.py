@@ -118,6 +118,14 @@ def test_one_edge_that_is_walked_both_ways_reads_what_was_before_it() -> None:
     assert loops.answers().pairs() == {("x", "x")}
 
 
+def test_copies_are_found_after_their_table_grew() -> None:
+    engine = tiny(1)(rpq.Query("a+", window=rpq.Window(size=50, slide=1), order="increasing"), edges="parallel")
+    engine.push_rows([(i + 1, i + 2, "a", 6) for i in range(200)])
+    engine.push_rows([(i, i + 1, "a", 7) for i in range(200)])
+    engine.push_rows([(i + 1, i + 300, "a", 7) for i in range(200)])
+    engine._check()
+
+
 @pytest.mark.parametrize("ends", [1, 20])
 def test_deletes_behind_more_roots_than_a_block_has(ends: int) -> None:
     """What other paths give is found by scans back from one end, and by following all roots where there are twenty."""

@@ -172,6 +172,14 @@ def test_an_automaton_that_is_much_larger_in_the_other_direction_is_not_taken() 
     assert {row.source for row in engine.push_rows(chain(30)).rows()} == {f"v{i}" for i in range(6)}
 
 
+def test_an_expression_that_gets_too_deep_when_it_is_reversed_is_followed_from_the_sources() -> None:
+    deep = "(" * 98 + "a/b" + ")?" * 98
+    query = rpq.Query(deep, window=WINDOW, targets=["z"])
+    assert not way_of(query).is_reversed
+    rows = rpq.Engine(query).push_rows([("x", "y", "a", 0), ("y", "z", "b", 0)]).rows()
+    assert [(row.source, row.target) for row in rows] == [("x", "z")]
+
+
 def test_simple_paths_with_conflicts_keep_their_budgets_and_what_is_set_aside() -> None:
     # x --a--> y --b--> u --c--> y: the conflict; the rest makes the search for (x, y) long.
     options = {"paths": "simple", "targets": ["y"], "simple_budget": 3}

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
+from rpq.operators.patterns.joins import condition_graph
 from tests.twins import examples, tiny
 
 TEXT = "?x likes ?m . ?m by ?p . ?p in land"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _little_room() -> Iterator[None]:
+    """Let tables of conditions grow with few vertices."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(condition_graph, "_SMALLEST", 2)
+        yield
 
 
 def messages(first: int, end: int, country: str) -> list[tuple[str, str, str, int]]:

@@ -184,6 +184,8 @@ def test_dates_durations_and_tables():
     ]
     with pytest.raises(rpq.QueryError, match="different columns"):
         changes.to_arrow()
+    with pytest.raises(rpq.QueryError, match="no query named 'other'"):
+        changes.to_arrow("other")
 
 
 def test_counts():
@@ -236,9 +238,13 @@ def test_a_pattern_is_a_query_and_paths_stay_what_they_are():
         ("u a v . v b _:w", {}, "has no variable.*ASK"),
         (" . ".join(["?x a ?y"] * 33), {}, "too many atoms"),
         (CHAIN, {"select": ["xx"]}, "no variable 'xx'; did you mean 'x'"),
+        (CHAIN, {"select": "x"}, "collection"),
+        (CHAIN, {"select": []}, "at least one column"),
         (CHAIN, {"select": ["x", "x"]}, "twice"),
         ("?x a _:b", {"select": ["b"]}, "blank node"),
         ("?query a ?y", {}, "column called query"),
+        (CHAIN, {"on_budget": "set_aside"}, "on_budget"),
+        (CHAIN, {"distinct": 1}, "distinct"),
         (CHAIN, {"sources": ["x"]}, "sources are options of path queries"),
         (CHAIN, {"matching": "monomorphism"}, "homomorphism"),
         (CHAIN, {"report": "slide", "semantics": "implicit"}, "are explicit"),
@@ -254,6 +260,12 @@ def test_too_many_literals():
     pattern = " . ".join(f"""?x a '"{n}"'""" for n in range(7))
     with pytest.raises(rpq.QueryError, match="7 places with a literal"):
         rpq.Engine(rpq.Query(pattern, window=W))
+
+
+def test_the_longest_patterns_are_joined():
+    engine = rpq.Engine(rpq.Query(" . ".join(f"?x{n} a ?x{n + 1}" for n in range(32)), window=W, name="q"))
+    rows = engine.push_rows([(n, n + 1, "a", 1) for n in range(33)]).rows()
+    assert sorted(map(tuple, rows)) == [("q", *range(first, first + 33), 1, "+") for first in (0, 1)]
 
 
 def test_the_memory_limit_ends_a_push_with_the_rows_before():

@@ -167,3 +167,19 @@ def test_rows_of_one_push_fill_several_blocks_of_memory(monkeypatch, block):
         table = engine.push_rows([*tuples] if time == 1 else [(1, 1, "a", time)]).to_arrow()
         assert set(table["op"].to_pylist()) == {op}
         assert sorted(zip(*(table[name].to_pylist() for name in "xyz"), strict=True)) == wanted
+
+
+def test_rows_in_several_blocks_of_memory_are_counted_for_their_share(monkeypatch):
+    monkeypatch.setattr(delivered_rows, "_BLOCK", 1)
+    rows, hubs = 300, range(4)  # a tuple brings 900 values, more than the kernels write at once
+    tuples = [(hub, 10 + y, "a", 1) for hub in hubs for y in range(rows)] + [(hub, 9, "b", 1) for hub in hubs]
+
+    def push(limit: int) -> rpq.Changes:
+        query = rpq.Query("?x a ?y . ?x b ?z", window=W, name="star")
+        return tiny(2)(query, share=(0, 2), max_rows=limit).push_rows(tuples)
+
+    own = {row.x for row in push(rows).rows()}
+    assert 0 < len(own) < len(hubs)
+    with pytest.raises(rpq.RowLimitError) as caught:
+        push(rows - 1)
+    assert caught.value.row == rows * len(hubs) + min(own)

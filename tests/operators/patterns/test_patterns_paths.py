@@ -338,6 +338,13 @@ def test_figures():
     assert engine.statistics("other").irrelevant == 7
 
 
+def test_tuples_that_only_paths_read_are_timed():
+    engine = rpq.Engine(rpq.Query("?x a+ ?y . ?y b+ ?z . ?z c ?u", window=W, name="q"))
+    for first in range(0, 60, 10):
+        engine.push_rows([(n, n + 1, "ab"[n % 2], 1) for n in range(first, first + 10)], collect=False)
+    assert 0 < engine.statistics("q").latency_p50_us <= engine.statistics("q").latency_p99_us
+
+
 # --- random streams ---------------------------------------------------------------------------------------------------
 
 PATHS = st.sampled_from([text for text in pattern_strategies.PATH_EXPRESSIONS if text != "b{1,2}"])

@@ -105,6 +105,13 @@ def test_a_path_between_variables_that_may_be_empty_joins_nodes_alone_with_thems
     assert push(engine("ASK { <z> <a>?/<b>? <z> }"), "x y c 1") == ["+ @1"]
 
 
+def test_a_window_that_is_named_around_exists_is_that_in_it():
+    windows = "FROM NAMED WINDOW <v> [RANGE 10] FROM NAMED WINDOW <w> [RANGE 5]"
+    values = "VALUES ?w { <v> <w> <none> }"
+    running = engine(f"SELECT ?w {windows} {{ {values} ?x <a> ?y FILTER EXISTS {{ WINDOW ?w {{ ?x <b> ?z }} }} }}")
+    assert sorted(push(running, "x y a 1", "x y b 1")) == ["+ v @1", "+ w @1"]
+
+
 def test_values_of_vertices_and_of_expressions():
     text = "SELECT ?x (?n * 2 AS ?twice) (STR(?x) AS ?s) { ?x <n> ?n FILTER(?n >= 2 && ?n < 10) }"
     assert push(engine(text), "x 007 n 1", "y 1 n 2", "z ten n 3") == ["+ x 14 x @1"]
@@ -374,6 +381,17 @@ def test_reports_are_told_at_each_step_of_several_windows():
     assert sorted(found) == of_v + of_w
 
 
+def test_whole_reports_pass_over_the_steps_at_which_the_answer_is_empty():
+    windows = "FROM NAMED WINDOW <v> [RANGE 4 STEP 2] FROM NAMED WINDOW <w> [RANGE 3 STEP 3]"
+    whole = engine(f"SELECT RSTREAM ?w ?x {windows} {{ WINDOW ?w {{ ?x <a> ?y }} }}", None)
+    night = 6 * 10**14  # steps that nothing could visit one by one
+    reports = [whole.push_rows([("p", "q", "a", 1), ("r", "s", "a", night + 1)]), whole.advance(2 * night)]
+    found = [tuple(row)[1:-1] for changes in reports for row in changes.rows()]
+    #   both windows hold each edge at the three steps up to 4, and none of the steps from 6 on
+    starts = (("p", 0), ("r", night))
+    assert found == [(window, x, start + time) for x, start in starts for time in (2, 3, 4) for window in "vw"]
+
+
 def test_queries_of_one_engine_name_the_same_graphs():
     ask = "ASK FROM <{}> {{ ?x <a> ?y }}"
     running = engine(ask.format("g"), None, static=[("x", "y", "a")])
@@ -410,6 +428,16 @@ def test_a_term_that_was_a_vertex_keeps_its_id():
     engine.push_rows([(f"n{i}", f"m{i}", "b", 100) for i in range(5)])  # to which the ids of what has left are given
     ((_, subject, count, _, _),) = engine.push_rows([("u", "x", "c", 101)]).rows()
     assert (subject, count) == ("u", 2)
+
+
+def test_rows_of_one_join_are_net_of_an_event():
+    query = rpq.Query("SELECT ?x { ?x <a> ?y }", window=TEN, semantics="explicit")
+    engine = rpq.Engine(query, events="window")
+    assert len(engine.push(source=["u"], target=["v"], label=["a"], timestamp=[1]).rows()) == 1
+    ends = {"source": ["u", "u"], "target": ["v", "w"], "label": ["a", "a"], "timestamp": [2, 2]}
+    assert engine.push(ends | {"op": ["-", "+"], "event": [1, 1]}).rows() == []
+    by_id = rpq.Engine(query, edges="id")
+    assert [len(by_id.insert("u", end, "a", time, edge=1).rows()) for time, end in enumerate("vw")] == [1, 0]
 
 
 def test_events_of_several_tuples_are_told_net():

@@ -219,3 +219,14 @@ def test_neither_order_nor_what_went_can_be_seen_in_a_sum(amounts, random):
     except OverflowError:  # nor is there a float of that size that a sign could be taken of
         exact = math.inf if total > 0 else -math.inf
     assert isinstance(found, Number) and found.amount == exact
+
+
+def test_an_extremum_forgets_what_has_gone():
+    extremum = Extremum()
+    extremum.insert("0")
+    for number in range(1, 200):
+        extremum.insert(str(number))
+        extremum.delete(str(number))
+    assert len(extremum._heap) <= 40
+    extremum._check()
+    assert extremum.result() == "0"
