@@ -119,7 +119,7 @@ def rebuilt(old: Certificates, vertices: int, edges: int, room: int) -> Certific
     for name, _ in CertificateState._fields_:
         if name not in of_arrays:
             setattr(new.fields, name, getattr(old.fields, name))
-    _copy(view(old), view(new))
+    _copy(view(old), old.step, view(new))
     return new
 
 
@@ -213,7 +213,7 @@ def holds(certificates, place):
 
 
 @njit(cache=True, nogil=True)
-def _copy(old, new):
+def _copy(old, steps, new):
     for place in range(old.fields.entries):
         key = old.key[place]
         if key < 0:
@@ -229,4 +229,4 @@ def _copy(old, new):
             new.root_chain[root] = entry
         else:
             first = old.path_start[place]
-            certify(new, entry, old.step[first : first + old.length[place]], old.length[place], old.slide[place])
+            certify(new, entry, steps[first : first + old.length[place]], old.length[place], old.slide[place])
