@@ -30,14 +30,7 @@ from rpq.operators.paths.closure.layout import Closure, blocks_of_cells, closure
 from rpq.operators.paths.index import kernels as cell_kernels
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.operators.paths.index.judging import Judge
-from rpq.operators.paths.index.layout import (
-    DONE,
-    IDLE,
-    INSERTING,
-    NEED_SUPPORTS,
-    with_in_edges,
-    without_rows,
-)
+from rpq.operators.paths.index.layout import DONE, IDLE, INSERTING, NEED_SUPPORTS, with_in_edges, without_rows
 from rpq.operators.paths.index.numbered_index import NumberedIndex
 from rpq.operators.paths.program import Program
 from rpq.stream.chunk import Chunk

@@ -10,12 +10,7 @@ import numpy as np
 
 from rpq.compiled.arrays.words import join
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.closure.layout import (
-    NEED_COMPONENTS,
-    NEED_NODES,
-    NEED_SUCCESSORS,
-    NEED_WORDS,
-)
+from rpq.operators.paths.closure.layout import NEED_COMPONENTS, NEED_NODES, NEED_SUCCESSORS, NEED_WORDS
 from rpq.operators.paths.index.layout import DONE, STATE_BITS
 from rpq.operators.paths.index.rows import NEVER, ZERO, lane_of, slide_of
 

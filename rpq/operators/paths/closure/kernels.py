@@ -6,30 +6,20 @@ from rpq.compiled.cycle_counter import count_ticks
 from rpq.compiled.intrinsics import cycles, population, trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.closure.components import compute, forget
-from rpq.operators.paths.closure.layout import (
-    STAGE_IDLE,
-)
+from rpq.operators.paths.closure.layout import STAGE_IDLE
 from rpq.operators.paths.closure.loss import begin_loss, recompute, report_loss, reverse_links
 from rpq.operators.paths.closure.push import push_edge
 from rpq.operators.paths.closure.witness import search_path
 from rpq.operators.paths.index.apply import begin_insert, start_clock
 from rpq.operators.paths.index.expiry import cross
-from rpq.operators.paths.index.layout import (
-    DONE,
-    IDLE,
-    INSERTING,
-    NEED_OUTPUT,
-    NEED_TIME,
-    REFILLING,
-    STATE_BITS,
-)
+from rpq.operators.paths.index.layout import DONE, IDLE, INSERTING, NEED_OUTPUT, NEED_TIME, REFILLING, STATE_BITS
 from rpq.operators.paths.index.rows import ONE, ZERO, end_event
 from rpq.stream.edges.outcomes import IRRELEVANT
 
 
 @njit(cache=True, nogil=True)
 def apply_chunk(index, closure, chunk, count):
-    """Apply the tuples of a chunk from TUPLE on. Return DONE, or a code for what Python must do before the next call."""
+    """Apply the tuples of a chunk from `state.tuple` on. Return DONE, or a code for what Python must do first."""
     fields, program = index.state, index.program
     while fields.tuple < count:
         i = fields.tuple

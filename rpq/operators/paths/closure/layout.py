@@ -6,10 +6,10 @@ with one row of bits: the slots of the roots that reach it. An edge pushes only 
 which edges leave, components and rows are recomputed from the edges in the window (`components.py`), before the next insert
 or query of the index.
 
-* **Rows** have `WORDS` words of 64 roots, a multiple of eight, so that a step is whole cache lines.
+* **Rows** have `fields.words` words of 64 roots, a multiple of eight, so that a step is whole cache lines.
 * **Components** are numbered in reverse topological order: a step leads to a lower number. Only product nodes that a root
   reaches are in a component. A node that is first reached after the computation becomes a component of its own, with a
-  number from `SETTLED` on.
+  number from `fields.settled` on.
 * **Successors** of a settled component are in `successor`, and those that edges have added since then in a chain of
   `extra_to`. The successors of a later component are found in the adjacency lists of the Δ index.
 * **What an event removes** is in `lost_bits`, which has room from the first delete on, and always in explicit windows
@@ -66,11 +66,11 @@ class ClosureState(Record):
         ("upward", int64),  # the highest settled component that an edge from a lower or later one leads to, -1 none
         ("accepting_states", int64),  # accepting states of the automaton where there are several, or 0
         ("lost_components", int64),  # entries of `lost_member_first` but one
-        ("old_now", int64),  # NOW before the boundary that is being reported
+        ("old_now", int64),  # `now` of the Δ index before the boundary that is being reported
     )
 
 
-# Values of STAGE.
+# Values of `ClosureState.stage`.
 STAGE_IDLE = 0
 STAGE_COPIED = 1  # the old components and rows have been copied
 STAGE_COMPUTED = 2  # the new components have been computed
@@ -79,8 +79,8 @@ STAGE_COMPUTED = 2  # the new components have been computed
 class Closure(NamedTuple):
     """Components and their rows of bits."""
 
-    rows: np.ndarray  # uint64, `WORDS` a component: the slots of the roots that reach it
-    pending: np.ndarray  # uint64, `WORDS` a component: the bits that it has not pushed yet, from `low` to `high`
+    rows: np.ndarray  # uint64, `fields.words` a component: the slots of the roots that reach it
+    pending: np.ndarray  # uint64, `fields.words` a component: the bits that it has not pushed yet, from `low` to `high`
     low: np.ndarray  # int32 a component: the first word that it has to push
     high: np.ndarray  # int32 a component: the word after the last one to push
     is_queued: np.ndarray  # uint8 a component
@@ -104,7 +104,7 @@ class Closure(NamedTuple):
     top: np.ndarray  # int32 for each of these: the end of the stack of successors when the node was first visited
     touch: np.ndarray  # uint8 a component: the effect of the current delete on it (`loss.py`); 0 between events
     touched_components: np.ndarray  # int32: the components whose `touch` is not 0
-    lost_bits: np.ndarray  # uint64, `WORDS` a component: the bits that an event removed; empty until needed, like the next 3
+    lost_bits: np.ndarray  # uint64, as `rows`: the bits that an event removed; empty until needed, like the next 3
     lost_member: np.ndarray  # int64 a product node: `member` before the recomputation
     lost_member_first: np.ndarray  # int32 a component + 1: `member_first` before the recomputation
     lost_component: np.ndarray  # int32 a product node and accepting state: the component of its vertex in that state before

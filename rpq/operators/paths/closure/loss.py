@@ -8,7 +8,7 @@ first examines the components that its edge joined.
 2. Otherwise the bits of the roots that reached the end through the edge are doubted there. A doubted bit stays if a
    predecessor has it whose support cannot be circular: a predecessor that the edge does not lead to, or one that precedes
    the component in the topological order. Edges inserted since the computation may violate that order; it holds above
-   `UPWARD`, the highest component that such an edge leads to. All other doubted bits are removed, and doubted at the
+   `fields.upward`, the highest component that such an edge leads to. All other doubted bits are removed, and doubted at the
    successors.
 3. A bit that a component lost although another predecessor still has it is entered again from all predecessors, and pushed.
 4. The bits that are still missing are reported.
@@ -24,12 +24,7 @@ from rpq.compiled.arrays.words import lacking
 from rpq.compiled.intrinsics import trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.closure.components import compute
-from rpq.operators.paths.closure.layout import (
-    NEED_EARLIER,
-    STAGE_COMPUTED,
-    STAGE_COPIED,
-    STAGE_IDLE,
-)
+from rpq.operators.paths.closure.layout import NEED_EARLIER, STAGE_COMPUTED, STAGE_COPIED, STAGE_IDLE
 from rpq.operators.paths.closure.push import enqueue, next_successor, push_pending, successors
 from rpq.operators.paths.index.layout import (
     DONE,
@@ -155,7 +150,7 @@ def _write(index, vertex, word, bits):
 
 @njit(cache=True, nogil=True)
 def begin_loss(index, closure, chunk, i, u, v, forward, inverse):
-    """Apply a delete. Set PHASE to the next step: REFILLING to recompute everything, LOSING to report the lost pairs."""
+    """Apply a delete. Set `phase` to the next step: REFILLING to recompute everything, LOSING to report the lost pairs."""
     fields, graph = index.state, index.graph
     edge = np.int64(chunk.edge[i])
     expiry = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)

@@ -12,18 +12,8 @@ from rpq.compiled.arrays.words import join, lacking
 from rpq.compiled.cycle_counter import WORK_BETWEEN_CHECKS, has_passed
 from rpq.compiled.intrinsics import population, trailing_zeros
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.closure.layout import (
-    NEED_COMPONENTS,
-    NEED_EXTRAS,
-    NEED_NODES,
-    NEED_WORDS,
-)
-from rpq.operators.paths.index.layout import (
-    DONE,
-    NEED_OUTPUT,
-    NEED_TIME,
-    STATE_BITS,
-)
+from rpq.operators.paths.closure.layout import NEED_COMPONENTS, NEED_EXTRAS, NEED_NODES, NEED_WORDS
+from rpq.operators.paths.index.layout import DONE, NEED_OUTPUT, NEED_TIME, STATE_BITS
 from rpq.operators.paths.index.rows import ONE, ZERO, lane_of, root_slot, slide_of
 
 

@@ -5,17 +5,7 @@ import numpy as np
 from rpq.compiled.arrays.lanes import LANES, live
 from rpq.compiled.intrinsics import population, trailing_zeros
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.rows import (
-    NEVER,
-    ONE,
-    ZERO,
-    block_count,
-    find,
-    node_of,
-    nth_block,
-    row_at,
-    unshared_lanes,
-)
+from rpq.operators.paths.index.rows import NEVER, ONE, ZERO, block_count, find, node_of, nth_block, row_at, unshared_lanes
 
 
 @njit(cache=True, nogil=True)

@@ -141,7 +141,7 @@ def raise_edge(index, u, v, forward, inverse, slide):
 
 @njit(cache=True, nogil=True)
 def begin_insert(index, chunk, i, u, v, forward, inverse):
-    """Enter the edge of an insert, or raise the slide of an edge in the window. PHASE tells afterwards whether cells may
+    """Enter the edge of an insert, or raise the slide of an edge in the window. `phase` tells afterwards whether cells may
     grow."""
     fields, settings, graph = index.state, index.settings, index.graph
     edge = np.int64(chunk.edge[i])
@@ -259,7 +259,7 @@ def write_paths(index):
 
 @njit(cache=True, nogil=True)
 def apply_tuples(index, chunk, count):
-    """Apply the tuples of a chunk from TUPLE on. Return DONE, or a code for what Python must do before the next call."""
+    """Apply the tuples of a chunk from `state.tuple` on. Return DONE, or a code for what Python must do first."""
     fields, program = index.state, index.program
     while fields.tuple < count:
         i = fields.tuple

@@ -35,10 +35,7 @@ import numpy as np
 from rpq.compiled.arrays.lanes import live
 from rpq.compiled.intrinsics import population
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.layout import (
-    LOW_HALF,
-    REFILLING,
-)
+from rpq.operators.paths.index.layout import LOW_HALF, REFILLING
 from rpq.operators.paths.index.rows import (
     ONE,
     ZERO,

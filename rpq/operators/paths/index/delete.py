@@ -20,12 +20,7 @@ import numpy as np
 from rpq.compiled.arrays.lanes import LANES, clear, live, raise_block_with_hops, reaching, supported
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.conflicts import barred_lanes, own_slot
-from rpq.operators.paths.index.layout import (
-    DONE,
-    LOW_HALF,
-    NEED_OUTPUT,
-    STATE_BITS,
-)
+from rpq.operators.paths.index.layout import DONE, LOW_HALF, NEED_OUTPUT, STATE_BITS
 from rpq.operators.paths.index.rows import (
     ONE,
     ZERO,

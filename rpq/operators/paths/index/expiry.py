@@ -8,12 +8,7 @@ from rpq.compiled.arrays.lists import truncate
 from rpq.compiled.intrinsics import population
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.conflicts import lanes_in_doubt
-from rpq.operators.paths.index.layout import (
-    DONE,
-    NEED_OUTPUT,
-    POINTER,
-    STATE_BITS,
-)
+from rpq.operators.paths.index.layout import DONE, NEED_OUTPUT, POINTER, STATE_BITS
 from rpq.operators.paths.index.rows import (
     DENSE,
     NEVER,

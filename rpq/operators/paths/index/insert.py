@@ -16,12 +16,7 @@ from rpq.compiled.cycle_counter import WORK_BETWEEN_CHECKS, has_passed
 from rpq.compiled.intrinsics import trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.conflicts import barred_lanes, bring_doubt, forget_new_doubt, note_conflicts, own_slot
-from rpq.operators.paths.index.layout import (
-    BUCKETS,
-    DONE,
-    NEED_OUTPUT,
-    NEED_TIME,
-)
+from rpq.operators.paths.index.layout import BUCKETS, DONE, NEED_OUTPUT, NEED_TIME
 from rpq.operators.paths.index.rows import (
     ONE,
     ZERO,

@@ -9,9 +9,9 @@ slide up to which the root reaches the node. An edge (u, l, v) with δ(s, l) = t
 
 and the cells that grew are pushed along the out-edges of v, until nothing changes.
 
-* **Cells** are bytes (wider where the window has more than 248 slides), relative to `BASE`, an absolute slide that advances
-  from time to time (`_rebase` of `expiry.py`). A cell at or below `NOW` is dead, which is the same as absent: crossing a
-  slide boundary costs one addition. A sweep every few slides releases the blocks without a live cell.
+* **Cells** are bytes (wider where the window has more than 248 slides), relative to `state.base`, an absolute slide that
+  advances from time to time (`_rebase` of `expiry.py`). A cell at or below `state.now` is dead, which is the same as absent:
+  crossing a slide boundary costs one addition. A sweep every few slides releases the blocks without a live cell.
 * **Columns** are slots: a vertex gets the lowest free slot when an edge makes it a root, and returns it when none of its
   first edges is in the window. A slot is 64 * block number + lane.
 * **Rows** are cut into blocks of 64 columns. A row that holds more than a third of all block numbers is
@@ -69,7 +69,7 @@ class IndexState(Record):
 
     _fields_ = (
         ("base", int64),  # absolute slide of cell value 0
-        ("now", int64),  # current slide, relative to BASE
+        ("now", int64),  # current slide, relative to `base`
         ("next_boundary", int64),  # stream time at which the next slide begins
         ("tuple", int64),  # next tuple of the chunk
         ("phase", int64),  # the phase of that tuple
@@ -92,7 +92,7 @@ class IndexState(Record):
         ("added", int64),
         ("removed", int64),
         ("outcomes", int64 * 7),  # the number of tuples with each outcome (`rpq.stream.edges.outcomes`), in seven fields
-        ("time", int64),  # stream time, if HAS_TIME
+        ("time", int64),  # stream time, if `has_time`
         ("has_time", int64),  # 0 before the first tuple
         ("quiet", int64),  # 1: do not report answers (a rebuild)
         ("event_out", int64),  # rows in the output buffer when the current event began
@@ -134,7 +134,7 @@ class IndexSettings(Record):
     )
 
 
-# Values of `Index.state.phase`: the next step for the current tuple.
+# Values of `IndexState.phase`: the next step for the current tuple.
 IDLE = 0  # nothing
 INSERTING = 1  # raise the cells to which the edge leads
 REFILLING = 2  # push the cells that were filled after a delete
@@ -153,7 +153,7 @@ BUCKETS = 256
 class Graph(NamedTuple):
     """The part of the snapshot graph that this index walks."""
 
-    expiry: np.ndarray  # cell type an edge: its expiry slide, 0 once deleted, CEILING + 1 if it is static
+    expiry: np.ndarray  # cell type an edge: its expiry slide, 0 once deleted, `ceiling` + 1 if it is static
     window_expiry: np.ndarray  # cell type an edge: the expiry slide in the window if it is also static; length 0 if none is
     is_linked: np.ndarray  # uint8 an edge: 1 while adjacency lists name it
     out: Lists  # vertex * classes + class -> target << 32 | edge << 1 | against

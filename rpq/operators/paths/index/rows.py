@@ -10,14 +10,7 @@ from rpq.compiled.arrays.lanes import LANES, live
 from rpq.compiled.arrays.lists import append, reserve, truncate
 from rpq.compiled.intrinsics import trailing_zeros
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.layout import (
-    BUCKETS,
-    NEED_BLOCKS,
-    NEED_DIRECTORY,
-    NEED_ROWS,
-    POINTER,
-    STATE_BITS,
-)
+from rpq.operators.paths.index.layout import BUCKETS, NEED_BLOCKS, NEED_DIRECTORY, NEED_ROWS, POINTER, STATE_BITS
 
 ZERO = np.uint64(0)
 ONE = np.uint64(1)

@@ -6,13 +6,7 @@ from rpq.compiled.arrays.lanes import LANES, clear, highest, live, nearer, raise
 from rpq.compiled.cycle_counter import WORK_BETWEEN_CHECKS, has_passed
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.insert import EVERY, gather, has_out
-from rpq.operators.paths.index.layout import (
-    BUCKETS,
-    DONE,
-    LOW_HALF,
-    NEED_TIME,
-    STATE_BITS,
-)
+from rpq.operators.paths.index.layout import BUCKETS, DONE, LOW_HALF, NEED_TIME, STATE_BITS
 from rpq.operators.paths.index.rows import (
     ONE,
     ZERO,
@@ -230,7 +224,7 @@ def suspect_step(index, progress, u, v, transition_class):
 
 @njit(cache=True, nogil=True)
 def next_loss(index):
-    """Return the relative slide at which the next edge leaves the window, or CEILING + 1 if none ever does. O(edges)."""
+    """Return the relative slide at which the next edge leaves the window, or `ceiling` + 1 if none ever does. O(edges)."""
     graph, now, first = index.graph, index.state.now, index.settings.ceiling + 1
     for edge in range(index.state.edges):
         slide = np.int64(graph.expiry[edge])

@@ -8,16 +8,7 @@ from rpq.compiled.intrinsics import cycles, trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.apply import begin_insert, link, start_clock
 from rpq.operators.paths.index.expiry import cross
-from rpq.operators.paths.index.layout import (
-    DONE,
-    IDLE,
-    INSERTING,
-    LOSING,
-    LOW_HALF,
-    NEED_OUTPUT,
-    NEED_PATHS,
-    NEED_TIME,
-)
+from rpq.operators.paths.index.layout import DONE, IDLE, INSERTING, LOSING, LOW_HALF, NEED_OUTPUT, NEED_PATHS, NEED_TIME
 from rpq.operators.paths.index.rows import (
     ONE,
     ZERO,
@@ -39,22 +30,14 @@ from rpq.operators.paths.lengths.changes import (
     suspect_expired_edges,
     suspect_step,
 )
-from rpq.operators.paths.lengths.progress import (
-    FILLING,
-    NEW_ROWS,
-    NOTHING,
-    OLD_ROWS,
-    PATHS_OF_ROWS,
-    PUSHING,
-    RECORDING,
-)
+from rpq.operators.paths.lengths.progress import FILLING, NEW_ROWS, NOTHING, OLD_ROWS, PATHS_OF_ROWS, PUSHING, RECORDING
 from rpq.stream.edges.outcomes import ABSENT, IRRELEVANT, outcome_of
 
 OLD_LENGTHS, NEW_LENGTHS = np.bool_(False), np.bool_(True)
 """Which lengths `_write_rows` writes. Literals would not do: numba compiles a kernel for each literal argument."""
 
 SETTLING = LOSING
-"""A value of PHASE: stages of the current change (`progress.STAGE`) remain to be done."""
+"""A value of `IndexState.phase`: stages of the current change (`LengthState.stage`) remain to be done."""
 
 
 # --- from changes to rows -------------------------------------------------------------------------------------
@@ -306,7 +289,7 @@ def _begin_delete(index, progress, chunk, i, u, v, forward, inverse):
 
 @njit(cache=True, nogil=True)
 def apply_chunk(index, progress, chunk, count):
-    """Apply the tuples of a chunk from TUPLE on. Return DONE, or a code for what Python must do before the next call."""
+    """Apply the tuples of a chunk from `state.tuple` on. Return DONE, or a code for what Python must do first."""
     fields, program = index.state, index.program
     while fields.tuple < count:
         i = fields.tuple

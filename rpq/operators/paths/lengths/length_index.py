@@ -20,13 +20,7 @@ from rpq.operators.paths.index.delta_index import CELL_TYPES, DeltaIndex, PathDe
 from rpq.operators.paths.index.layout import Index
 from rpq.operators.paths.index.numbered_index import NumberedIndex
 from rpq.operators.paths.lengths import kernels
-from rpq.operators.paths.lengths.progress import (
-    NEED_WIDER,
-    NOTHING,
-    LengthChanges,
-    new_progress,
-    with_room,
-)
+from rpq.operators.paths.lengths.progress import NEED_WIDER, NOTHING, LengthChanges, new_progress, with_room
 from rpq.operators.paths.program import Program
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.edges.snapshot import Edges

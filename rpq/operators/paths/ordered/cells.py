@@ -21,10 +21,7 @@ from rpq.operators.paths.index.rows import (
     row_at,
     take_region,
 )
-from rpq.operators.paths.ordered.timeline import (
-    NEED_COPIES,
-    place_of,
-)
+from rpq.operators.paths.ordered.timeline import NEED_COPIES, place_of
 
 
 @njit(cache=True, nogil=True)

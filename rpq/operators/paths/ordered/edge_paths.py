@@ -17,11 +17,7 @@ import numpy as np
 from rpq.compiled.arrays.lanes import LANES, live, raise_block, reaching
 from rpq.compiled.intrinsics import trailing_zeros
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.layout import (
-    DONE,
-    LOSING,
-    NEED_OUTPUT,
-)
+from rpq.operators.paths.index.layout import DONE, LOSING, NEED_OUTPUT
 from rpq.operators.paths.index.rows import ONE, ZERO, block_count, cell_at, find, nth_block, root_slot, row_at
 from rpq.operators.paths.ordered.cells import raise_cell
 from rpq.operators.paths.ordered.scans import scan_back, width_of_root
@@ -40,7 +36,7 @@ NO_NODE = -1
 _SCANS = 2
 """The number of scans back that take no longer than following 64 roots over the window."""
 
-# Values of PHASE besides those of `rpq.operators.paths.index.layout`.
+# Values of `IndexState.phase` besides those of `rpq.operators.paths.index.layout`.
 RAISING = 6  # an insert out of order: find the paths through it
 RAISING_FOUND = 7  # raise the cells to which these paths lead
 RENEWING = 8  # a delete: recompute the cells that had a path through the edge

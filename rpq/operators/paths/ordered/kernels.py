@@ -14,15 +14,7 @@ from rpq.compiled.intrinsics import cycles, population
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.apply import move_clock
 from rpq.operators.paths.index.expiry import is_sweep_due, note_sweep, sweep_rows
-from rpq.operators.paths.index.layout import (
-    DONE,
-    IDLE,
-    INSERTING,
-    LOSING,
-    NEED_OUTPUT,
-    NEED_TIME,
-    WITNESSING,
-)
+from rpq.operators.paths.index.layout import DONE, IDLE, INSERTING, LOSING, NEED_OUTPUT, NEED_TIME, WITNESSING
 from rpq.operators.paths.index.rows import block_count, end_event, free_slot, nth_block, row_at
 from rpq.operators.paths.ordered.cells import close_moment, raise_cell, raise_row
 from rpq.operators.paths.ordered.edge_paths import (
@@ -214,7 +206,7 @@ def _needs_copies(timeline, times, i, count, is_read_back):
 
 @njit(cache=True, nogil=True)
 def apply_chunk(index, timeline, chunk, times, count):
-    """Apply the tuples of a chunk from TUPLE on. Return DONE, or a code for what Python must do before the next call.
+    """Apply the tuples of a chunk from `state.tuple` on. Return DONE, or a code for what Python must do first.
 
     The tuples have the order in time of the timestamps of the chunk `times`.
     """
@@ -342,7 +334,7 @@ def advance(index, timeline, time):
 
 @njit(cache=True, nogil=True)
 def load_entries(index, timeline, entries, count):
-    """Enter earlier edges of the window, the oldest first. Return a code of `apply_chunk`. TUPLE counts finished edges."""
+    """Enter earlier edges, the oldest first. Return a code of `apply_chunk`. `state.tuple` counts finished edges."""
     fields, graph, notes = index.state, index.graph, timeline.fields
     while fields.tuple < count:
         i = fields.tuple

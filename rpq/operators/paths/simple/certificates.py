@@ -43,7 +43,7 @@ class CertificateState(Record):
     )
 
 
-# Values of `Certificates.fields.stage`: the part of the current insert that is judged next.
+# Values of `CertificateState.stage`: the part of the current insert that is judged next.
 STAGE_ROWS = 0
 STAGE_DOUBT = 1  # the pairs that the insert puts in doubt
 STAGE_UNBLOCK = 2

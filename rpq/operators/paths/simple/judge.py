@@ -12,13 +12,7 @@ from rpq.compiled.cycle_counter import has_passed
 from rpq.compiled.intrinsics import trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.conflicts import forget_new_doubt, has_bit, in_doubt, unblocking_lanes
-from rpq.operators.paths.index.layout import (
-    DONE,
-    LOW_HALF,
-    NEED_OUTPUT,
-    NEED_PATHS,
-    NEED_TIME,
-)
+from rpq.operators.paths.index.layout import DONE, LOW_HALF, NEED_OUTPUT, NEED_PATHS, NEED_TIME
 from rpq.operators.paths.index.rows import (
     NEVER,
     ONE,
