@@ -6,8 +6,8 @@ the root, so a row operation is again a maximum:
 
     row(v, t) = max(row(v, t), row(u, s) - 1)        for an edge (u, l, v) with δ(s, l) = t
 
-A cell does not depend on when edges leave. The slides of edges, in `Graph.expiry`, are at most `ceiling`, and cells are above
-it. So a cell counts as alive at every current slide, and the Δ index can manage rows, blocks and slots as it does for
+A cell does not depend on when edges leave. The slides of edges, in `Graph.expiry`, are at most `ceiling`, and cells are
+above it. So a cell counts as alive at every current slide, and the Δ index can manage rows, blocks and slots as it does for
 slides. A walk that is too long for the cells makes them wider (`NEED_WIDER`).
 
 * **Insert**: raise the cells to which the edge leads, and push those that grew, the nearest first, until nothing changes. An
