@@ -83,3 +83,14 @@ def check_that_nothing_grows(updates: int, queries: int) -> None:
 @pytest.mark.ci
 def test_memory_and_cost_stay_where_queries_come_and_go() -> None:
     check_that_nothing_grows(20 * BATCH, 120)
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_what_a_query_alone_accepted_goes_with_it_whatever_the_order_of_labels(first: str) -> None:
+    window = rpq.Window(size=100, slide=1)
+    texts = {"some": '"s" a ?y', "all": "?x a ?y", "other": "?x b ?y"}
+    engine = rpq.Engine(*(rpq.Query(text, window=window, name=name) for name, text in texts.items()))
+    engine.push_rows([("x", "y", first, 1), ("s", "t", "a", 1), ("u", "v", "a", 2)])
+    engine.unregister("all")
+    with pytest.raises(rpq.RegistrationError, match="were not stored"):
+        engine.register(rpq.Query("?x a ?y", window=window, name="again"))
