@@ -19,7 +19,7 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.operators.bags.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, RowBags, add, add_in_event, longer, settle
+from rpq.operators.bags.row_bags import NONE, RowBags, add, add_in_event, longer, settle
 from rpq.rows.weighted_rows import WeightedRows
 
 Mode = Literal["join", "left join", "exists", "not exists"]
@@ -84,7 +84,7 @@ class MatchedRows:
 
     def _follow(self) -> None:
         """Grow the arrays of lists to the number of entries."""
-        matching, room = self._matching, int(self._bags.bags.fields[ROOM])
+        matching, room = self._matching, int(self._bags.bags.fields.room)
         more = room - len(matching.key_of)
         if more > 0:
             none, heads = np.full(more, NONE, np.int32), np.full(2 * more, NONE, np.int32)
@@ -100,7 +100,7 @@ class MatchedRows:
         """Apply changes of both sides and return the change of the result."""
         fields = self._bags.bags.fields
         needed = 2 * (len(left) + len(right))
-        if fields[USED] - fields[FREE] + needed > fields[ROOM]:
+        if fields.used - fields.free + needed > fields.room:
             unlink_gone(self._bags.view, self._view)
             self._bags.make_room(needed)
             self._follow()
@@ -134,7 +134,7 @@ class MatchedRows:
         """Assert that rows hang in the lists of their keys, and keys are counted as they should be. O(entries)."""
         self._bags.check()
         bags, matching = self._bags.bags, self._matching
-        stride = int(bags.fields[STRIDE])
+        stride = int(bags.fields.stride)
         table = bags.rows.reshape(-1, stride)
         linked = np.zeros(len(matching.key_of), np.int64)
         for entry in np.flatnonzero(matching.key_of != NONE).tolist():
@@ -168,7 +168,7 @@ def _link(matching, entry, key, side):
 @njit(cache=True, nogil=True)
 def unlink_gone(bags, matching):
     """Unlink rows with a count of 0 from the lists of their keys."""
-    for entry in range(bags.fields[USED]):
+    for entry in range(bags.fields.used):
         key = np.int64(matching.key_of[entry])
         if key == NONE or bags.counts[entry] != 0:
             continue
@@ -180,7 +180,7 @@ def unlink_gone(bags, matching):
         if following != NONE:
             matching.previous[following] = before
         matching.key_of[entry] = NONE
-        add(bags, KEY, bags.rows, key * bags.fields[STRIDE], np.int64(-1))
+        add(bags, KEY, bags.rows, key * bags.fields.stride, np.int64(-1))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -194,7 +194,7 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
     """Apply changes of both sides; return (rows, weights, events, number) of the changes of the result."""
     shape = matching.shape
     joins, lone, keys, more = shape[JOINS] != 0, shape[LONE], shape[KEYS], shape[MORE]
-    left_width, right_width, stride = shape[LEFT_WIDTH], shape[RIGHT_WIDTH], bags.fields[STRIDE]
+    left_width, right_width, stride = shape[LEFT_WIDTH], shape[RIGHT_WIDTH], bags.fields.stride
     width = left_width + more
     left_count, right_count = len(left_weights), len(right_weights)
     room = left_count + right_count + 16
@@ -258,7 +258,7 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
                     other = np.int64(matching.next[other])
             i += 1
         if lone != 0:
-            for place in range(bags.fields[CHANGED]):
+            for place in range(bags.fields.changed):
                 entry = np.int64(bags.changed_entries[place])
                 side = np.int64(bags.bag[entry])
                 if side == KEY and _has_turned(bags, entry):

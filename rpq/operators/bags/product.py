@@ -16,21 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.views import bound, view
-from rpq.operators.bags.row_bags import (
-    CHANGED,
-    FREE,
-    NONE,
-    ROOM,
-    STRIDE,
-    USED,
-    RowBags,
-    add,
-    add_all,
-    add_in_event,
-    empty,
-    settle,
-)
+from rpq.compiled.views import Record, bound, int64, view
+from rpq.operators.bags.row_bags import NONE, RowBags, add, add_all, add_in_event, empty, settle
 from rpq.rows.weighted_rows import WeightedRows
 
 # The codes of `change_parts`: finished, or what lacks room.
@@ -38,32 +25,36 @@ DONE, NEED_ENTRIES, NEED_ROWS = range(3)
 
 INT64_MAX = np.iinfo(np.int64).max
 
-# Fields of `Parts.state`.
-AT = 0  # the change at which it is
-IS_APPLIED = 1  # 1: that change is applied, and what is left is the end of its event
-COLUMNS = 2  # of the output
-DISTINCT = 3
-DIFFER = 4  # 1: values of different parts must be different
-MAX_PARTS = 5
-NEEDED = 6  # entries or rows for which there is no room
-WRITTEN = 7  # changes of the output so far
-WEIGHT = 8  # the sum of the sizes of their weights
-REPORTS = 9  # 0: rows are only counted
-MOST = 10  # limit of an event, which has one sign: after one more row all ends, for good; -1 no limit
-ENOUGH_WEIGHT = 11  # weight at which it stops
-TURNED_ROWS = 12  # under DISTINCT, how many rows the event has added or removed so far
-HAS_STOPPED = 13  # 1: under DISTINCT it has stopped, and the rows so far are to be written
-STATE = 14
+
+class ProductState(Record):
+    """The progress of forming rows, and their limits."""
+
+    _fields_ = (
+        ("at", int64),  # the change at which it is
+        ("is_applied", int64),  # 1: that change is applied, and what is left is the end of its event
+        ("columns", int64),  # of the output
+        ("distinct", int64),
+        ("differ", int64),  # 1: values of different parts must be different
+        ("max_parts", int64),
+        ("needed", int64),  # entries or rows for which there is no room
+        ("written", int64),  # changes of the output so far
+        ("weight", int64),  # the sum of the sizes of their weights
+        ("reports", int64),  # 0: rows are only counted
+        ("most", int64),  # limit of an event, which has one sign: after one more row all ends, for good; -1 no limit
+        ("enough_weight", int64),  # weight at which it stops
+        ("turned_rows", int64),  # under DISTINCT, how many rows the event has added or removed so far
+        ("has_stopped", int64),  # 1: under DISTINCT it has stopped, and the rows so far are to be written
+    )
 
 
 class Parts(NamedTuple):
-    """The state of forming rows. Part p of meaning m has bag 1 + m * MAX_PARTS + p."""
+    """The state of forming rows. Part p of meaning m has bag 1 + m * `state.max_parts` + p."""
 
     parts: np.ndarray  # int32 a meaning: number of its parts; 0 it has no rows
     select: np.ndarray  # int32, two a column: part, and place in its rows
     row: np.ndarray  # int32: the row that is being formed
     at: np.ndarray  # int32 a part: its entry in the combination; -1 none
-    state: np.ndarray  # int64[STATE]
+    state: ProductState
 
 
 class ProductChanges(NamedTuple):
@@ -100,9 +91,7 @@ class Product:
         self.widths = [*widths]
         self.width = len(select)
         self._distinct = distinct
-        state = np.zeros(STATE, np.int64)
-        state[COLUMNS], state[MAX_PARTS] = len(select), max(1, len(widths))
-        state[DISTINCT], state[DIFFER] = distinct, differ
+        state = ProductState(columns=len(select), max_parts=max(1, len(widths)), distinct=distinct, differ=differ)
         self._parts = Parts(
             parts=np.zeros(meanings, np.int32),
             select=np.array(select, np.int32).reshape(-1),
@@ -119,7 +108,7 @@ class Product:
         self._parts.parts[:] = 0
 
     def _bag(self, meaning: int, part: int) -> int:
-        return 1 + meaning * int(self._parts.state[MAX_PARTS]) + part
+        return 1 + meaning * self._parts.state.max_parts + part
 
     # --- meanings --------------------------------------------------------------------------------------------
 
@@ -171,7 +160,7 @@ class Product:
         deletions first. O(changes + output).
         """
         output = self._change(changes, silent, row_limit, reports=True)
-        count = int(self._parts.state[WRITTEN])
+        count = self._parts.state.written
         rows = output.rows[: count * self.width].reshape(count, self.width)
         return WeightedRows(rows, output.weights[:count], output.events[:count])
 
@@ -184,8 +173,8 @@ class Product:
         reports: bool,
     ) -> ProductChanges:
         state = self._parts.state
-        state[[AT, IS_APPLIED, WRITTEN, WEIGHT, HAS_STOPPED]] = 0
-        state[REPORTS], state[MOST] = reports, -1 if row_limit is None else row_limit
+        state.at = state.is_applied = state.written = state.weight = state.has_stopped = 0
+        state.reports, state.most = reports, -1 if row_limit is None else row_limit
         some = [(self._bag(*place), rows) for place, rows in changes if len(rows)]
         output = self._room(sum([len(rows) for _, rows in some]) if reports else 0)
         if not some:
@@ -207,11 +196,11 @@ class Product:
             code = self._call(change_parts, output, values, *inputs, is_silent, len(output.weights))
             if code == DONE:
                 return output
-            needed = int(state[NEEDED])
+            needed = state.needed
             if code == NEED_ENTRIES:
                 self.bags.make_room(needed)
             else:
-                more = self._room(2 * int(state[WRITTEN]) + needed)
+                more = self._room(2 * state.written + needed)
                 for new, old in zip(more, output, strict=True):
                     new[: len(old)] = old
                 output = more
@@ -226,11 +215,11 @@ class Product:
         state = self._parts.state
         room = sum(int(self._call(count_all, meaning)) for meaning in self.meanings)
         output = self._room(room if row_limit is None else min(room, row_limit + 1))
-        state[WRITTEN] = state[WEIGHT] = 0
-        state[ENOUGH_WEIGHT] = INT64_MAX if row_limit is None else row_limit + 1
+        state.written = state.weight = 0
+        state.enough_weight = INT64_MAX if row_limit is None else row_limit + 1
         for meaning in self.meanings:
             self._call(write_all, output, meaning)
-        count = int(state[WRITTEN])
+        count = state.written
         return np.repeat(output.rows[: count * self.width].reshape(count, self.width), output.weights[:count], axis=0)
 
     def _room(self, rows: int) -> ProductChanges:
@@ -285,7 +274,7 @@ class DistinctBag:
             changes = self._emptiness_changes(changes)
         count, width = len(changes), self._width
         fields = self.bags.bags.fields
-        if fields[USED] - fields[FREE] + count > fields[ROOM]:
+        if fields.used - fields.free + count > fields.room:
             self.bags.make_room(count)
         rows, weights, events, written = change_distinct(
             self.bags.view, np.ascontiguousarray(changes.rows).reshape(-1), changes.weights, changes.events, width
@@ -333,7 +322,7 @@ class DistinctBag:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _bag(parts, meaning, part):
-    return 1 + meaning * parts.state[MAX_PARTS] + part
+    return 1 + meaning * parts.state.max_parts + part
 
 
 @njit(cache=True, nogil=True)
@@ -358,7 +347,7 @@ def _are_different(bags, first, width, second, second_width):
 @njit(cache=True, nogil=True)
 def _is_apart(bags, parts, meaning):
     """Return whether no value of one part is a value of another."""
-    stride = bags.fields[STRIDE]
+    stride = bags.fields.stride
     for one in range(parts.parts[meaning]):
         width = np.int64(bags.width[_bag(parts, meaning, one)])
         for other in range(one):
@@ -370,22 +359,22 @@ def _is_apart(bags, parts, meaning):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _is_limited(state, is_reported):
-    """Return whether more than `MOST` rows are too many: silent ones do not count while others are reported."""
-    return state[MOST] >= 0 and (is_reported or state[REPORTS] == 0)
+    """Return whether more than `state.most` rows are too many: silent ones do not count while others are reported."""
+    return state.most >= 0 and (is_reported or state.reports == 0)
 
 
 @njit(cache=True, nogil=True)
 def _combine(bags, parts, output, meaning, part, amount, event, is_reported):
     """Enter all combinations with the entry `at[part]` (without a part: all), each `amount` times its count."""
     state, number = parts.state, np.int64(parts.parts[meaning])
-    stride, columns = bags.fields[STRIDE], state[COLUMNS]
+    stride, columns = bags.fields.stride, state.columns
     for other in range(number):
         if other != part:
             parts.at[other] = bags.first_entry[_bag(parts, meaning, other)]
             if parts.at[other] == NONE:
                 return
     while True:
-        if state[DIFFER] == 0 or _is_apart(bags, parts, meaning):
+        if state.differ == 0 or _is_apart(bags, parts, meaning):
             weight = np.int64(amount)
             for other in range(number):
                 if other != part:
@@ -393,16 +382,16 @@ def _combine(bags, parts, output, meaning, part, amount, event, is_reported):
             for column in range(columns):
                 entry = np.int64(parts.at[parts.select[2 * column]])
                 parts.row[column] = bags.rows[entry * stride + parts.select[2 * column + 1]]
-            if state[DISTINCT] != 0:
+            if state.distinct != 0:
                 entry = add_in_event(bags, 0, parts.row, 0, weight)
-                state[TURNED_ROWS] += (bags.counts[entry] == weight) != (bags.counts[entry] == 0)  # it came or went
-                if _is_limited(state, is_reported) and state[TURNED_ROWS] > state[MOST]:
-                    state[HAS_STOPPED] = 1
+                state.turned_rows += (bags.counts[entry] == weight) != (bags.counts[entry] == 0)  # it came or went
+                if _is_limited(state, is_reported) and state.turned_rows > state.most:
+                    state.has_stopped = 1
                     return
             elif is_reported:
-                left = state[ENOUGH_WEIGHT] - state[WEIGHT]
+                left = state.enough_weight - state.weight
                 _write(parts, output, min(weight, left) if weight > 0 else max(weight, -left), event)
-                if state[WEIGHT] >= state[ENOUGH_WEIGHT]:
+                if state.weight >= state.enough_weight:
                     return
         turning = np.int64(number - 1)
         while turning >= 0:
@@ -420,13 +409,13 @@ def _combine(bags, parts, output, meaning, part, amount, event, is_reported):
 def _write(parts, output, weight, event):
     """Write the current row."""
     state = parts.state
-    at = state[WRITTEN] * state[COLUMNS]
-    for column in range(state[COLUMNS]):
+    at = state.written * state.columns
+    for column in range(state.columns):
         output.rows[at + column] = parts.row[column]
-    output.weights[state[WRITTEN]] = weight
-    output.events[state[WRITTEN]] = event
-    state[WRITTEN] += 1
-    state[WEIGHT] += abs(weight)
+    output.weights[state.written] = weight
+    output.events[state.written] = event
+    state.written += 1
+    state.weight += abs(weight)
 
 
 @njit(cache=True, nogil=True)
@@ -435,11 +424,11 @@ def _write_changed_rows(bags, rows, weights, events, at, width, event, removes, 
 
     Writes from place `at` on; return the place behind.
     """
-    stride = bags.fields[STRIDE]
+    stride = bags.fields.stride
     for sign in (-1, 1):
         if not (removes if sign < 0 else adds):
             continue
-        for i in range(bags.fields[CHANGED]):
+        for i in range(bags.fields.changed):
             entry = np.int64(bags.changed_entries[i])
             was, is_there = bags.prior_count[entry] > 0, bags.counts[entry] > 0
             if was != is_there and is_there == (sign > 0):
@@ -459,57 +448,57 @@ def change_parts(bags, parts, output, values, places, numbers, weights, events, 
     """
     state, fields = parts.state, bags.fields
     count = len(weights)
-    while state[AT] < count:
-        i = state[AT]
+    while state.at < count:
+        i = state.at
         event, weight = events[i], weights[i]
-        if state[IS_APPLIED] == 0:
-            meaning, part = (numbers[i] - 1) // state[MAX_PARTS], (numbers[i] - 1) % state[MAX_PARTS]
-            is_reported = state[REPORTS] != 0 and (weight > 0 or not is_silent[i])
+        if state.is_applied == 0:
+            meaning, part = (numbers[i] - 1) // state.max_parts, (numbers[i] - 1) % state.max_parts
+            is_reported = state.reports != 0 and (weight > 0 or not is_silent[i])
             if i == 0 or events[i - 1] != event:
-                is_limited = state[MOST] >= 0 and state[DISTINCT] == 0
-                state[ENOUGH_WEIGHT] = state[WEIGHT] + state[MOST] + 1 if is_limited else INT64_MAX
-                state[TURNED_ROWS] = 0
+                is_limited = state.most >= 0 and state.distinct == 0
+                state.enough_weight = state.weight + state.most + 1 if is_limited else INT64_MAX
+                state.turned_rows = 0
             needed = _combinations(bags, parts, meaning, part)
-            if state[DISTINCT] != 0 or not is_reported:
+            if state.distinct != 0 or not is_reported:
                 if _is_limited(state, is_reported):
-                    needed = min(needed, state[MOST] + 1 - state[TURNED_ROWS])  # a new entry is a new row
-                state[NEEDED] = 1 + (needed if state[DISTINCT] != 0 else 0)
+                    needed = min(needed, state.most + 1 - state.turned_rows)  # a new entry is a new row
+                state.needed = 1 + (needed if state.distinct != 0 else 0)
             else:
-                needed = min(needed, state[ENOUGH_WEIGHT] - state[WEIGHT])
-                state[NEEDED] = needed
-                if state[WRITTEN] + needed > room:
+                needed = min(needed, state.enough_weight - state.weight)
+                state.needed = needed
+                if state.written + needed > room:
                     return np.int64(NEED_ROWS)
-                state[NEEDED] = 1
-            if fields[USED] - fields[FREE] + state[NEEDED] > fields[ROOM]:
+                state.needed = 1
+            if fields.used - fields.free + state.needed > fields.room:
                 return np.int64(NEED_ENTRIES)
             parts.at[part] = add(bags, numbers[i], values, places[i], weight)
-            if state[DISTINCT] != 0 or is_reported:
+            if state.distinct != 0 or is_reported:
                 _combine(bags, parts, output, meaning, part, weight, event, is_reported)
-            state[IS_APPLIED] = 1
-            if state[WEIGHT] >= state[ENOUGH_WEIGHT]:
+            state.is_applied = 1
+            if state.weight >= state.enough_weight:
                 return np.int64(DONE)
-        is_over = state[HAS_STOPPED] != 0 or i + 1 == count or events[i + 1] != event
-        if is_over and fields[CHANGED] != 0:
-            if state[REPORTS] != 0:
-                if state[WRITTEN] + fields[CHANGED] > room:
-                    state[NEEDED] = fields[CHANGED]
+        is_over = state.has_stopped != 0 or i + 1 == count or events[i + 1] != event
+        if is_over and fields.changed != 0:
+            if state.reports != 0:
+                if state.written + fields.changed > room:
+                    state.needed = fields.changed
                     return np.int64(NEED_ROWS)
-                state[WRITTEN] = _write_changed_rows(
-                    bags, output.rows, output.weights, output.events, state[WRITTEN], state[COLUMNS], event,
+                state.written = _write_changed_rows(
+                    bags, output.rows, output.weights, output.events, state.written, state.columns, event,
                     not is_silent[i], True,
                 )  # fmt: skip
             settle(bags)
-        if state[HAS_STOPPED] != 0:
+        if state.has_stopped != 0:
             return np.int64(DONE)
-        state[AT] = i + 1
-        state[IS_APPLIED] = 0
+        state.at = i + 1
+        state.is_applied = 0
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def write_all(bags, parts, output, meaning):
     """Write all rows of a meaning with their counts, up to a weight of `ENOUGH_WEIGHT`. There must be room."""
-    if parts.state[WEIGHT] < parts.state[ENOUGH_WEIGHT]:
+    if parts.state.weight < parts.state.enough_weight:
         _combine(bags, parts, output, meaning, np.int64(NONE), np.int64(1), np.int64(0), True)
 
 

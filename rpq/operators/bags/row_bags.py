@@ -27,16 +27,21 @@ from rpq.compiled.arrays.hashing import (
 from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.compiled.intrinsics import prefetch_at, wraps_around
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.views import view
+from rpq.compiled.views import Record, int64, view
 
-# Fields of `Bags.fields`.
-USED = 0  # entries given out so far (high water)
-FREE = 1  # entries in the stack of free ones
-ROOM = 2  # entries for which there is room
-TABLE = 3  # entries of the hash table
-STRIDE = 4  # columns that an entry has room for
-CHANGED = 5  # entries in `changed_entries`
-FIELDS = 6
+
+class BagCounts(Record):
+    """The entries of the bags, and the room for them."""
+
+    _fields_ = (
+        ("used", int64),  # entries given out so far (high water)
+        ("free", int64),  # entries in the stack of free ones
+        ("room", int64),  # entries for which there is room
+        ("table", int64),  # entries of the hash table
+        ("stride", int64),  # columns that an entry has room for
+        ("changed", int64),  # entries in `changed_entries`
+    )
+
 
 NONE = -1
 _PRIME = np.uint64(1099511628211)
@@ -58,7 +63,7 @@ class Bags(NamedTuple):
     first_entry: np.ndarray  # int32 a bag: of its list
     entry_count: np.ndarray  # int64 a bag: entries in its list
     total: np.ndarray  # int64 a bag: rows
-    fields: np.ndarray  # int64[FIELDS]
+    fields: BagCounts
 
 
 _OF_ENTRIES = {
@@ -91,9 +96,9 @@ class RowBags:
             first_entry=np.full(len(widths), NONE, np.int32),
             entry_count=np.zeros(len(widths), np.int64),
             total=np.zeros(len(widths), np.int64),
-            fields=np.array([0, 0, capacity, 0, stride, 0], np.int64),
+            fields=BagCounts(room=capacity, stride=stride),
         )
-        self.bags.fields[TABLE] = len(self.bags.table)
+        self.bags.fields.table = len(self.bags.table)
         self.view = view(self.bags)
 
     @property
@@ -104,26 +109,26 @@ class RowBags:
     def make_room(self, entries: int) -> None:
         """Make room for `entries` more entries. Amortised O(1) an entry."""
         fields = self.bags.fields
-        size = int(fields[USED] - fields[FREE])
+        size = int(fields.used - fields.free)
         _forget(self.view)
-        if fields[ROOM] + fields[FREE] - fields[USED] < max(entries, size // 4):
-            self._grow(max(entries, int(fields[ROOM])))
+        if fields.room + fields.free - fields.used < max(entries, size // 4):
+            self._grow(max(entries, fields.room))
 
     def _grow(self, more: int) -> None:
         bags = self.bags
-        bags = lengthen_fields(bags, more * int(bags.fields[STRIDE]), rows=0)
+        bags = lengthen_fields(bags, more * bags.fields.stride, rows=0)
         self.bags = bags = lengthen_fields(bags, more, **_OF_ENTRIES)
-        bags.fields[ROOM] += more
-        if table_size(int(bags.fields[ROOM])) > len(bags.table):
-            self.bags = bags = bags._replace(table=new_table(int(bags.fields[ROOM])))
-            bags.fields[TABLE] = len(bags.table)
+        bags.fields.room += more
+        if table_size(bags.fields.room) > len(bags.table):
+            self.bags = bags = bags._replace(table=new_table(bags.fields.room))
+            bags.fields.table = len(bags.table)
         self.view = view(bags)
         _fill_table(self.view)
 
     def rows(self, bag: int) -> tuple[np.ndarray, np.ndarray]:
         """Return (rows, counts) of a bag, in no particular order. O(entries)."""
         places = np.flatnonzero((self.bags.bag == bag) & (self.bags.counts != 0))
-        rows = self.bags.rows.reshape(-1, self.bags.fields[STRIDE])[places, : self.bags.width[bag]]
+        rows = self.bags.rows.reshape(-1, self.bags.fields.stride)[places, : self.bags.width[bag]]
         return rows, self.bags.counts[places]
 
     def ids(self) -> np.ndarray:
@@ -133,7 +138,7 @@ class RowBags:
     def check(self) -> None:
         """Assert the invariants between entries, lists and counts."""
         bags, fields = self.bags, self.bags.fields
-        assert fields[CHANGED] == 0 and (bags.prior_count == NONE).all(), "an event was not settled"
+        assert fields.changed == 0 and (bags.prior_count == NONE).all(), "an event was not settled"
         assert (bags.counts >= 0).all(), "the count of a row is negative"
         for bag in range(len(bags.width)):
             listed, entry, before = [], int(bags.first_entry[bag]), NONE
@@ -161,7 +166,7 @@ def _hash(bag, rows, at, width):
 def _is_row(bags, entry, bag, rows, at, width):
     if bags.bag[entry] != bag:
         return False
-    start = entry * bags.fields[STRIDE]
+    start = entry * bags.fields.stride
     i = np.int64(0)
     while i < width and bags.rows[start + i] == rows[at + i]:
         i += 1
@@ -172,16 +177,16 @@ def _is_row(bags, entry, bag, rows, at, width):
 def prefetch_place(bags, bag, rows, at):
     """Prefetch the place of a row in the table."""
     h = _hash(bag, rows, at, np.int64(bags.width[bag]))
-    prefetch_at(bags.table, home_of(bags.fields[TABLE], h))
+    prefetch_at(bags.table, home_of(bags.fields.table, h))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def prefetch_entry(bags, bag, rows, at):
     """Prefetch the entry at that place, which most often is the row's; return its number, or -1."""
     h = _hash(bag, rows, at, np.int64(bags.width[bag]))
-    entry = id_at(bags.table, home_of(bags.fields[TABLE], h))
+    entry = id_at(bags.table, home_of(bags.fields.table, h))
     if entry >= 0:
-        prefetch_at(bags.rows, entry * bags.fields[STRIDE])
+        prefetch_at(bags.rows, entry * bags.fields.stride)
         prefetch_at(bags.bag, entry)
         prefetch_at(bags.counts, entry)
         prefetch_at(bags.prior_count, entry)
@@ -192,9 +197,9 @@ def prefetch_entry(bags, bag, rows, at):
 def find(bags, bag, rows, at):
     """Return the entry of a row, whose count may be 0, or -1."""
     width = np.int64(bags.width[bag])
-    place = first_candidate(bags.table, bags.fields[TABLE], _hash(bag, rows, at, width))
+    place = first_candidate(bags.table, bags.fields.table, _hash(bag, rows, at, width))
     while place >= 0 and not _is_row(bags, id_at(bags.table, place), bag, rows, at, width):
-        place = next_candidate(bags.table, bags.fields[TABLE], place)
+        place = next_candidate(bags.table, bags.fields.table, place)
     return id_at(bags.table, place) if place >= 0 else np.int64(NONE)
 
 
@@ -203,21 +208,21 @@ def add(bags, bag, rows, at, amount):
     """Change the count of a row by an amount, which may be negative; return its entry. There must be room for one."""
     fields = bags.fields
     width = np.int64(bags.width[bag])
-    place = first_candidate(bags.table, fields[TABLE], _hash(bag, rows, at, width))
+    place = first_candidate(bags.table, fields.table, _hash(bag, rows, at, width))
     while place >= 0 and not _is_row(bags, id_at(bags.table, place), bag, rows, at, width):
-        place = next_candidate(bags.table, fields[TABLE], place)
+        place = next_candidate(bags.table, fields.table, place)
     if place >= 0:
         entry = id_at(bags.table, place)
     else:
-        if fields[FREE] > 0:
-            fields[FREE] -= 1
-            entry = np.int64(bags.free_entries[fields[FREE]])
+        if fields.free > 0:
+            fields.free -= 1
+            entry = np.int64(bags.free_entries[fields.free])
         else:
-            entry = fields[USED]
-            fields[USED] += 1
+            entry = fields.used
+            fields.used += 1
         put(bags.table, place, entry)
         for i in range(width):
-            bags.rows[entry * fields[STRIDE] + i] = rows[at + i]
+            bags.rows[entry * fields.stride + i] = rows[at + i]
         bags.bag[entry] = bag
         bags.counts[entry] = 0
     count = bags.counts[entry]
@@ -249,8 +254,8 @@ def add_in_event(bags, bag, rows, at, amount):
     entry = add(bags, bag, rows, at, amount)
     if bags.prior_count[entry] == NONE:
         bags.prior_count[entry] = bags.counts[entry] - amount
-        bags.changed_entries[bags.fields[CHANGED]] = entry
-        bags.fields[CHANGED] += 1
+        bags.changed_entries[bags.fields.changed] = entry
+        bags.fields.changed += 1
     return entry
 
 
@@ -267,7 +272,7 @@ def add_all(bags, bag, rows, at, count):
     """Count rows, from number `at[0]` on; return whether there was room for all."""
     width = np.int64(bags.width[bag])
     while at[0] < count:
-        if bags.fields[USED] - bags.fields[FREE] >= bags.fields[ROOM]:
+        if bags.fields.used - bags.fields.free >= bags.fields.room:
             return False
         add(bags, bag, rows, at[0] * width, np.int64(1))
         at[0] += 1
@@ -279,35 +284,35 @@ def empty(bags, bag):
     """Remove all rows from a bag."""
     while bags.first_entry[bag] != NONE:
         entry = np.int64(bags.first_entry[bag])
-        add(bags, bag, bags.rows, entry * bags.fields[STRIDE], -bags.counts[entry])
+        add(bags, bag, bags.rows, entry * bags.fields.stride, -bags.counts[entry])
 
 
 @njit(cache=True, nogil=True)
 def settle(bags):
     """End the event."""
-    for i in range(bags.fields[CHANGED]):
+    for i in range(bags.fields.changed):
         bags.prior_count[bags.changed_entries[i]] = NONE
-    bags.fields[CHANGED] = 0
+    bags.fields.changed = 0
 
 
 @njit(cache=True, nogil=True)
 def _forget(bags):
     """Free the entries without a count, except those that the present event changed."""
     fields = bags.fields
-    for entry in range(fields[USED]):
+    for entry in range(fields.used):
         if bags.bag[entry] != NONE and bags.counts[entry] == 0 and bags.prior_count[entry] == NONE:
             bags.bag[entry] = NONE
-            bags.free_entries[fields[FREE]] = entry
-            fields[FREE] += 1
+            bags.free_entries[fields.free] = entry
+            fields.free += 1
     _fill_table(bags)
 
 
 @njit(cache=True, nogil=True)
 def _fill_table(bags):
-    entries = bags.fields[TABLE]
+    entries = bags.fields.table
     clear(bags.table, entries)
-    for entry in range(bags.fields[USED]):
+    for entry in range(bags.fields.used):
         bag = np.int64(bags.bag[entry])
         if bag != NONE:
-            h = _hash(bag, bags.rows, entry * bags.fields[STRIDE], np.int64(bags.width[bag]))
+            h = _hash(bag, bags.rows, entry * bags.fields.stride, np.int64(bags.width[bag]))
             put_new(bags.table, entries, h, entry)

@@ -18,7 +18,7 @@ from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.operators.bags.matching import LEFT, RIGHT, Mode
-from rpq.operators.bags.row_bags import FREE, NONE, ROOM, STRIDE, USED, RowBags, add, find, longer
+from rpq.operators.bags.row_bags import NONE, RowBags, add, find, longer
 from rpq.operators.bags.value_trees import (
     DURATION,
     EQUAL,
@@ -119,7 +119,7 @@ class ValueMatches:
     def _follow(self, nodes: int) -> None:
         """Grow the arrays to the number of entries of the bags, and to a number of nodes."""
         matching = self._matching
-        room = int(self._bags.bags.fields[ROOM])
+        room = int(self._bags.bags.fields.room)
         matching = lengthen_fields(matching, room - len(matching.node_of), **_OF_ENTRIES)
         matching = lengthen_fields(matching, nodes - len(matching.kind), **_OF_NODES)
         node_count = 4 * len(matching.kind) + room  # a change of the right touches two nodes of each of three kinds
@@ -134,7 +134,7 @@ class ValueMatches:
         """Apply net changes of both sides, with their values, and return the change of the result."""
         fields, shape = self._bags.bags.fields, self._matching.shape
         count = len(left) + len(right)
-        has_room = fields[USED] - fields[FREE] + 2 * count <= fields[ROOM]
+        has_room = fields.used - fields.free + 2 * count <= fields.room
         nodes = int(shape[NODES] - shape[FREE_NODES]) + count
         if not has_room or nodes > len(self._matching.kind):
             if not has_room:
@@ -182,7 +182,7 @@ class ValueMatches:
         """Assert that trees are in order, and that each row is in the list of the node that counts it. O(entries)."""
         self._bags.check()
         bags, matching, shape = self._bags.bags, self._matching, self._matching.shape
-        table = bags.rows.reshape(-1, int(bags.fields[STRIDE]))
+        table = bags.rows.reshape(-1, int(bags.fields.stride))
         nodes = 0
         for tree in np.flatnonzero((bags.bag == TREE) & (bags.counts != 0)).tolist():
             kind, side = table[tree, self._keys : self._keys + 2].tolist()
@@ -437,7 +437,7 @@ def apply_value_changes(
     """Apply net changes of both sides; return (rows, weights, events, number) of the changes of the result."""
     shape = matching.shape
     joins, lone, more, sign = shape[JOINS] != 0, shape[LONE], shape[MORE], shape[SIGN]
-    left_width, right_width, stride = shape[LEFT_WIDTH], shape[RIGHT_WIDTH], bags.fields[STRIDE]
+    left_width, right_width, stride = shape[LEFT_WIDTH], shape[RIGHT_WIDTH], bags.fields.stride
     mirrored, width = mirror(sign), left_width + more
     left_count, right_count = len(left_weights), len(right_weights)
     room = left_count + right_count + 16

@@ -15,7 +15,7 @@ import numpy as np
 
 from rpq.compiled.arrays.hashing import mix
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.bags.row_bags import NONE, STRIDE, add
+from rpq.operators.bags.row_bags import NONE, add
 
 TREE = 2
 """The bag of trees, whose rows are a key, the kind of the values and the side. A tree is counted once for each node."""
@@ -349,7 +349,7 @@ def insert_value(bags, matching, tree, kind, high, low, real):
         matching.upper_child[parent] = node
     while matching.parent[node] != NONE and _rises(matching, node, np.int64(matching.parent[node])):
         _raise(matching, node)
-    add(bags, TREE, bags.rows, tree * bags.fields[STRIDE], np.int64(1))
+    add(bags, TREE, bags.rows, tree * bags.fields.stride, np.int64(1))
     return node
 
 
@@ -379,4 +379,4 @@ def delete_node(bags, matching, node):
     matching.kind[node] = NONE
     matching.free_nodes[shape[FREE_NODES]] = node
     shape[FREE_NODES] += 1
-    add(bags, TREE, bags.rows, tree * bags.fields[STRIDE], np.int64(-1))
+    add(bags, TREE, bags.rows, tree * bags.fields.stride, np.int64(-1))

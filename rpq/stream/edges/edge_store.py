@@ -17,7 +17,7 @@ from rpq.compiled.arrays.hashing import clear, first_candidate, home_of, id_at, 
 from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.compiled.intrinsics import prefetch_at, wraps_around
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.views import view
+from rpq.compiled.views import Record, int64, view
 from rpq.stream.edges.outcomes import (
     DELETED,
     INSERTED,
@@ -40,19 +40,24 @@ TIMELESS = int(LONG_AGO) + 1
 NEVER_BY_TIME = NEVER - 1
 """The horizon of labels that count windows alone read: no edge is there by its time."""
 
-# Fields of `Edges.fields`.
-COUNT = 0  # ids given out so far (high water)
-FREE = 1  # ids that are free
-TIME = 2  # stream time, if HAS_TIME
-HAS_TIME = 3
-NEXT_MOVE = 4  # stream time at which a horizon may move
-NEW_EDGES = 5  # edges entered since the last collection
-TABLE = 6  # entries of the hash table
-VERTICES = 7  # entries of `degree`
-WINDOWS = 8
-GROUPS = 9
-FREE_EDGE = 10  # the next free id + 1, 0 for none; `Edges.target` leads to the others
-FIELDS = 11
+
+class EdgeCounts(Record):
+    """The ids given out, the stream time, and the lengths of the arrays."""
+
+    _fields_ = (
+        ("count", int64),  # ids given out so far (high water)
+        ("free", int64),  # ids that are free
+        ("time", int64),  # stream time, if HAS_TIME
+        ("has_time", int64),
+        ("next_move", int64),  # stream time at which a horizon may move
+        ("new_edges", int64),  # edges entered since the last collection
+        ("table", int64),  # entries of the hash table
+        ("vertices", int64),  # entries of `degree`
+        ("windows", int64),
+        ("groups", int64),
+        ("free_edge", int64),  # the next free id + 1, 0 for none; `Edges.target` leads to the others
+    )
+
 
 STATIC = 1 << 30
 HOLDERS = STATIC - 1
@@ -70,7 +75,7 @@ class Edges(NamedTuple):
     table: np.ndarray  # int32: from hashes to edges, see `rpq/compiled/arrays/hashing.py`
     degree: np.ndarray  # int32 a vertex: edges that name it
     label_degree: np.ndarray  # int32 a label: edges that have it
-    fields: np.ndarray  # int64[FIELDS]
+    fields: EdgeCounts
 
 
 class Horizons(NamedTuple):
@@ -93,7 +98,7 @@ BY_COUNT, UNBOUNDED = 0, -1
 def move_horizons(edges, horizons):
     """Set the horizons and the time at which they may move next, without overflow."""
     fields = edges.fields
-    time, windows, groups = fields[TIME], fields[WINDOWS], fields[GROUPS]
+    time, windows, groups = fields.time, fields.windows, fields.groups
     following = np.int64(NEVER)
     for group in range(groups):
         horizons.horizon[group] = NEVER
@@ -112,16 +117,16 @@ def move_horizons(edges, horizons):
             if horizons.member[group * windows + window]:
                 horizons.horizon[group] = min(horizons.horizon[group], bound)
         following = min(following, time + (slide - into) if time <= NEVER - (slide - into) else np.int64(NEVER))
-    fields[NEXT_MOVE] = following
+    fields.next_move = following
 
 
 @njit(cache=True, nogil=True)
 def advance(edges, horizons, time):
     fields = edges.fields
-    if not fields[HAS_TIME] or time > fields[TIME]:
-        fields[TIME] = time
-        if not fields[HAS_TIME] or time >= fields[NEXT_MOVE]:
-            fields[HAS_TIME] = 1
+    if not fields.has_time or time > fields.time:
+        fields.time = time
+        if not fields.has_time or time >= fields.next_move:
+            fields.has_time = 1
             move_horizons(edges, horizons)
 
 
@@ -137,7 +142,7 @@ def key_hash(u, label, v):
 @njit(cache=True, nogil=True, forceinline=True)
 def probe(edges, h, u, label, v):
     """Return the place of an edge in the table; a negative one, for `put`, if it is not there."""
-    entries = edges.fields[TABLE]
+    entries = edges.fields.table
     place = first_candidate(edges.table, entries, h)
     while place >= 0:
         edge = id_at(edges.table, place)
@@ -150,7 +155,7 @@ def probe(edges, h, u, label, v):
 @njit(cache=True, nogil=True, forceinline=True)
 def prefetch_edge_of(edges, u, label, v):
     """Ask for the memory that finding or entering an edge will need."""
-    prefetch_at(edges.table, home_of(edges.fields[TABLE], key_hash(u, label, v)))
+    prefetch_at(edges.table, home_of(edges.fields.table, key_hash(u, label, v)))
     prefetch_at(edges.degree, u)
     prefetch_at(edges.degree, v)
 
@@ -176,13 +181,13 @@ def insert(edges, horizons, u, v, label, time):
             horizons.lost[label] = max(horizons.lost[label], before)
         edges.timestamp[edge] = max(before, time) if present else time
         return edge, present
-    if fields[FREE] > 0:
-        edge = fields[FREE_EDGE] - 1
-        fields[FREE_EDGE] = edges.target[edge]
-        fields[FREE] -= 1
+    if fields.free > 0:
+        edge = fields.free_edge - 1
+        fields.free_edge = edges.target[edge]
+        fields.free -= 1
     else:
-        edge = fields[COUNT]
-        fields[COUNT] += 1
+        edge = fields.count
+        fields.count += 1
     edges.source[edge] = u
     edges.target[edge] = v
     edges.label[edge] = label
@@ -192,15 +197,15 @@ def insert(edges, horizons, u, v, label, time):
     edges.degree[u] += 1
     edges.degree[v] += 1
     edges.label_degree[label] += 1
-    fields[NEW_EDGES] += 1
+    fields.new_edges += 1
     return edge, False
 
 
 @njit(cache=True, nogil=True)
 def fill_table(edges):
-    entries = edges.fields[TABLE]
+    entries = edges.fields.table
     clear(edges.table, entries)
-    for edge in range(edges.fields[COUNT]):
+    for edge in range(edges.fields.count):
         if edges.source[edge] >= 0:
             h = key_hash(np.int64(edges.source[edge]), np.int64(edges.label[edge]), np.int64(edges.target[edge]))
             put_new(edges.table, entries, h, edge)
@@ -484,7 +489,7 @@ def _resolve_tuple(edges, horizons, counted, chunk, i):
 
 @njit(cache=True, nogil=True)
 def resolve(edges, horizons, counted, chunk, count, outcome, outcomes):
-    looks_ahead = edges.fields[TABLE] > CACHED_ENTRIES
+    looks_ahead = edges.fields.table > CACHED_ENTRIES
     for i in range(count):
         if looks_ahead and i + AHEAD < count and chunk.source[i + AHEAD] >= 0:
             later = i + AHEAD

@@ -23,22 +23,12 @@ from rpq.stream.chunk import Chunk
 from rpq.stream.edges.edge_filter import EdgeFilter
 from rpq.stream.edges.edge_store import (
     BY_COUNT,
-    COUNT,
-    FIELDS,
-    FREE,
-    FREE_EDGE,
-    GROUPS,
-    HAS_TIME,
     HOLDERS,
     LONG_AGO,
-    NEW_EDGES,
     STATIC,
-    TABLE,
-    TIME,
     UNBOUNDED,
-    VERTICES,
-    WINDOWS,
     CountedWindows,
+    EdgeCounts,
     Edges,
     Horizons,
     advance,
@@ -72,7 +62,7 @@ class SnapshotGraph:
             table=new_table(capacity),
             degree=np.zeros(16, np.int32),
             label_degree=np.zeros(0, np.int32),
-            fields=np.zeros(FIELDS, np.int64),
+            fields=EdgeCounts(),
         )
         self.outcomes = np.zeros(OUTCOME_COUNT, np.int64)
         self._patience = 4 * capacity  # new edges before it is worth looking for those that have gone
@@ -105,8 +95,8 @@ class SnapshotGraph:
 
     @edges.setter
     def edges(self, edges: Edges) -> None:
-        edges.fields[TABLE] = len(edges.table)
-        edges.fields[VERTICES] = len(edges.degree)
+        edges.fields.table = len(edges.table)
+        edges.fields.vertices = len(edges.degree)
         self._edges = edges
         self._edges_view = view(edges)
 
@@ -123,7 +113,7 @@ class SnapshotGraph:
     @property
     def time(self) -> int | None:
         """The stream time, None before the first tuple."""
-        return int(self.edges.fields[TIME]) if self.edges.fields[HAS_TIME] else None
+        return self.edges.fields.time if self.edges.fields.has_time else None
 
     @property
     def capacity(self) -> int:
@@ -138,7 +128,7 @@ class SnapshotGraph:
     @property
     def edge_count(self) -> int:
         """The number of edges with an id: those in any window, and those that the next collection takes."""
-        return int(self.edges.fields[COUNT] - self.edges.fields[FREE])
+        return int(self.edges.fields.count - self.edges.fields.free)
 
     @property
     def nbytes(self) -> int:
@@ -151,7 +141,7 @@ class SnapshotGraph:
 
     def live_edges(self) -> np.ndarray:
         """Return the ids of the edges in any window. O(ids)."""
-        edges, count = self.edges, self.edges.fields[COUNT]
+        edges, count = self.edges, self.edges.fields.count
         if count == 0:
             return np.zeros(0, np.int64)
         horizon = self.horizons.horizon[self.horizons.group]
@@ -160,7 +150,7 @@ class SnapshotGraph:
 
     def static_edges(self) -> np.ndarray:
         """Return the ids of the static edges. O(ids)."""
-        return np.flatnonzero(self.edges.holders[: self.edges.fields[COUNT]] & STATIC)
+        return np.flatnonzero(self.edges.holders[: self.edges.fields.count] & STATIC)
 
     def set_windows(self, windows: Sequence[AnyWindow], read: np.ndarray, keys: Sequence[Hashable]) -> None:
         """Set the windows of queries, and which labels are `read` over which, (label, window).
@@ -181,8 +171,8 @@ class SnapshotGraph:
             horizon=np.zeros(0, np.int64),
         )
         self.horizons.group[:] = 0  # labels beyond those given belong to groups that no longer exist
-        self.edges.fields[WINDOWS] = len(windows)
-        self.edges.fields[GROUPS] = 0
+        self.edges.fields.windows = len(windows)
+        self.edges.fields.groups = 0
         self.set_labels(np.arange(len(read)), read)
         if self.time is not None:
             move_horizons(self._edges_view, self._horizons_view)
@@ -225,7 +215,7 @@ class SnapshotGraph:
         windows = member.tobytes()
         if windows not in self._groups:
             self._groups[windows] = len(self._groups)
-            self.edges.fields[GROUPS] = len(self._groups)
+            self.edges.fields.groups = len(self._groups)
             self.horizons = self.horizons._replace(
                 member=np.concatenate([self.horizons.member, member]),
                 horizon=np.append(self.horizons.horizon, LONG_AGO if member.any() else NEVER),
@@ -342,7 +332,7 @@ class SnapshotGraph:
     def is_full(self) -> bool:
         """True if there is no room for one more edge."""
         edges = self._edges
-        return edges.fields.item(FREE) == 0 and edges.fields.item(COUNT) == len(edges.source)
+        return edges.fields.free == 0 and edges.fields.count == len(edges.source)
 
     def resolve_one(
         self, tuples: Any, outcome: np.ndarray, *, counts: np.ndarray | None = None, count: int = 1
@@ -379,7 +369,7 @@ class SnapshotGraph:
     def wants_collection(self) -> bool:
         """Return whether enough edges came since the last collection to pay for another one."""
         fields = self.edges.fields
-        return bool(fields[NEW_EDGES] > max(self.edge_count // 2, self._patience))
+        return bool(fields.new_edges > max(self.edge_count // 2, self._patience))
 
     def collect(self) -> np.ndarray:
         """Release the ids of edges that have left. Return the vertices that are no longer an end of an edge."""
@@ -388,13 +378,13 @@ class SnapshotGraph:
     def _check(self) -> None:
         """Assert that edges, table, degrees and free stack agree."""
         edges, fields = self.edges, self.edges.fields
-        used = np.flatnonzero(edges.source[: fields[COUNT]] >= 0)
-        free, following = [], int(fields[FREE_EDGE])
+        used = np.flatnonzero(edges.source[: fields.count] >= 0)
+        free, following = [], fields.free_edge
         while following:
             free.append(following - 1)
             following = int(edges.target[following - 1])
-        assert len(free) == fields[FREE], "free ids are miscounted"
-        assert sorted(used.tolist() + free) == list(range(fields[COUNT])), "an id is neither free nor in use, or both"
+        assert len(free) == fields.free, "free ids are miscounted"
+        assert sorted(used.tolist() + free) == list(range(fields.count)), "an id is neither free nor in use, or both"
         assert ids_in(edges.table) == used.tolist(), "the table and the edges differ"
         keys = {(int(edges.source[e]), int(edges.label[e]), int(edges.target[e])) for e in used}
         assert len(keys) == len(used), "an edge has two ids"
@@ -440,7 +430,7 @@ def _enter_static(edges, horizons, source, target, label):
 @njit(cache=True, nogil=True)
 def _collect(edges, horizons):
     fields = edges.fields
-    for edge in range(fields[COUNT]):
+    for edge in range(fields.count):
         if edges.source[edge] < 0:
             continue
         label = edges.label[edge]
@@ -454,14 +444,14 @@ def _collect(edges, horizons):
             edges.label_degree[label] -= 1
             edges.source[edge] = -1
             edges.timestamp[edge] = LONG_AGO
-            edges.target[edge] = fields[FREE_EDGE]
-            fields[FREE_EDGE] = edge + 1
-            fields[FREE] += 1
+            edges.target[edge] = fields.free_edge
+            fields.free_edge = edge + 1
+            fields.free += 1
     fill_table(edges)
-    fields[NEW_EDGES] = 0
-    unused = np.empty(fields[VERTICES], np.int32)
+    fields.new_edges = 0
+    unused = np.empty(fields.vertices, np.int32)
     count = 0
-    for vertex in range(fields[VERTICES]):
+    for vertex in range(fields.vertices):
         if edges.degree[vertex] == 0:
             unused[count] = vertex
             count += 1

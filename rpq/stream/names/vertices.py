@@ -32,20 +32,25 @@ from rpq.compiled.arrays.hashing import (
 from rpq.compiled.arrays.lengthening import lengthen, lengthen_fields
 from rpq.compiled.intrinsics import half_word_at, prefetch_at, word_at, wraps_around
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.views import bound, view
+from rpq.compiled.views import Record, bound, int64, view
 from rpq.errors import InputError
 from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array, text_offsets
 from rpq.stream.names.edge_vertices import EdgeVertices
 
-# Fields of `NameArrays.fields`.
-_COUNT = 0  # ids given out so far (high water)
-_FREE = 1  # entries in the stack of free ids
-_ARENA = 2  # bytes used in the arena
-_GARBAGE = 3  # of them, bytes of names that were released
-_TABLE = 4  # entries of the hash table
-_ROOM = 5  # ids that there are arrays for
-_ARENA_ROOM = 6
-_FIELDS = 7
+
+class NameCounts(Record):
+    """The ids given out, and the lengths of the arrays."""
+
+    _fields_ = (
+        ("count", int64),  # ids given out so far (high water)
+        ("free", int64),  # entries in the stack of free ids
+        ("arena", int64),  # bytes used in the arena
+        ("garbage", int64),  # of them, bytes of names that were released
+        ("table", int64),  # entries of the hash table
+        ("room", int64),  # ids that there are arrays for
+        ("arena_room", int64),
+    )
+
 
 _LARGE = 1 << 18
 """Arrays of more entries grow by a quarter."""
@@ -76,7 +81,7 @@ class NameArrays(NamedTuple):
     arena: np.ndarray  # uint8
     table: np.ndarray  # int32: from hashes to ids, see `rpq/compiled/arrays/hashing.py`
     free: np.ndarray  # int32, stack; it grows when names are released
-    fields: np.ndarray  # int64[_FIELDS]
+    fields: NameCounts
 
 
 _MAX_DIGITS = 20
@@ -117,7 +122,7 @@ class VertexDictionary:
             arena=np.zeros(16 * capacity, np.uint8),
             table=new_table(capacity),
             free=np.zeros(capacity, np.int32),
-            fields=np.zeros(_FIELDS, np.int64),
+            fields=NameCounts(),
         )
 
     @property
@@ -127,9 +132,9 @@ class VertexDictionary:
 
     @names.setter
     def names(self, names: NameArrays) -> None:
-        names.fields[_TABLE] = len(names.table)
-        names.fields[_ROOM] = len(names.length)
-        names.fields[_ARENA_ROOM] = len(names.arena)
+        names.fields.table = len(names.table)
+        names.fields.room = len(names.length)
+        names.fields.arena_room = len(names.arena)
         self._names = names
         self._view = view(names)
 
@@ -141,7 +146,7 @@ class VertexDictionary:
     @property
     def count(self) -> int:
         """The number of ids given out so far: every id is below."""
-        return int(self.names.fields[_COUNT])
+        return self.names.fields.count
 
     @property
     def room(self) -> int:
@@ -151,7 +156,7 @@ class VertexDictionary:
     @property
     def live(self) -> int:
         """The number of names in the dictionary now."""
-        return int(self.names.fields[_COUNT] - self.names.fields[_FREE])
+        return int(self.names.fields.count - self.names.fields.free)
 
     @property
     def nbytes(self) -> int:
@@ -238,10 +243,10 @@ class VertexDictionary:
         Arrays that grow while names get ids are copied each time.
         """
         fields = self.names.fields
-        if (missing := count - int(fields[_FREE]) - self.room + self.count) > 0:
+        if (missing := count - fields.free - self.room + self.count) > 0:
             self._add_ids(missing)
-        text = count * int(fields[_ARENA] - fields[_GARBAGE]) // max(1, self.live)
-        if (missing := text + int(fields[_ARENA]) - len(self.names.arena)) > 0:
+        text = count * int(fields.arena - fields.garbage) // max(1, self.live)
+        if (missing := text + fields.arena - len(self.names.arena)) > 0:
             self._add_text(missing)
 
     def reserve(self, count: int) -> np.ndarray:
@@ -365,12 +370,12 @@ class VertexDictionary:
         if len(nameless):
             self.edges.forget(nameless)
         names = self.names
-        if (more := int(names.fields[_FREE]) + len(unused) - len(names.free)) > 0:
+        if (more := names.fields.free + len(unused) - len(names.free)) > 0:
             self.names = lengthen_fields(names, more, free=0)
         _release(self._view, unused.astype(np.int32), self.kind == "string")
         fields = self.names.fields
-        if fields[_GARBAGE] * 2 > fields[_ARENA]:
-            arena = np.zeros(max(1024, 3 * int(fields[_ARENA] - fields[_GARBAGE])), np.uint8)
+        if fields.garbage * 2 > fields.arena:
+            arena = np.zeros(max(1024, 3 * int(fields.arena - fields.garbage)), np.uint8)
             _pack_arena(self._view, arena)
             self.names = self.names._replace(arena=arena)
 
@@ -378,9 +383,9 @@ class VertexDictionary:
         """Make room for more names, at least one of `text` bytes. The other arguments are the expected numbers of names and
         bytes."""
         names = self.names
-        if names.fields[_FREE] == 0 and names.fields[_COUNT] == len(names.length):
+        if names.fields.free == 0 and names.fields.count == len(names.length):
             self._add_ids(max(8, expected))
-        if names.fields[_ARENA] + text > len(names.arena):
+        if names.fields.arena + text > len(names.arena):
             self._add_text(max(2 * text, expected_text))
 
     def _add_ids(self, needed: int) -> None:
@@ -403,7 +408,7 @@ class VertexDictionary:
     def _check(self) -> None:
         """Assert that table, ids, arena and free stack agree."""
         names, fields = self.names, self.names.fields
-        free = names.free[: fields[_FREE]].tolist()
+        free = names.free[: fields.free].tolist()
         used = sorted(set(range(self.count)) - set(free))
         assert len(set(free)) == len(free), "an id is free twice"
         assert all(names.length[i] == FREE for i in free), "a free id has a name"
@@ -547,7 +552,7 @@ def _is_text(names, candidate, h, data, start, length):
 @njit(cache=True, nogil=True, forceinline=True)
 def _probe_text(names, h, data, start, length):
     """Return the place of a text in the table; a negative one, for `put`, if it is not there."""
-    entries = names.fields[_TABLE]
+    entries = names.fields.table
     place = first_candidate(names.table, entries, h)
     while place >= 0 and not _is_text(names, id_at(names.table, place), h, data, start, length):
         place = next_candidate(names.table, entries, place)
@@ -556,7 +561,7 @@ def _probe_text(names, h, data, start, length):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _probe_number(names, h, number):
-    entries = names.fields[_TABLE]
+    entries = names.fields.table
     place = first_candidate(names.table, entries, h)
     while place >= 0 and names.number[id_at(names.table, place)] != number:
         place = next_candidate(names.table, entries, place)
@@ -592,12 +597,12 @@ def _find_texts(names, offsets, data, is_selected, ids):
 def _new_id(names):
     """Return a free id, or -1 if there is none."""
     fields = names.fields
-    if fields[_FREE] > 0:
-        fields[_FREE] -= 1
-        return np.int64(names.free[fields[_FREE]])
-    if fields[_COUNT] < fields[_ROOM]:
-        fields[_COUNT] += 1
-        return fields[_COUNT] - 1
+    if fields.free > 0:
+        fields.free -= 1
+        return np.int64(names.free[fields.free])
+    if fields.count < fields.room:
+        fields.count += 1
+        return fields.count - 1
     return np.int64(-1)
 
 
@@ -637,17 +642,17 @@ def _enter_text(names, h, data, start, length):
     place = _probe_text(names, h, data, start, length)
     if place >= 0:
         return id_at(names.table, place) << 1
-    if fields[_ARENA] + length > fields[_ARENA_ROOM]:
+    if fields.arena + length > fields.arena_room:
         return np.int64(-1)
     found = _new_id(names)
     if found < 0:
         return np.int64(-1)
     names.hash[found] = _upper_half(h)
-    names.start[found] = fields[_ARENA]
+    names.start[found] = fields.arena
     names.length[found] = length
     for i in range(length):
-        names.arena[fields[_ARENA] + i] = data[start + i]
-    fields[_ARENA] += length
+        names.arena[fields.arena + i] = data[start + i]
+    fields.arena += length
     put(names.table, place, found)
     return found << 1 | 1
 
@@ -683,7 +688,7 @@ def _intern_numbers(names, numbers, is_selected, ids, new_ids, row, new):
 def _intern_text(names, offsets, data, is_selected, ids, new_ids, row, new):
     """Write the ids of rows in batches, so that the places of a batch in the table are prefetched together."""
     hashes = np.empty(_TOGETHER, np.uint64)
-    entries = names.fields[_TABLE]
+    entries = names.fields.table
     while row < len(ids):
         first, end = row, min(row + _TOGETHER, len(ids))
         for i in range(first, end):
@@ -731,9 +736,9 @@ def _intern_ends(names, texts, is_selected, source, target, new_ids, place, new)
 
 @njit(cache=True, nogil=True)
 def _fill_table(names, is_text):
-    entries = names.fields[_TABLE]
+    entries = names.fields.table
     clear(names.table, entries)
-    for i in range(names.fields[_COUNT]):
+    for i in range(names.fields.count):
         if names.length[i] >= 0:
             h = np.uint64(names.hash[i]) << np.uint64(32) if is_text else _hash_number(names.number[i])
             put_new(names.table, entries, h, i)
@@ -743,10 +748,10 @@ def _fill_table(names, is_text):
 def _release(names, unused, is_text):
     fields = names.fields
     for i in unused:
-        fields[_GARBAGE] += max(names.length[i], 0)
+        fields.garbage += max(names.length[i], 0)
         names.length[i] = FREE
-        names.free[fields[_FREE]] = i
-        fields[_FREE] += 1
+        names.free[fields.free] = i
+        fields.free += 1
     _fill_table(names, is_text)
 
 
@@ -761,12 +766,12 @@ def _gather_text(names, ids, offsets, data):
 @njit(cache=True, nogil=True)
 def _pack_arena(names, arena):
     top = np.int64(0)
-    for i in range(names.fields[_COUNT]):
+    for i in range(names.fields.count):
         if names.length[i] >= 0:
             start = names.start[i]
             names.start[i] = top
             for j in range(names.length[i]):
                 arena[top] = names.arena[start + j]
                 top += 1
-    names.fields[_ARENA] = top
-    names.fields[_GARBAGE] = 0
+    names.fields.arena = top
+    names.fields.garbage = 0

@@ -19,7 +19,7 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.operators.bags.row_bags import CHANGED, RowBags, add_in_event, settle
+from rpq.operators.bags.row_bags import RowBags, add_in_event, settle
 from rpq.operators.relational.values.group_sums import (
     AVERAGED,
     COUNTED,
@@ -265,9 +265,9 @@ def change_sums(bags, sums, first_limb, aggregates, changes, count, amounts, pla
     for i in range(count):
         look_ahead(bags, sums, columns, changes, count, width, i)
         weight = changes.weights[i]
-        changed = bags.fields[CHANGED]
+        changed = bags.fields.changed
         entry = add_in_event(bags, 0, changes.keys, i * width, weight)
-        if bags.fields[CHANGED] != changed:
+        if bags.fields.changed != changed:
             places[written] = i
             groups[written] = entry
             written += 1

@@ -19,17 +19,7 @@ import numpy as np
 from rpq.compiled.intrinsics import prefetch_at
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.operators.bags.row_bags import (
-    CHANGED,
-    FREE,
-    ROOM,
-    USED,
-    RowBags,
-    add_in_event,
-    prefetch_entry,
-    prefetch_place,
-    settle,
-)
+from rpq.operators.bags.row_bags import RowBags, add_in_event, prefetch_entry, prefetch_place, settle
 
 LARGEST = 2**31
 _MAX_ROWS = 2**32
@@ -89,7 +79,7 @@ class GroupFigures:
 
     def __init__(self, bags: RowBags, columns: int) -> None:
         self._bags = bags
-        self._set_figures(np.zeros((int(bags.bags.fields[ROOM]), columns), np.int64))
+        self._set_figures(np.zeros((int(bags.bags.fields.room), columns), np.int64))
 
     def _set_figures(self, figures: np.ndarray) -> None:
         self._figures = figures
@@ -97,10 +87,10 @@ class GroupFigures:
     def _reserve(self, count: int) -> None:
         """Make room for `count` more groups. Amortised O(1) a group."""
         fields = self._bags.bags.fields
-        if fields[USED] - fields[FREE] + count > fields[ROOM]:
-            used = int(fields[USED])
+        if fields.used - fields.free + count > fields.room:
+            used = int(fields.used)
             self._bags.make_room(count)
-            room = int(self._bags.bags.fields[ROOM])
+            room = int(self._bags.bags.fields.room)
             if room > len(self._figures):
                 figures = np.zeros((room, self._figures.shape[1]), np.int64)  # pages take memory only when used
                 figures[:used] = self._figures[:used]
@@ -198,9 +188,9 @@ def change_groups(bags, state, functions, changes, count, numbers, places, group
     for i in range(count):
         look_ahead(bags, state, columns, changes, count, width, i)
         weight = changes.weights[i]
-        changed = bags.fields[CHANGED]
+        changed = bags.fields.changed
         entry = add_in_event(bags, 0, changes.keys, i * width, weight)
-        if bags.fields[CHANGED] != changed:
+        if bags.fields.changed != changed:
             places[written] = i
             groups[written] = entry
             written += 1

@@ -17,7 +17,7 @@ import numpy as np
 from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.operators.bags.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, RowBags, add_in_event, settle
+from rpq.operators.bags.row_bags import NONE, RowBags, add_in_event, settle
 from rpq.operators.relational.values.group_sums import HAD, HAS
 from rpq.operators.relational.values.value_order import ValueOrder, is_before
 from rpq.rows.weighted_rows import UNBOUND
@@ -100,7 +100,7 @@ class GroupedValues:
     @property
     def room(self) -> int:
         """An upper bound of the numbers of groups, not included."""
-        return int(self._bags.bags.fields[ROOM])
+        return int(self._bags.bags.fields.room)
 
     @property
     def entries(self) -> int:
@@ -143,7 +143,7 @@ class _Values:
 
     def _make_room(self, groups: int, changes: int) -> None:
         make_room(self._bags, changes)
-        entries = int(self._bags.bags.fields[ROOM])
+        entries = int(self._bags.bags.fields.room)
         if groups <= len(self._groups.distinct_values) and entries <= self._room:
             return
         self._room = entries
@@ -205,7 +205,7 @@ class _Values:
         self._bags.check()
         bags = self._bags.bags
         present = np.flatnonzero((bags.bag != NONE) & (bags.counts != 0))
-        rows = bags.rows.reshape(-1, int(bags.fields[STRIDE]))
+        rows = bags.rows.reshape(-1, int(bags.fields.stride))
         of_groups: dict[int, set[int]] = {}
         for entry in present.tolist():
             of_groups.setdefault(int(rows[entry, 0]), set()).add(entry)
@@ -246,7 +246,7 @@ def _members(heaps: Heaps, root: int) -> set[int]:
 def make_room(bags: RowBags, changes: int) -> None:
     """Make room for an entry for each change."""
     fields = bags.bags.fields
-    if fields[USED] - fields[FREE] + changes > fields[ROOM]:
+    if fields.used - fields.free + changes > fields.room:
         bags.make_room(changes)
 
 
@@ -257,10 +257,10 @@ def number_groups(bags, keys, weights, events, of_changes, places, groups, prese
     written = first = 0
     for i in range(count):
         weight = weights[i]
-        changed = bags.fields[CHANGED]
+        changed = bags.fields.changed
         entry = add_in_event(bags, 0, keys, i * width, weight)
         of_changes[i] = entry
-        if bags.fields[CHANGED] != changed:
+        if bags.fields.changed != changed:
             places[written] = i
             groups[written] = entry
             written += 1
@@ -288,11 +288,11 @@ def change_values(
             add_in_event(bags, 0, rows, i * width, weights[i])
         if i + 1 < count and events[i + 1] == events[i]:
             continue
-        for k in range(bags.fields[CHANGED]):
+        for k in range(bags.fields.changed):
             entry = np.int64(bags.changed_entries[k])
             has = bags.counts[entry] > 0
             if has != (bags.prior_count[entry] > 0):
-                group = np.int64(bags.rows[entry * bags.fields[STRIDE]])
+                group = np.int64(bags.rows[entry * bags.fields.stride])
                 state.distinct_values[group] += 1 if has else -1
                 if has_least:
                     _update_heap(least, bags, labels, group, entry, has, False)
@@ -313,7 +313,7 @@ def change_values(
 @njit(cache=True, nogil=True, forceinline=True)
 def _root_value(heaps, bags, group):
     root = np.int64(heaps.root[group])
-    return UNBOUND if root == NONE else np.int64(bags.rows[root * bags.fields[STRIDE] + 1])
+    return UNBOUND if root == NONE else np.int64(bags.rows[root * bags.fields.stride + 1])
 
 
 @njit(cache=True, nogil=True)
@@ -344,7 +344,7 @@ def _update_heap(heaps, bags, labels, group, entry, enters, is_reversed):
 @njit(cache=True, nogil=True, forceinline=True)
 def _meld(heaps, bags, labels, one, other, is_reversed):
     """Make one of two roots the first child of the other, and return the other."""
-    stride = bags.fields[STRIDE]
+    stride = bags.fields.stride
     value, other_value = np.int64(bags.rows[one * stride + 1]), np.int64(bags.rows[other * stride + 1])
     if is_before(labels, other_value, value) != is_reversed:  # values of a group differ
         one, other = other, one

@@ -27,15 +27,20 @@ from rpq.compiled.arrays.hashing import (
 from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.views import view
+from rpq.compiled.views import Record, int64, view
 from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NUMBER_TYPES, Number, decimal_text, number_term
 from rpq.stream.names.terms import XSD
 
-# Fields of `Numbers.fields`.
-USED = 0  # entries given out so far (high water)
-FREE = 1  # entries in the stack of free ones
-TABLE = 2  # entries of the hash table
-FIELDS = 3
+
+class NumberCounts(Record):
+    """The entries, and the length of the hash table."""
+
+    _fields_ = (
+        ("used", int64),  # entries given out so far (high water)
+        ("free", int64),  # entries in the stack of free ones
+        ("table", int64),  # entries of the hash table
+    )
+
 
 NO_ENTRY = -1
 """The kind of an entry that is free."""
@@ -66,7 +71,7 @@ class Numbers(NamedTuple):
     kinds: np.ndarray  # int8 an entry: INTEGER, …, or NO_ENTRY
     free: np.ndarray  # int32, stack
     table: np.ndarray  # int32
-    fields: np.ndarray  # int64[FIELDS]
+    fields: NumberCounts
 
 
 class NumberIds:
@@ -82,12 +87,12 @@ class NumberIds:
             kinds=np.full(room, NO_ENTRY, np.int8),
             free=np.zeros(room, np.int32),
             table=new_table(room),
-            fields=np.array([0, 0, table_size(room)], np.int64),
+            fields=NumberCounts(table=table_size(room)),
         )
         self._view = view(self._numbers)
 
     def __len__(self) -> int:
-        return int(self._numbers.fields[USED] - self._numbers.fields[FREE])
+        return int(self._numbers.fields.used - self._numbers.fields.free)
 
     @property
     def numbers(self) -> Numbers:
@@ -124,7 +129,7 @@ class NumberIds:
         self._numbers = numbers = lengthen_fields(numbers, more, high=0, low=0, kinds=NO_ENTRY, free=0)
         if table_size(len(numbers.kinds)) > len(numbers.table):
             self._numbers = numbers = numbers._replace(table=new_table(len(numbers.kinds)))
-            numbers.fields[TABLE] = len(numbers.table)
+            numbers.fields.table = len(numbers.table)
         self._view = view(numbers)
         _fill_table(self._view)
 
@@ -133,10 +138,10 @@ class NumberIds:
         if not len(self):
             return np.zeros(0, np.int64)
         if not len(places):
-            free_places = np.flatnonzero(self._numbers.kinds[: self._numbers.fields[USED]] != NO_ENTRY)
+            free_places = np.flatnonzero(self._numbers.kinds[: self._numbers.fields.used] != NO_ENTRY)
             self._have(16)
             return free_places
-        numbers, used = self._numbers, int(self._numbers.fields[USED])
+        numbers, used = self._numbers, self._numbers.fields.used
         is_gone = numbers.kinds[:used] != NO_ENTRY
         is_gone[places] = False
         free_places = np.flatnonzero(is_gone)
@@ -165,8 +170,8 @@ class NumberIds:
         """Assert that each number is found at its place, and no free place is used."""
         numbers = self._numbers
         used = np.flatnonzero(numbers.kinds != NO_ENTRY)
-        free = numbers.free[: numbers.fields[FREE]].tolist()
-        assert sorted([*used.tolist(), *free]) == list(range(int(numbers.fields[USED]))), "a place is neither free nor used"
+        free = numbers.free[: numbers.fields.free].tolist()
+        assert sorted([*used.tolist(), *free]) == list(range(numbers.fields.used)), "a place is neither free nor used"
         if len(used):
             found = self.ids(numbers.kinds[used], numbers.high[used], numbers.low[used])
             assert (found == used).all(), "a number is not found"
@@ -258,18 +263,18 @@ def _hash(kind, high, low):
 def _intern(numbers, kind, high, low):
     """Return the place of a number. The arrays must have room for one more."""
     fields = numbers.fields
-    place = first_candidate(numbers.table, fields[TABLE], _hash(kind, high, low))
+    place = first_candidate(numbers.table, fields.table, _hash(kind, high, low))
     while place >= 0:
         entry = id_at(numbers.table, place)
         if numbers.low[entry] == low and numbers.high[entry] == high and numbers.kinds[entry] == kind:
             return entry
-        place = next_candidate(numbers.table, fields[TABLE], place)
-    if fields[FREE] > 0:
-        fields[FREE] -= 1
-        entry = np.int64(numbers.free[fields[FREE]])
+        place = next_candidate(numbers.table, fields.table, place)
+    if fields.free > 0:
+        fields.free -= 1
+        entry = np.int64(numbers.free[fields.free])
     else:
-        entry = fields[USED]
-        fields[USED] += 1
+        entry = fields.used
+        fields.used += 1
     numbers.high[entry] = high
     numbers.low[entry] = low
     numbers.kinds[entry] = kind
@@ -307,19 +312,19 @@ def _divide_numbers(dividends, divisors, high, low):
 
 @njit(cache=True, nogil=True)
 def _fill_table(numbers):
-    clear(numbers.table, numbers.fields[TABLE])
-    for entry in range(numbers.fields[USED]):
+    clear(numbers.table, numbers.fields.table)
+    for entry in range(numbers.fields.used):
         if numbers.kinds[entry] != NO_ENTRY:
             h = _hash(np.int64(numbers.kinds[entry]), numbers.high[entry], numbers.low[entry])
-            put_new(numbers.table, numbers.fields[TABLE], h, entry)
+            put_new(numbers.table, numbers.fields.table, h, entry)
 
 
 @njit(cache=True, nogil=True)
 def _release(numbers, places):
     for entry in places:
         numbers.kinds[entry] = NO_ENTRY
-        numbers.free[numbers.fields[FREE]] = entry
-        numbers.fields[FREE] += 1
+        numbers.free[numbers.fields.free] = entry
+        numbers.fields.free += 1
     _fill_table(numbers)
 
 

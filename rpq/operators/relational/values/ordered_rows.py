@@ -19,27 +19,32 @@ import numpy as np
 
 from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.views import view
-from rpq.operators.bags.row_bags import CHANGED, NONE, STRIDE, RowBags, add_in_event, prefetch_entry, prefetch_place, settle
+from rpq.compiled.views import Record, int64, view
+from rpq.operators.bags.row_bags import NONE, RowBags, add_in_event, prefetch_entry, prefetch_place, settle
 from rpq.operators.relational.values.group_values import make_room
 from rpq.operators.relational.values.number_ids import DECIMAL, INTEGER, integer_in_units
 from rpq.operators.relational.values.term_ids import FIRST_NUMBER, TermIds
 from rpq.operators.relational.values.value_order import ValueOrder, compare_terms
 from rpq.rows.weighted_rows import UNBOUND, WeightedRows
 
-# Fields of `Positions.fields`.
-FRONT = 0  # entries of the front
-FRONT_ROWS = 1  # their rows
-NEEDED = 2  # rows that the front must have, unless there are no others
-FIRST = 3  # the first position that is output
-END = 4  # the position behind the last one that is output; `NO_END`: none
-SPARE = 5  # entries beside those needed that the front gets when it is filled
-REST = 6  # entries of the rest
-COMPARED = 7  # columns that are compared
-VALUES = 8  # the first of these are compared by value, the others by term
-WIDTH = 9  # columns of the output
-UNSURE = 10  # 1 if two numbers could not be compared
-FIELDS = 11
+
+class PositionState(Record):
+    """The entries of front and rest, and the positions that are output."""
+
+    _fields_ = (
+        ("front", int64),  # entries of the front
+        ("front_rows", int64),  # their rows
+        ("needed", int64),  # rows that the front must have, unless there are no others
+        ("first", int64),  # the first position that is output
+        ("end", int64),  # the position behind the last one that is output; `NO_END`: none
+        ("spare", int64),  # entries beside those needed that the front gets when it is filled
+        ("rest", int64),  # entries of the rest
+        ("compared", int64),  # columns that are compared
+        ("values", int64),  # the first of these are compared by value, the others by term
+        ("width", int64),  # columns of the output
+        ("unsure", int64),  # 1 if two numbers could not be compared
+    )
+
 
 NO_END = np.iinfo(np.int64).max
 _MOST = 2**40
@@ -70,7 +75,7 @@ class Positions(NamedTuple):
     places: np.ndarray  # int32: columns in the order in which they are compared
     signs: np.ndarray  # int8 of these: -1 descending
     columns: np.ndarray  # int32: columns of the output
-    fields: np.ndarray  # int64[FIELDS]
+    fields: PositionState
 
 
 class ComputedNumbers(NamedTuple):
@@ -110,11 +115,11 @@ class OrderedRows:
         places = [moved.get(place, place) for place in (*(place for place, _ in order), *columns)]
         signs = [*(-1 if is_descending else 1 for _, is_descending in order), *([1] * len(columns))]
         self._compared = sorted({*places})
-        fields = np.zeros(FIELDS, np.int64)
-        fields[FIRST] = min(first, _MOST)
-        fields[END] = NO_END if end is None else min(end, _MOST)
-        fields[NEEDED] = fields[FIRST] if end is None else fields[END]
-        fields[COMPARED], fields[VALUES], fields[WIDTH] = len(places), len(order), len(columns)
+        fields = PositionState()
+        fields.first = min(first, _MOST)
+        fields.end = NO_END if end is None else min(end, _MOST)
+        fields.needed = fields.first if end is None else fields.end
+        fields.compared, fields.values, fields.width = len(places), len(order), len(columns)
         nothing = np.zeros(0, np.int32)
         self._positions = Positions(
             front=nothing,
@@ -145,14 +150,14 @@ class OrderedRows:
         self._include(rows)
         weights, events = np.ascontiguousarray(change.weights), np.ascontiguousarray(change.events)
         fields, different = self._positions.fields, self.entries
-        fields[SPARE] = _SPARE + int(4 * (different + count) ** 0.5)
+        fields.spare = _SPARE + int(4 * (different + count) ** 0.5)
         numbers = self._view_of_numbers()
         outputs = []
         self.applied = 0
         at = np.zeros(2, np.int64)  # the next change, and the rows that were written
         room = 4 * count
         while at[0] < count:
-            room += 2 * int(fields[FRONT] + min(fields[NEEDED] + fields[SPARE], different + count))
+            room += 2 * int(fields.front + min(fields.needed + fields.spare, different + count))
             written = np.empty((room, width), np.int32), np.empty(room, np.int64), np.empty(room, np.int64)
             at[1] = 0
             change_positions(
@@ -160,7 +165,7 @@ class OrderedRows:
                 written[0].reshape(-1), *written[1:],
             )  # fmt: skip
             self.applied = int(at[0])
-            if fields[UNSURE]:
+            if fields.unsure:
                 return None
             if at[1]:
                 outputs.append(tuple(array[: at[1]] for array in written))
@@ -216,22 +221,22 @@ class OrderedRows:
         self._bags.check()
         bags, positions, fields = self._bags.bags, self._positions, self._positions.fields
         present = np.flatnonzero((bags.bag != NONE) & (bags.counts != 0))
-        front = positions.front[: fields[FRONT]]
+        front = positions.front[: fields.front]
         assert sorted(front.tolist()) == np.flatnonzero(positions.is_front).tolist(), "an entry does not know where it is"
         assert np.isin(front, present).all(), "the front has a row that is not there"
-        assert fields[FRONT_ROWS] == bags.counts[front].sum(), "rows of the front are miscounted"
-        assert fields[FRONT_ROWS] >= fields[NEEDED] or len(front) == len(present), "the front is too short"
+        assert fields.front_rows == bags.counts[front].sum(), "rows of the front are miscounted"
+        assert fields.front_rows >= fields.needed or len(front) == len(present), "the front is too short"
         views = self._view, self._bags.view, self.order.view, self._view_of_numbers()
         for one, other in pairwise(front.tolist()):
             assert compare_entries(*views, one, other) <= 0, "the front is out of order"
         for other in present[positions.is_front[present] == 0].tolist():
             assert not len(front) or compare_entries(*views, int(front[-1]), other) <= 0, "a row should be in the front"
         expected, at = np.zeros(len(positions.output), np.int64), 0
-        if fields[END] == NO_END:
+        if fields.end == NO_END:
             expected[present] = bags.counts[present]
         for entry in front.tolist():
             count = int(bags.counts[entry])
-            expected[entry] = max(0, min(at + count, int(fields[END])) - max(at, int(fields[FIRST])))
+            expected[entry] = max(0, min(at + count, fields.end) - max(at, fields.first))
             at += count
         assert (positions.output == expected).all(), "other rows are output than those at the positions"
 
@@ -296,8 +301,8 @@ def _compare_numbers(numbers, one, other):
 def compare_entries(positions, bags, labels, numbers, one, other):
     """Return how the rows of two entries compare: -1 if the first is before the other, 0 or 1."""
     fields = positions.fields
-    begin, other_begin = one * bags.fields[STRIDE], other * bags.fields[STRIDE]
-    for column in range(fields[COMPARED]):
+    begin, other_begin = one * bags.fields.stride, other * bags.fields.stride
+    for column in range(fields.compared):
         place = np.int64(positions.places[column])
         term, other_term = np.int64(bags.rows[begin + place]), np.int64(bags.rows[other_begin + place])
         if term == other_term:
@@ -305,13 +310,13 @@ def compare_entries(positions, bags, labels, numbers, one, other):
         if term == UNBOUND or other_term == UNBOUND:
             order = _order(term, other_term)
         elif term < FIRST_NUMBER and other_term < FIRST_NUMBER:
-            order = compare_terms(labels, term, other_term, column < fields[VALUES])
+            order = compare_terms(labels, term, other_term, column < fields.values)
         else:
             order = np.int64(_NOT_COMPARABLE)
             if term >= FIRST_NUMBER and other_term >= FIRST_NUMBER:
                 order = _compare_numbers(numbers, term - FIRST_NUMBER, other_term - FIRST_NUMBER)
-            if order == _NOT_COMPARABLE or (order == 0 and column >= fields[VALUES]):
-                fields[UNSURE] = 1
+            if order == _NOT_COMPARABLE or (order == 0 and column >= fields.values):
+                fields.unsure = 1
                 order = np.int64(0)
         if order != 0:
             return order * np.int64(positions.signs[column])
@@ -324,7 +329,7 @@ def compare_entries(positions, bags, labels, numbers, one, other):
 @njit(cache=True, nogil=True)
 def _place_of(positions, bags, labels, numbers, entry):
     """Return the place of the first entry of the front that is not before an entry."""
-    low, high = np.int64(0), positions.fields[FRONT]
+    low, high = np.int64(0), positions.fields.front
     while low < high:
         middle = (low + high) // 2
         if compare_entries(positions, bags, labels, numbers, np.int64(positions.front[middle]), entry) < 0:
@@ -382,37 +387,37 @@ def _fill_front(positions, bags, labels, numbers):
             positions.buffer[count] = entry
             count += 1
         entry = np.int64(bags.next[entry])
-    size = min(count, fields[NEEDED] - fields[FRONT_ROWS] + fields[SPARE])  # an entry has one row at least
+    size = min(count, fields.needed - fields.front_rows + fields.spare)  # an entry has one row at least
     _sort_smallest(positions, bags, labels, numbers, count, size)
     for i in range(size):
         entry = np.int64(positions.buffer[i])
-        positions.front[fields[FRONT]] = entry
+        positions.front[fields.front] = entry
         positions.is_front[entry] = 1
-        fields[FRONT] += 1
-        fields[FRONT_ROWS] += bags.counts[entry]
-    fields[REST] -= size
+        fields.front += 1
+        fields.front_rows += bags.counts[entry]
+    fields.rest -= size
 
 
 @njit(cache=True, nogil=True)
 def _enter(positions, bags, labels, numbers, entry):
     """Add an entry that now has rows. Return its place in the front, or -1."""
     fields, front = positions.fields, positions.front
-    size = fields[FRONT]
-    if fields[REST] > 0 or fields[NEEDED] == 0:
+    size = fields.front
+    if fields.rest > 0 or fields.needed == 0:
         is_behind = size == 0
         if not is_behind:
             last = np.int64(front[size - 1])
             is_behind = compare_entries(positions, bags, labels, numbers, entry, last) >= 0
         if is_behind:
-            fields[REST] += 1
+            fields.rest += 1
             return np.int64(-1)
     place = _place_of(positions, bags, labels, numbers, entry)
     for at in range(size, place, -1):
         front[at] = front[at - 1]
     front[place] = entry
     positions.is_front[entry] = 1
-    fields[FRONT] += 1
-    fields[FRONT_ROWS] += bags.counts[entry]
+    fields.front += 1
+    fields.front_rows += bags.counts[entry]
     return place
 
 
@@ -421,17 +426,17 @@ def _leave(positions, bags, labels, numbers, entry):
     """Remove an entry of the front that no longer has rows. Return its place."""
     fields, front = positions.fields, positions.front
     place = _place_of(positions, bags, labels, numbers, entry)
-    while front[place] != entry and place + 1 < fields[FRONT]:  # among rows that compare equal
+    while front[place] != entry and place + 1 < fields.front:  # among rows that compare equal
         place += 1
     if front[place] != entry:  # some numbers could not be compared
         place = np.int64(0)
         while front[place] != entry:
             place += 1
-    fields[FRONT] -= 1
-    for at in range(place, fields[FRONT]):
+    fields.front -= 1
+    for at in range(place, fields.front):
         front[at] = front[at + 1]
     positions.is_front[entry] = 0
-    fields[FRONT_ROWS] -= bags.prior_count[entry]
+    fields.front_rows -= bags.prior_count[entry]
     return place
 
 
@@ -442,7 +447,7 @@ def _write_change(positions, bags, entry, output_count, event, at, rows, weights
     if change == 0:
         return
     positions.output[entry] = output_count
-    width, begin = positions.fields[WIDTH], entry * bags.fields[STRIDE]
+    width, begin = positions.fields.width, entry * bags.fields.stride
     for column in range(width):
         rows[at[1] * width + column] = bags.rows[begin + np.int64(positions.columns[column])]
     weights[at[1]] = change
@@ -454,14 +459,14 @@ def _write_change(positions, bags, entry, output_count, event, at, rows, weights
 def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
     """End an event: move the entries that it changed, and write the changes of the rows at the positions."""
     fields, front = positions.fields, positions.front
-    touched = fields[NEEDED]  # the first place of the front that changed, of those that matter
-    changed, departed = bags.fields[CHANGED], np.int64(0)
+    touched = fields.needed  # the first place of the front that changed, of those that matter
+    changed, departed = bags.fields.changed, np.int64(0)
     for i in range(changed):
         entry = np.int64(bags.changed_entries[i])
         had, count = bags.prior_count[entry], bags.counts[entry]
         if (had > 0) == (count > 0):
             if had != count and positions.is_front[entry] != 0:
-                fields[FRONT_ROWS] += count - had
+                fields.front_rows += count - had
                 touched = np.int64(0)
         elif count > 0:
             place = _enter(positions, bags, labels, numbers, entry)
@@ -470,23 +475,23 @@ def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
         elif positions.is_front[entry] != 0:
             touched = min(touched, _leave(positions, bags, labels, numbers, entry))
         else:
-            fields[REST] -= 1
-    if fields[FRONT_ROWS] < fields[NEEDED] and fields[REST] > 0:
-        touched = min(touched, fields[FRONT])
+            fields.rest -= 1
+    if fields.front_rows < fields.needed and fields.rest > 0:
+        touched = min(touched, fields.front)
         _fill_front(positions, bags, labels, numbers)
-    if fields[FRONT] > fields[NEEDED] + 2 * fields[SPARE]:
-        while fields[FRONT] > fields[NEEDED] + fields[SPARE]:
-            fields[FRONT] -= 1
-            entry = np.int64(front[fields[FRONT]])
-            fields[FRONT_ROWS] -= bags.counts[entry]
+    if fields.front > fields.needed + 2 * fields.spare:
+        while fields.front > fields.needed + fields.spare:
+            fields.front -= 1
+            entry = np.int64(front[fields.front])
+            fields.front_rows -= bags.counts[entry]
             positions.is_front[entry] = 0
-            fields[REST] += 1
+            fields.rest += 1
             positions.departed[departed] = entry
             departed += 1
-    first, end = fields[FIRST], fields[END]
+    first, end = fields.first, fields.end
     walked = np.int64(0)
-    if touched < fields[NEEDED]:
-        walked = min(fields[FRONT], fields[NEEDED] + changed)  # an entry has moved by at most so many positions
+    if touched < fields.needed:
+        walked = min(fields.front, fields.needed + changed)  # an entry has moved by at most so many positions
         position = np.int64(0)
         for place in range(walked):
             entry = np.int64(front[place])
@@ -518,7 +523,7 @@ def change_positions(positions, bags, labels, numbers, changes, of_changes, of_e
         begin = end = at[0]
         while end < count and of_events[end] == of_events[begin]:
             end += 1
-        front = fields[FRONT] + min(fields[NEEDED] + fields[SPARE], bags.entry_count[0] + end - begin)
+        front = fields.front + min(fields.needed + fields.spare, bags.entry_count[0] + end - begin)
         if at[1] + 2 * front + 2 * (end - begin) > room:
             return
         for i in range(begin, end):
@@ -529,5 +534,5 @@ def change_positions(positions, bags, labels, numbers, changes, of_changes, of_e
             add_in_event(bags, 0, changes, i * width, of_changes[i])
         _settle(positions, bags, labels, numbers, of_events[begin], at, rows, weights, events)
         at[0] = end
-        if fields[UNSURE] != 0:
+        if fields.unsure != 0:
             return
