@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.views import view
+from rpq.compiled.views import Record, int64, view
 from rpq.operators.bags.row_bags import NONE, RowBags, add, add_in_event, longer, settle
 from rpq.rows.weighted_rows import WeightedRows
 
@@ -27,14 +27,19 @@ Mode = Literal["join", "left join", "exists", "not exists"]
 # The bags.
 LEFT, RIGHT, KEY = range(3)
 
-# Fields of `Matching.shape`.
-JOINS = 0  # 1: rows of both sides are joined
-LONE = 1  # 1: rows of the left without a partner are output; -1: those with one, without it
-LEFT_WIDTH = 2
-RIGHT_WIDTH = 3
-KEYS = 4
-MORE = 5  # columns of the right that come behind those of the left
-SHAPE = 6
+
+class MatchShape(Record):
+    """The kind of match, and numbers of columns."""
+
+    _fields_ = (
+        ("joins", int64),  # 1: rows of both sides are joined
+        ("lone", int64),  # 1: rows of the left without a partner are output; -1: those with one, without it
+        ("left_width", int64),
+        ("right_width", int64),
+        ("keys", int64),
+        ("more", int64),  # columns of the right that come behind those of the left
+    )
+
 
 _PARTNER = 32
 """Bits below the number of partners in the count of a key."""
@@ -50,7 +55,7 @@ class Matching(NamedTuple):
     left_keys: np.ndarray  # int32: places of the key in rows of the left
     right_keys: np.ndarray  # int32
     more: np.ndarray  # int32: places in rows of the right
-    shape: np.ndarray  # int64[SHAPE]
+    shape: MatchShape
 
 
 class MatchedRows:
@@ -70,7 +75,7 @@ class MatchedRows:
         self.width = left_width + (len(more) if joins else 0)
         self._widths = [left_width, right_width if joins else 0, len(left_keys)]
         lone = {"join": 0, "left join": 1, "exists": -1, "not exists": 1}[mode]
-        self._shape = np.array([joins, lone, left_width, right_width, len(left_keys), len(more) if joins else 0], np.int64)
+        self._shape = MatchShape(joins, lone, left_width, right_width, len(left_keys), len(more) if joins else 0)
         self._columns = [np.array(places, np.int32) for places in (left_keys, right_keys, more)]
         self.clear()
 
@@ -84,7 +89,7 @@ class MatchedRows:
 
     def _follow(self) -> None:
         """Grow the arrays of lists to the number of entries."""
-        matching, room = self._matching, int(self._bags.bags.fields.room)
+        matching, room = self._matching, self._bags.bags.fields.room
         more = room - len(matching.key_of)
         if more > 0:
             none, heads = np.full(more, NONE, np.int32), np.full(2 * more, NONE, np.int32)
@@ -134,7 +139,7 @@ class MatchedRows:
         """Assert that rows hang in the lists of their keys, and keys are counted as they should be. O(entries)."""
         self._bags.check()
         bags, matching = self._bags.bags, self._matching
-        stride = int(bags.fields.stride)
+        stride = bags.fields.stride
         table = bags.rows.reshape(-1, stride)
         linked = np.zeros(len(matching.key_of), np.int64)
         for entry in np.flatnonzero(matching.key_of != NONE).tolist():
@@ -149,7 +154,7 @@ class MatchedRows:
             assert (matching.key_of[places] != NONE).all(), "a row is in the list of no key"
         for key in np.flatnonzero(bags.bag == KEY).tolist():
             assert bags.counts[key] & 0xFFFFFFFF == linked[key], "a key has another count of rows"
-            if self._shape[JOINS]:
+            if self._shape.joins:
                 mine = (matching.key_of == key) & (bags.bag == RIGHT)
                 assert bags.counts[key] >> _PARTNER == bags.counts[mine].sum(), "a key has another count of partners"
 
@@ -193,8 +198,8 @@ def _has_turned(bags, key):
 def change_matched(bags, matching, lefts, left_weights, left_events, rights, right_weights, right_events):
     """Apply changes of both sides; return (rows, weights, events, number) of the changes of the result."""
     shape = matching.shape
-    joins, lone, keys, more = shape[JOINS] != 0, shape[LONE], shape[KEYS], shape[MORE]
-    left_width, right_width, stride = shape[LEFT_WIDTH], shape[RIGHT_WIDTH], bags.fields.stride
+    joins, lone, keys, more = shape.joins != 0, shape.lone, shape.keys, shape.more
+    left_width, right_width, stride = shape.left_width, shape.right_width, bags.fields.stride
     width = left_width + more
     left_count, right_count = len(left_weights), len(right_weights)
     room = left_count + right_count + 16

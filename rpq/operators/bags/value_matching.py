@@ -10,7 +10,7 @@ first partner or lose their last one lie between the bounds of the outermost val
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,25 +22,16 @@ from rpq.operators.bags.row_bags import NONE, RowBags, add, find, longer
 from rpq.operators.bags.value_trees import (
     DURATION,
     EQUAL,
-    FREE_NODES,
     GREATER,
     GREATER_EQUAL,
-    JOINS,
-    KEYS,
-    LEFT_WIDTH,
     LESS,
     LESS_EQUAL,
-    LONE,
-    MORE,
     NO_VALUE,
-    NODES,
-    RIGHT_WIDTH,
-    SIGN,
     SIGNS,
-    TOUCHED,
     TREE,
     MatchArrays,
     TreeValues,
+    ValueMatchShape,
     bound_of,
     compare,
     delete_node,
@@ -102,7 +93,7 @@ class ValueMatches:
         self._widths = [left_width, right_width if joins else 0, self._keys + 2]
         lone = {"join": 0, "rows": 0, "left join": 1, "exists": -1, "not exists": 1}[mode]
         of_more = len(more) if joins else 0
-        self._shape = [joins, lone, left_width, right_width, self._keys, of_more, SIGNS.index(sign), 0, 0, 0]
+        self._shape = (joins, lone, left_width, right_width, self._keys, of_more, SIGNS.index(sign))
         self._columns = [np.array(places, np.int32) for places in (left_keys, right_keys, more)]
         self.clear()
 
@@ -110,16 +101,16 @@ class ValueMatches:
         """Remove everything."""
         self._bags = RowBags(self._widths)
         left_keys, right_keys, more = self._columns
-        empty: dict[str, np.ndarray] = {name: np.zeros(0, _dtype(name)) for name in MatchArrays._fields}
+        empty: dict[str, Any] = {name: np.zeros(0, _dtype(name)) for name in MatchArrays._fields}
         own = {"left_keys": left_keys, "right_keys": right_keys, "more": more}
-        tree_row, shape = np.zeros(self._keys + 2, np.int32), np.array(self._shape, np.int64)
+        tree_row, shape = np.zeros(self._keys + 2, np.int32), ValueMatchShape(*self._shape)
         self._matching = MatchArrays(**{**empty, **own, "tree_row": tree_row, "shape": shape})
         self._follow(16)
 
     def _follow(self, nodes: int) -> None:
         """Grow the arrays to the number of entries of the bags, and to a number of nodes."""
         matching = self._matching
-        room = int(self._bags.bags.fields.room)
+        room = self._bags.bags.fields.room
         matching = lengthen_fields(matching, room - len(matching.node_of), **_OF_ENTRIES)
         matching = lengthen_fields(matching, nodes - len(matching.kind), **_OF_NODES)
         node_count = 4 * len(matching.kind) + room  # a change of the right touches two nodes of each of three kinds
@@ -135,7 +126,7 @@ class ValueMatches:
         fields, shape = self._bags.bags.fields, self._matching.shape
         count = len(left) + len(right)
         has_room = fields.used - fields.free + 2 * count <= fields.room
-        nodes = int(shape[NODES] - shape[FREE_NODES]) + count
+        nodes = int(shape.nodes - shape.free_nodes) + count
         if not has_room or nodes > len(self._matching.kind):
             if not has_room:
                 self._bags.make_room(2 * count)
@@ -182,7 +173,7 @@ class ValueMatches:
         """Assert that trees are in order, and that each row is in the list of the node that counts it. O(entries)."""
         self._bags.check()
         bags, matching, shape = self._bags.bags, self._matching, self._matching.shape
-        table = bags.rows.reshape(-1, int(bags.fields.stride))
+        table = bags.rows.reshape(-1, bags.fields.stride)
         nodes = 0
         for tree in np.flatnonzero((bags.bag == TREE) & (bags.counts != 0)).tolist():
             kind, side = table[tree, self._keys : self._keys + 2].tolist()
@@ -205,13 +196,13 @@ class ValueMatches:
                 while entry != NONE:
                     listed.append(entry)
                     entry = int(matching.next[entry])
-                if side == LEFT or shape[JOINS]:
+                if side == LEFT or shape.joins:
                     assert sorted(listed) == rows.tolist(), "a node lists other rows than it has"
                     assert bags.counts[rows].sum() == matching.total[node], "a node is miscounted"
                 smaller, node = node, int(matching.greater[node])
             assert number == bags.counts[tree], "a tree is miscounted"
             nodes += number
-        assert nodes == shape[NODES] - shape[FREE_NODES] == (matching.kind != NONE).sum(), "nodes are lost"
+        assert nodes == shape.nodes - shape.free_nodes == (matching.kind != NONE).sum(), "nodes are lost"
         places = np.flatnonzero((bags.bag == LEFT) & (bags.counts != 0))
         assert (matching.node_of[places] != NONE).all(), "a row is in the list of no value"
 
@@ -228,7 +219,7 @@ def _dtype(name: str) -> type:
 @njit(cache=True, nogil=True, forceinline=True)
 def _read_key(matching, rows, at, side):
     """Write the key of a row of a side as that of a tree."""
-    for column in range(matching.shape[KEYS]):
+    for column in range(matching.shape.keys):
         place = matching.left_keys[column] if side == LEFT else matching.right_keys[column]
         matching.tree_row[column] = rows[at + place]
 
@@ -236,7 +227,7 @@ def _read_key(matching, rows, at, side):
 @njit(cache=True, nogil=True, forceinline=True)
 def _tree_of(bags, matching, kind, side):
     """Return the tree of the key that was read, or NONE."""
-    keys = matching.shape[KEYS]
+    keys = matching.shape.keys
     matching.tree_row[keys] = kind
     matching.tree_row[keys + 1] = side
     return find(bags, TREE, matching.tree_row, 0)
@@ -297,7 +288,7 @@ def _node_has_partner(bags, matching, node):
     return _has_partner(
         bags,
         matching,
-        matching.shape[SIGN],
+        matching.shape.sign,
         np.int64(matching.kind[node]),
         matching.high[node],
         matching.low[node],
@@ -311,8 +302,8 @@ def _mark(bags, matching, node):
     if matching.pending[node] == _UNTOUCHED:
         has = _node_has_partner(bags, matching, node)
         matching.pending[node] = _HAD_PARTNER if has else _HAD_NO_PARTNER
-        matching.touched_nodes[matching.shape[TOUCHED]] = node
-        matching.shape[TOUCHED] += 1
+        matching.touched_nodes[matching.shape.touched] = node
+        matching.shape.touched += 1
 
 
 @njit(cache=True, nogil=True)
@@ -322,7 +313,7 @@ def _mark_concerned(bags, matching, kind, high, low, real, weight):
     node = np.int64(NONE) if tree == NONE else find_value(matching, tree, kind, high, low, real)
     if node != NONE and matching.total[node] + weight != 0:
         return  # it stays
-    sign = matching.shape[SIGN]
+    sign = matching.shape.sign
     mirrored = mirror(sign)
     is_ordered = sign != EQUAL and kind != DURATION
     outer = np.int64(NONE)  # the outermost value before it comes or goes
@@ -366,7 +357,7 @@ def _mark_concerned(bags, matching, kind, high, low, real, weight):
 def _count_partners(bags, matching, kind, high, low, real, weight):
     """Add a change of a value on the right to the bounds of its partners on the left."""
     shape = matching.shape
-    mirrored = mirror(shape[SIGN])
+    mirrored = mirror(shape.sign)
     for other in range(first_kind(kind), end_of_kinds(kind)):
         tree = _tree_of(bags, matching, other, LEFT)
         if tree == NONE or matching.root[tree] == NONE:
@@ -375,15 +366,15 @@ def _count_partners(bags, matching, kind, high, low, real, weight):
         if mirrored in (GREATER, GREATER_EQUAL):
             matching.running_weight[tree] += weight
             first = leftmost(matching, tree)
-            matching.touched_nodes[shape[TOUCHED]] = first
-            shape[TOUCHED] += 1
+            matching.touched_nodes[shape.touched] = first
+            shape.touched += 1
             weight_at = -weight
         else:
             weight_at = weight
         if bound != NONE:
             matching.pending[bound] += weight_at
-            matching.touched_nodes[shape[TOUCHED]] = bound
-            shape[TOUCHED] += 1
+            matching.touched_nodes[shape.touched] = bound
+            shape.touched += 1
 
 
 @njit(cache=True, nogil=True)
@@ -436,8 +427,8 @@ def apply_value_changes(
 ):
     """Apply net changes of both sides; return (rows, weights, events, number) of the changes of the result."""
     shape = matching.shape
-    joins, lone, more, sign = shape[JOINS] != 0, shape[LONE], shape[MORE], shape[SIGN]
-    left_width, right_width, stride = shape[LEFT_WIDTH], shape[RIGHT_WIDTH], bags.fields.stride
+    joins, lone, more, sign = shape.joins != 0, shape.lone, shape.more, shape.sign
+    left_width, right_width, stride = shape.left_width, shape.right_width, bags.fields.stride
     mirrored, width = mirror(sign), left_width + more
     left_count, right_count = len(left_weights), len(right_weights)
     room = left_count + right_count + 16
@@ -493,7 +484,7 @@ def apply_value_changes(
                     _change_row(bags, matching, RIGHT, rights, at, weight, node)
                 if matching.total[node] == 0:
                     delete_node(bags, matching, node)
-        touched = shape[TOUCHED]
+        touched = shape.touched
         if lone == 0 and touched > 0:
             _sort(matching, touched)
         for place in range(touched):
@@ -517,7 +508,7 @@ def apply_value_changes(
             else:
                 had = matching.pending[node] == _HAD_PARTNER
                 matching.pending[node] = _UNTOUCHED
-                for column in range(shape[KEYS]):
+                for column in range(shape.keys):
                     matching.tree_row[column] = bags.rows[tree * stride + column]
                 has = _node_has_partner(bags, matching, node)
                 if has == had:
@@ -538,7 +529,7 @@ def apply_value_changes(
                     size += 1
                     entry = np.int64(matching.next[entry])
                 node = np.int64(matching.greater[node])
-        shape[TOUCHED] = 0
+        shape.touched = 0
         while i < left_count and left_events[i] == event:
             weight, kind, at = left_weights[i], np.int64(left_kinds[i]), i * left_width
             high, low, real = left_high[i], left_low[i], left_reals[i]

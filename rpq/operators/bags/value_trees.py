@@ -15,6 +15,7 @@ import numpy as np
 
 from rpq.compiled.arrays.hashing import mix
 from rpq.compiled.kernel_cache import njit
+from rpq.compiled.views import Record, int64
 from rpq.operators.bags.row_bags import NONE, add
 
 TREE = 2
@@ -35,18 +36,23 @@ NO_ORDER = 2
 SIGNS = ("=", "<", "<=", ">", ">=")
 EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(5)
 
-# Fields of `MatchArrays.shape`.
-JOINS = 0  # 1: rows of both sides are joined
-LONE = 1  # 1: rows of the left without a partner are output; -1: those with one, without it
-LEFT_WIDTH = 2
-RIGHT_WIDTH = 3
-KEYS = 4
-MORE = 5  # columns of the right that come behind those of the left
-SIGN = 6
-NODES = 7  # nodes given out so far (high water)
-FREE_NODES = 8  # nodes in the stack of free ones
-TOUCHED = 9  # entries of `touched_nodes`
-SHAPE = 10
+
+class ValueMatchShape(Record):
+    """The kind of match, numbers of columns, and the nodes."""
+
+    _fields_ = (
+        ("joins", int64),  # 1: rows of both sides are joined
+        ("lone", int64),  # 1: rows of the left without a partner are output; -1: those with one, without it
+        ("left_width", int64),
+        ("right_width", int64),
+        ("keys", int64),
+        ("more", int64),  # columns of the right that come behind those of the left
+        ("sign", int64),
+        ("nodes", int64),  # nodes given out so far (high water)
+        ("free_nodes", int64),  # nodes in the stack of free ones
+        ("touched", int64),  # entries of `touched_nodes`
+    )
+
 
 _SIGN_BIT = np.int64(-(2**63))
 """The sign bit, which converts a signed comparison to an unsigned one."""
@@ -96,7 +102,7 @@ class MatchArrays(NamedTuple):
     right_keys: np.ndarray  # int32
     more: np.ndarray  # int32: places in rows of the right
     tree_row: np.ndarray  # int32: the row of a tree
-    shape: np.ndarray  # int64[SHAPE]
+    shape: ValueMatchShape
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -309,12 +315,12 @@ def find_value(matching, tree, kind, high, low, real):
 def insert_value(bags, matching, tree, kind, high, low, real):
     """Insert a value that its tree does not have, and return its node."""
     shape = matching.shape
-    if shape[FREE_NODES] > 0:
-        shape[FREE_NODES] -= 1
-        node = np.int64(matching.free_nodes[shape[FREE_NODES]])
+    if shape.free_nodes > 0:
+        shape.free_nodes -= 1
+        node = np.int64(matching.free_nodes[shape.free_nodes])
     else:
-        node = shape[NODES]
-        shape[NODES] += 1
+        node = shape.nodes
+        shape.nodes += 1
     parent, smaller, greater = np.int64(NONE), np.int64(NONE), np.int64(NONE)
     other = np.int64(matching.root[tree])
     while other != NONE:
@@ -377,6 +383,6 @@ def delete_node(bags, matching, node):
     if greater != NONE:
         matching.smaller[greater] = smaller
     matching.kind[node] = NONE
-    matching.free_nodes[shape[FREE_NODES]] = node
-    shape[FREE_NODES] += 1
+    matching.free_nodes[shape.free_nodes] = node
+    shape.free_nodes += 1
     add(bags, TREE, bags.rows, tree * bags.fields.stride, np.int64(-1))

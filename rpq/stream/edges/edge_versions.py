@@ -34,7 +34,7 @@ from rpq.compiled.arrays.tagged_hashing import (
     tagged_table,
 )
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.views import bound, view
+from rpq.compiled.views import Record, bound, int64, view
 from rpq.stream.chunk import Chunk, SingleTuple
 from rpq.stream.edges.edge_store import LONG_AGO, key_hash
 
@@ -47,15 +47,20 @@ _DELETED = -1
 _HALF_OF_TIME = 32
 _HALF_OF_KIND = 16
 
-_COUNT = 0
-_ENTRIES = 1
-_BITS = 2  # of ids in an entry of the table
-_IN_TABLE = 3  # versions that the table has; those behind are inserts that were appended
-_WIDE_TIMES = 4  # 1 where each version has an upper half of its timestamp, 0 where all have one in common
-_WIDE_KINDS = 5
-_KINDS = 6
-_KIND_ENTRIES = 7
-_FIELDS = 8
+
+class _VersionCounts(Record):
+    """The versions and kinds, and how they are stored."""
+
+    _fields_ = (
+        ("count", int64),
+        ("entries", int64),
+        ("bits", int64),  # of ids in an entry of the table
+        ("in_table", int64),  # versions that the table has; those behind are inserts that were appended
+        ("wide_times", int64),  # 1 where each version has an upper half of its timestamp, 0 where all have one in common
+        ("wide_kinds", int64),
+        ("kinds", int64),
+        ("kind_entries", int64),
+    )
 
 
 class _Arrays(NamedTuple):
@@ -71,7 +76,7 @@ class _Arrays(NamedTuple):
     kind_set: np.ndarray  # int32 a kind: the number of the set of derived labels, or `_DELETED`
     kind_table: np.ndarray  # int32: from hashes to kinds, see `rpq/compiled/arrays/hashing.py`
     table: np.ndarray  # uint32: from hashes to versions, see `rpq/compiled/arrays/tagged_hashing.py`
-    fields: np.ndarray  # int64[_FIELDS]
+    fields: _VersionCounts
 
 
 _SINGLES = 64
@@ -126,13 +131,13 @@ is_effective=array([1, 0], dtype=uint8))
                 kind_set=np.zeros(kinds, np.int32),
                 kind_table=new_table(kinds),
                 table=np.zeros(1, np.uint32),
-                fields=np.zeros(_FIELDS, np.int64),
+                fields=_VersionCounts(),
             )
         )
 
     def _set(self, arrays: _Arrays) -> None:
-        arrays.fields[_ENTRIES] = len(arrays.table)
-        arrays.fields[_KIND_ENTRIES] = len(arrays.kind_table)
+        arrays.fields.entries = len(arrays.table)
+        arrays.fields.kind_entries = len(arrays.kind_table)
         self._arrays = arrays
         self._view: Any = view(arrays)
         self._room_for_singles = 0
@@ -140,7 +145,7 @@ is_effective=array([1, 0], dtype=uint8))
     @property
     def count(self) -> int:
         """The number of versions, those that have expired included."""
-        return int(self._arrays.fields[_COUNT])
+        return self._arrays.fields.count
 
     @property
     def nbytes(self) -> int:
@@ -212,18 +217,18 @@ is_effective=array([1, 0], dtype=uint8))
         if missing > 0:
             added = max(missing, room // 8)
             arrays = lengthen_fields(arrays, added, source=0, target=0, time=0, kind=0)
-            if arrays.fields[_WIDE_TIMES]:
+            if arrays.fields.wide_times:
                 arrays = lengthen_fields(arrays, added, upper_time=0)
-            if arrays.fields[_WIDE_KINDS]:
+            if arrays.fields.wide_kinds:
                 arrays = lengthen_fields(arrays, added, upper_kind=0)
             self._set(arrays)
 
     def _make_room_for_kinds(self, more: int) -> None:
         arrays = self._arrays
-        kinds = int(arrays.fields[_KINDS]) + more
-        if kinds > 1 << _HALF_OF_KIND and not arrays.fields[_WIDE_KINDS]:
+        kinds = arrays.fields.kinds + more
+        if kinds > 1 << _HALF_OF_KIND and not arrays.fields.wide_kinds:
             arrays = arrays._replace(upper_kind=np.zeros(len(arrays.source), np.uint16))
-            arrays.fields[_WIDE_KINDS] = 1
+            arrays.fields.wide_kinds = 1
         if kinds > len(arrays.kind_label):
             room = max(kinds, 2 * len(arrays.kind_label))
             arrays = lengthen_fields(arrays, room - len(arrays.kind_label), kind_label=0, kind_set=0)
@@ -235,14 +240,14 @@ is_effective=array([1, 0], dtype=uint8))
     def _make_room_for_times(self, timestamp: np.ndarray) -> None:
         """Make room for the upper halves of timestamps where they are not all equal."""
         arrays = self._arrays
-        if arrays.fields[_WIDE_TIMES] or not len(timestamp):
+        if arrays.fields.wide_times or not len(timestamp):
             return
         lowest, highest = int(timestamp.min()) >> _HALF_OF_TIME, int(timestamp.max()) >> _HALF_OF_TIME
         if not self.count:
             arrays.upper_time[0] = highest
         if lowest != arrays.upper_time[0] or highest != arrays.upper_time[0]:
             self._set(arrays._replace(upper_time=np.full(len(arrays.source), arrays.upper_time[0], np.int32)))
-            arrays.fields[_WIDE_TIMES] = 1
+            arrays.fields.wide_times = 1
 
     def _index_versions(self, more: int = 0) -> None:
         """Put all versions into the table, with room for `more`, and merge those with equal ends and labels.
@@ -254,11 +259,11 @@ is_effective=array([1, 0], dtype=uint8))
         if tagged_entries(needed) > len(self._arrays.table):
             room = max(needed + needed // 4, len(self._arrays.source))
             self._set(self._arrays._replace(table=tagged_table(room)))
-            distinct = max(distinct, int(fields[_IN_TABLE]))
-            fields[_BITS], fields[_IN_TABLE] = bits_of_ids(room), 0
-        if not fields[_IN_TABLE]:
+            distinct = max(distinct, fields.in_table)
+            fields.bits, fields.in_table = bits_of_ids(room), 0
+        if not fields.in_table:
             self._arrays.table[:] = 0
-        if self.count > fields[_IN_TABLE]:
+        if self.count > fields.in_table:
             index_versions(self._view, distinct)
 
     def live(self, bound: int) -> np.ndarray:
@@ -276,7 +281,7 @@ is_effective=array([1, 0], dtype=uint8))
         """Return the same columns of all versions, those that have expired included. O(versions)."""
         arrays, count, kind = self._arrays, self.count, self._kinds()
         timestamp = arrays.time[:count].astype(np.int64)
-        upper = arrays.upper_time[: count if arrays.fields[_WIDE_TIMES] else 1].astype(np.int64)
+        upper = arrays.upper_time[: count if arrays.fields.wide_times else 1].astype(np.int64)
         timestamp |= upper << _HALF_OF_TIME
         derived_set = arrays.kind_set[kind]
         is_deleted = derived_set == _DELETED
@@ -292,7 +297,7 @@ is_effective=array([1, 0], dtype=uint8))
         """Return the kind of each version."""
         arrays, count = self._arrays, self.count
         kind = arrays.kind[:count].astype(np.int64)
-        if arrays.fields[_WIDE_KINDS]:
+        if arrays.fields.wide_kinds:
             kind |= arrays.upper_kind[:count].astype(np.int64) << _HALF_OF_KIND
         return kind
 
@@ -334,27 +339,27 @@ is_effective=array([1, 0], dtype=uint8))
         arrays.source[:count], arrays.target[:count] = source, target
         arrays.time[:count] = timestamp & ((1 << _HALF_OF_TIME) - 1)
         arrays.kind[:count] = kind & ((1 << _HALF_OF_KIND) - 1)
-        if arrays.fields[_WIDE_TIMES]:
+        if arrays.fields.wide_times:
             arrays.upper_time[:count] = timestamp >> _HALF_OF_TIME
-        if arrays.fields[_WIDE_KINDS]:
+        if arrays.fields.wide_kinds:
             arrays.upper_kind[:count] = kind >> _HALF_OF_KIND
         arrays.kind_label[: len(kind_label)], arrays.kind_set[: len(kind_set)] = kind_label, kind_set
-        arrays.fields[_COUNT], arrays.fields[_KINDS] = count, len(kind_label)
+        arrays.fields.count, arrays.fields.kinds = count, len(kind_label)
         fill_kind_table(self._view)
 
     def _check(self) -> None:
         """Assert that the table finds each version, and no edge has two."""
         arrays = self._arrays
-        in_table = int(arrays.fields[_IN_TABLE])
+        in_table = arrays.fields.in_table
         source, label, target, _, _ = self.all_columns()
         keys = list(zip(*(column[:in_table].tolist() for column in (source, label, target)), strict=True))
         assert len(set(keys)) == in_table, "an edge has two versions"
         entries = arrays.table[(arrays.table > 0) & (in_table > 0)].astype(np.int64)
-        numbers = np.sort((entries & ((1 << int(arrays.fields[_BITS])) - 1)) - 1)
+        numbers = np.sort((entries & ((1 << arrays.fields.bits) - 1)) - 1)
         assert numbers.tolist() == list(range(in_table)), "a version is not in the table"
         for number, (u, name, v) in enumerate(keys):
             assert version_number(self._view, u, name, v) == number, "the table does not find a version"
-        kinds = int(arrays.fields[_KINDS])
+        kinds = arrays.fields.kinds
         pairs = list(zip(arrays.kind_label[:kinds].tolist(), arrays.kind_set[:kinds].tolist(), strict=True))
         assert len(set(pairs)) == kinds, "two kinds are equal"
 
@@ -376,9 +381,9 @@ def _kind_hash(label, one):
 @njit(cache=True, nogil=True)
 def fill_kind_table(versions):
     """Put all kinds into their table, which is emptied first."""
-    entries = versions.fields[_KIND_ENTRIES]
+    entries = versions.fields.kind_entries
     clear(versions.kind_table, entries)
-    for kind in range(versions.fields[_KINDS]):
+    for kind in range(versions.fields.kinds):
         h = _kind_hash(np.int64(versions.kind_label[kind]), np.int64(versions.kind_set[kind]))
         put_new(versions.kind_table, entries, h, kind)
 
@@ -386,15 +391,15 @@ def fill_kind_table(versions):
 @njit(cache=True, nogil=True)
 def _kind_of(versions, label, one):
     """Return the kind of a label and a set, which is made if there is none."""
-    entries = versions.fields[_KIND_ENTRIES]
+    entries = versions.fields.kind_entries
     place = first_candidate(versions.kind_table, entries, _kind_hash(label, one))
     while place >= 0:
         kind = id_at(versions.kind_table, place)
         if versions.kind_label[kind] == label and versions.kind_set[kind] == one:
             return kind
         place = next_candidate(versions.kind_table, entries, place)
-    kind = versions.fields[_KINDS]
-    versions.fields[_KINDS] = kind + 1
+    kind = versions.fields.kinds
+    versions.fields.kinds = kind + 1
     versions.kind_label[kind] = label
     versions.kind_set[kind] = one
     put(versions.kind_table, place, kind)
@@ -403,34 +408,34 @@ def _kind_of(versions, label, one):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _kind_at(versions, number):
-    upper = np.int64(versions.upper_kind[number * versions.fields[_WIDE_KINDS]])
+    upper = np.int64(versions.upper_kind[number * versions.fields.wide_kinds])
     return (upper << _HALF_OF_KIND) | np.int64(versions.kind[number])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _set_kind(versions, number, kind):
     versions.kind[number] = kind & np.int64(0xFFFF)
-    if versions.fields[_WIDE_KINDS]:
+    if versions.fields.wide_kinds:
         versions.upper_kind[number] = kind >> _HALF_OF_KIND
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _time_at(versions, number):
-    upper = np.int64(versions.upper_time[number * versions.fields[_WIDE_TIMES]])
+    upper = np.int64(versions.upper_time[number * versions.fields.wide_times])
     return (upper << _HALF_OF_TIME) | np.int64(versions.time[number])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _set_time(versions, number, time):
     versions.time[number] = time & np.int64(0xFFFFFFFF)
-    if versions.fields[_WIDE_TIMES]:
+    if versions.fields.wide_times:
         versions.upper_time[number] = time >> _HALF_OF_TIME
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _find(versions, h, u, label, v):
     """Return the place of a version in the table; a negative one, for `put_tagged`, if it is not there."""
-    entries, bits = versions.fields[_ENTRIES], versions.fields[_BITS]
+    entries, bits = versions.fields.entries, versions.fields.bits
     place = first_tagged(versions.table, entries, bits, h)
     while place >= 0:
         number = tagged_id(versions.table, place, bits)
@@ -448,14 +453,14 @@ def _find(versions, h, u, label, v):
 def version_number(versions, u, label, v):
     """Return the number of the version that the table has of an edge, -1 if there is none."""
     place = _find(versions, key_hash(u, label, v), u, label, v)
-    return tagged_id(versions.table, place, versions.fields[_BITS]) if place >= 0 else np.int64(-1)
+    return tagged_id(versions.table, place, versions.fields.bits) if place >= 0 else np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
 def append_versions(versions, tuples, derived_set, bound, count, is_effective):
     """Append inserts that are not late, whatever versions there are of their edges."""
     last_label, last_set, kind = np.int64(-1), np.int64(-1), np.int64(0)
-    number = versions.fields[_COUNT]
+    number = versions.fields.count
     for i in range(count):
         time = tuples.timestamp[i]
         if tuples.source[i] < 0 or time <= bound[i]:
@@ -469,7 +474,7 @@ def append_versions(versions, tuples, derived_set, bound, count, is_effective):
         _set_time(versions, number, time)
         _set_kind(versions, number, kind)
         number += 1
-    versions.fields[_COUNT] = number
+    versions.fields.count = number
 
 
 @njit(cache=True, nogil=True)
@@ -478,9 +483,9 @@ def index_versions(versions, distinct):
 
     The first `distinct` versions are of different edges.
     """
-    entries, bits = versions.fields[_ENTRIES], versions.fields[_BITS]
-    made = versions.fields[_IN_TABLE]
-    for i in range(made, versions.fields[_COUNT]):
+    entries, bits = versions.fields.entries, versions.fields.bits
+    made = versions.fields.in_table
+    for i in range(made, versions.fields.count):
         u, v, kind = np.int64(versions.source[i]), np.int64(versions.target[i]), _kind_at(versions, i)
         label = np.int64(versions.kind_label[kind])
         h = key_hash(u, label, v)
@@ -505,8 +510,8 @@ def index_versions(versions, distinct):
             versions.target[number] = v
             _set_time(versions, number, time)
             _set_kind(versions, number, kind)
-    versions.fields[_COUNT] = made
-    versions.fields[_IN_TABLE] = made
+    versions.fields.count = made
+    versions.fields.in_table = made
 
 
 @njit(cache=True, nogil=True)
@@ -516,7 +521,7 @@ def collect_versions(versions, bound):
     Unless all are, the table has none of them from then on.
     """
     kept = np.int64(0)
-    for number in range(versions.fields[_COUNT]):
+    for number in range(versions.fields.count):
         kind, time = _kind_at(versions, number), _time_at(versions, number)
         if time <= bound or versions.kind_set[kind] == _DELETED:
             continue
@@ -526,9 +531,9 @@ def collect_versions(versions, bound):
             _set_time(versions, kept, time)
             _set_kind(versions, kept, kind)
         kept += 1
-    if kept != versions.fields[_COUNT]:
-        versions.fields[_COUNT] = kept
-        versions.fields[_IN_TABLE] = 0
+    if kept != versions.fields.count:
+        versions.fields.count = kept
+        versions.fields.in_table = 0
     return kept
 
 
@@ -537,7 +542,7 @@ def replace_versions(
     versions, tuples, derived_set, bound, keeps_all, count, before_timestamp, before_set, is_effective
 ):
     """Apply tuples in order, and write what their edges were before each, as `EdgeVersions.apply` says."""
-    bits = versions.fields[_BITS]
+    bits = versions.fields.bits
     for i in range(count):
         u, label, v = np.int64(tuples.source[i]), np.int64(tuples.label[i]), np.int64(tuples.target[i])
         if u < 0:
@@ -565,9 +570,9 @@ def replace_versions(
             continue
         is_effective[i] = 1
         if place < 0:
-            number = versions.fields[_COUNT]
-            versions.fields[_COUNT] = number + 1
-            versions.fields[_IN_TABLE] = number + 1
+            number = versions.fields.count
+            versions.fields.count = number + 1
+            versions.fields.in_table = number + 1
             versions.source[number] = u
             versions.target[number] = v
             put_tagged(versions.table, place, bits, h, number)

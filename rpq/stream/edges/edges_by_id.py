@@ -24,19 +24,30 @@ import pyarrow as pa
 
 from rpq.compiled.arrays.hashing import clear, first_candidate, id_at, new_table, next_candidate, put, table_size
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.views import view
+from rpq.compiled.views import Record, int64, view
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
 from rpq.stream.edges.edge_store import key_hash
 from rpq.stream.edges.edge_versions import ABSENT_VERSION
 from rpq.stream.names.vertices import VertexDictionary
 
-_GROUPS = 0
-_ENTRIES = 1
-_LOST = 2
-_FIELDS = 3
 
-_COUNT = 0
-_ROOM = 1
+class _GroupCounts(Record):
+    """The groups, the length of the table, and the largest timestamp of a lost insert."""
+
+    _fields_ = (
+        ("groups", int64),
+        ("entries", int64),
+        ("lost", int64),
+    )
+
+
+class _BufferCounts(Record):
+    """The number of operations, and the room."""
+
+    _fields_ = (
+        ("count", int64),
+        ("room", int64),
+    )
 
 
 class _Arrays(NamedTuple):
@@ -52,7 +63,7 @@ class _Arrays(NamedTuple):
     target: np.ndarray  # int32 a group
     youngest: np.ndarray  # int32 a group, -1 where it is empty
     table: np.ndarray  # int32, see `rpq/compiled/arrays/hashing.py`
-    fields: np.ndarray  # int64[_FIELDS]
+    fields: _GroupCounts
 
 
 class _Tuples(NamedTuple):
@@ -90,7 +101,7 @@ class _Buffer(NamedTuple):
     """The operations so far."""
 
     operations: Operations
-    fields: np.ndarray  # int64: their number, and the room
+    fields: _BufferCounts
 
 
 class EdgesById:
@@ -124,13 +135,13 @@ class EdgesById:
                 target=np.zeros(capacity, np.int32),
                 youngest=np.full(capacity, -1, np.int32),
                 table=new_table(capacity),
-                fields=np.array([0, 0, ABSENT_VERSION], np.int64),
+                fields=_GroupCounts(lost=ABSENT_VERSION),
             )
         )
         self._used_after_collect = 0
 
     def _set(self, arrays: _Arrays) -> None:
-        arrays.fields[_ENTRIES] = len(arrays.table)
+        arrays.fields.entries = len(arrays.table)
         self._arrays = arrays
         self._view: Any = view(arrays)
 
@@ -142,11 +153,11 @@ class EdgesById:
     @property
     def lost(self) -> int:
         """The largest timestamp of an edge that came too late or has left, ABSENT_VERSION for none."""
-        return int(self._arrays.fields[_LOST])
+        return self._arrays.fields.lost
 
     @lost.setter
     def lost(self, timestamp: int) -> None:
-        self._arrays.fields[_LOST] = timestamp
+        self._arrays.fields.lost = timestamp
 
     def name(self, ids: pa.Array) -> np.ndarray:
         """Return the ids (int32) of names of edges, new ones for new names; -1 for null. O(total length)."""
@@ -188,8 +199,8 @@ class EdgesById:
             lengths = np.diff(first)
             longest = int(lengths.max(initial=0))
             # How many edges stay beside one that leaves is found by trying again: the room at least doubles.
-            buffer = _longer_buffer(buffer, 2 * int(buffer.fields[_ROOM]) + 3 * (longest + 1))
-        made = int(buffer.fields[_COUNT])
+            buffer = _longer_buffer(buffer, 2 * buffer.fields.room + 3 * (longest + 1))
+        made = buffer.fields.count
         return before, Operations(*(column[:made] for column in buffer.operations))
 
     def _make_room(self, more: int) -> None:
@@ -204,7 +215,7 @@ class EdgesById:
                 younger=np.concatenate([arrays.younger, np.full(added, -1, np.int32)]),
                 older=np.concatenate([arrays.older, np.full(added, -1, np.int32)]),
             )
-        groups = int(arrays.fields[_GROUPS])
+        groups = arrays.fields.groups
         added = groups + more - len(arrays.source)
         if added > 0:
             added = max(added, len(arrays.source) // 2)
@@ -272,7 +283,7 @@ class EdgesById:
     @property
     def wants_collection(self) -> bool:
         """True if enough edges and groups have arrived since the last collection to pay for another one."""
-        used = max(int(self._arrays.fields[_GROUPS]), self.names.live)
+        used = max(self._arrays.fields.groups, self.names.live)
         return used > 2 * max(self._capacity, self._used_after_collect)
 
     def collect(self, bound: int) -> None:
@@ -286,7 +297,7 @@ class EdgesById:
         for array, nothing in zip(arrays[:5], (-1, ABSENT_VERSION, 0, -1, -1), strict=True):
             array[:] = nothing
         self._enter(live, columns)
-        self._used_after_collect = max(int(arrays.fields[_GROUPS]), self.names.live)
+        self._used_after_collect = max(arrays.fields.groups, self.names.live)
 
     def release_others(self, ids: Iterable[Any]) -> None:
         """Release all names but those of these ids, where the edges themselves are held elsewhere. O(ids)."""
@@ -298,7 +309,7 @@ class EdgesById:
         """Replace all groups by the groups of these edges. O(edges · log edges)."""
         source, label, target, timestamp, derived_set = columns
         order = np.argsort(timestamp, kind="stable")
-        self._arrays.fields[_GROUPS] = 0
+        self._arrays.fields.groups = 0
         clear_groups(self._view)
         self._make_room(len(ids))
         self._arrays.derived_set[ids] = derived_set
@@ -330,7 +341,7 @@ class EdgesById:
         """Assert that names, versions, groups and the table agree."""
         self.names._check()
         arrays = self._arrays
-        groups = int(arrays.fields[_GROUPS])
+        groups = arrays.fields.groups
         keys = list(zip(*(array[:groups].tolist() for array in (arrays.source, arrays.label, arrays.target)), strict=True))
         assert len(set(keys)) == groups, "two groups have equal ends and labels"
         numbers = np.sort(arrays.table[arrays.table > 0] - 1)
@@ -353,28 +364,28 @@ class EdgesById:
 
 def _new_buffer(room: int) -> _Buffer:
     types = (np.int32, np.int32, np.int32, np.int64, np.uint8, np.int64)
-    return _Buffer(Operations(*(np.zeros(room, kind) for kind in types)), np.array([0, room], np.int64))
+    return _Buffer(Operations(*(np.zeros(room, kind) for kind in types)), _BufferCounts(room=room))
 
 
 def _longer_buffer(buffer: _Buffer, room: int) -> _Buffer:
-    longer, made = _new_buffer(room), int(buffer.fields[_COUNT])
+    longer, made = _new_buffer(room), buffer.fields.count
     for column, values in zip(longer.operations, buffer.operations, strict=True):
         column[:made] = values[:made]
-    longer.fields[_COUNT] = made
+    longer.fields.count = made
     return longer
 
 
 @njit(cache=True, nogil=True)
 def clear_groups(edges):
-    clear(edges.table, edges.fields[_ENTRIES])
+    clear(edges.table, edges.fields.entries)
 
 
 @njit(cache=True, nogil=True)
 def fill_group_table(edges):
     """Put all groups into the table, which is emptied first."""
-    entries = edges.fields[_ENTRIES]
+    entries = edges.fields.entries
     clear(edges.table, entries)
-    for group in range(edges.fields[_GROUPS]):
+    for group in range(edges.fields.groups):
         h = key_hash(np.int64(edges.source[group]), np.int64(edges.label[group]), np.int64(edges.target[group]))
         place = first_candidate(edges.table, entries, h)
         while place >= 0:
@@ -385,7 +396,7 @@ def fill_group_table(edges):
 @njit(cache=True, nogil=True)
 def _find_group(edges, u, label, v):
     """Return the place of a group in the table; a negative one, for `put`, if it is not there."""
-    entries = edges.fields[_ENTRIES]
+    entries = edges.fields.entries
     place = first_candidate(edges.table, entries, key_hash(u, label, v))
     while place >= 0:
         group = id_at(edges.table, place)
@@ -408,8 +419,8 @@ def _group_of(edges, u, label, v):
     place = _find_group(edges, u, label, v)
     if place >= 0:
         return id_at(edges.table, place)
-    group = edges.fields[_GROUPS]
-    edges.fields[_GROUPS] = group + 1
+    group = edges.fields.groups
+    edges.fields.groups = group + 1
     edges.source[group] = u
     edges.label[group] = label
     edges.target[group] = v
@@ -463,8 +474,8 @@ def link_edges(edges, tuples, count):
 
 @njit(cache=True, nogil=True)
 def _emit(out, u, label, v, time, delete, row):
-    made = out.fields[_COUNT]
-    out.fields[_COUNT] = made + 1
+    made = out.fields.count
+    out.fields.count = made + 1
     out.operations.source[made] = u
     out.operations.label[made] = label
     out.operations.target[made] = v
@@ -534,7 +545,7 @@ def _delete_group(edges, chunk, tuples, before, out, i):
     """Delete all edges with the ends and label of a tuple; return False where there is no room for the operations."""
     u, label, v = np.int64(chunk.source[i]), np.int64(chunk.label[i]), np.int64(chunk.target[i])
     all_derived = np.int64(tuples.all_derived[i])
-    if out.fields[_COUNT] + tuples.first[all_derived + 1] - tuples.first[all_derived] + 1 > out.fields[_ROOM]:
+    if out.fields.count + tuples.first[all_derived + 1] - tuples.first[all_derived] + 1 > out.fields.room:
         return False
     place = _find_group(edges, u, label, v)
     if place < 0:
@@ -579,7 +590,7 @@ def replace_edges(edges, chunk, tuples, before, out, first, count):
         needed = 2 * leaving + entering
         if former >= 0 and is_held and _is_ordered(tuples, np.int64(edges.label[former]), old):
             needed += leaving * _group_length(edges, former)
-        if out.fields[_COUNT] + needed > out.fields[_ROOM]:
+        if out.fields.count + needed > out.fields.room:
             return i
         if is_held:
             before.timestamp[i] = edges.timestamp[edge]
@@ -604,7 +615,7 @@ def replace_edges(edges, chunk, tuples, before, out, first, count):
                         if not stays or tuples.is_ordered[derived] or not _has(tuples, new, derived):
                             _leave_label(edges, tuples, out, former, derived, True, left, bound, time, i)
                 elif not is_delete:
-                    edges.fields[_LOST] = max(edges.fields[_LOST], left)
+                    edges.fields.lost = max(edges.fields.lost, left)
             if is_delete:
                 edges.timestamp[edge] = ABSENT_VERSION
                 edges.derived_set[edge] = 0
@@ -613,7 +624,7 @@ def replace_edges(edges, chunk, tuples, before, out, first, count):
             edges.derived_set[edge] = new
             _link(edges, edge, group)
         else:
-            edges.fields[_LOST] = max(edges.fields[_LOST], time)  # the graph gets it too, to know what is lost
+            edges.fields.lost = max(edges.fields.lost, time)  # the graph gets it too, to know what is lost
         u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
         if tuples.is_read[label]:
             _emit(out, u, label, v, time, 0, i)
