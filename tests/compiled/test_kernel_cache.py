@@ -71,8 +71,9 @@ def pristine(wheel) -> Path:
 
 
 @pytest.fixture
-def python(pristine) -> Path:
+def python(pristine, monkeypatch) -> Path:
     """The same, emptied of kernels."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     for folder in (site_packages(pristine) / "__pycache__", pristine.parents[2] / "home", pristine.parents[2] / "cache"):
         shutil.rmtree(folder, ignore_errors=True)
     for name, text in SMALL.items():
