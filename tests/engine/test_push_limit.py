@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import rpq
+from rpq.operators.paths.index.delta_index import DeltaIndex
 
 W = rpq.Window(size=400, slide=20)
 HARD = rpq.Query("a/(b/a)+", window=rpq.Window(size=100_000, slide=100), paths="simple", name="hard")
@@ -82,3 +83,22 @@ def test_interrupted_pushes_have_the_rows_of_one_that_is_not(kind, tmp_path):
             engine._check()
             engine.save(state)
     assert found == whole and interruptions > 0
+
+
+def test_first_delete_that_takes_too_long_keeps_the_rows_before_it(monkeypatch):
+    """At the first delete a path enters its edges again, with counts of their supports."""
+    tuples: list[tuple] = [*edges(300, vertices=60, labels="abc")]
+    tuples.append((*next(one for one in tuples[::-1] if one[2] == "a")[:3], 300, "-"))
+    load = DeltaIndex._load
+
+    def refuse(index, *arguments, **options):
+        load(index, *arguments, **options)
+        if index._place_of_load is not None:
+            raise rpq.PushLimitError("too long", query="q", row=index._place_of_load, limit=1)
+
+    monkeypatch.setattr(DeltaIndex, "_load", refuse)
+    with pytest.raises(rpq.PushLimitError) as caught:
+        rpq.Engine(QUERIES["path in a pattern"]).push_rows(tuples)
+    assert caught.value.row == 300
+    monkeypatch.undo()
+    assert by_tuple(caught.value.changes) == by_tuple(rpq.Engine(QUERIES["path in a pattern"]).push_rows(tuples[:300]))

@@ -212,6 +212,7 @@ class ClosureIndex(DeltaIndex):
         if self._closure is None:  # or has left it again
             super()._apply_rest(chunk, tuples, edges)
         if len(chunk.timestamp) >= _BATCH:
+            self.state.tuple = len(chunk.timestamp) - 1  # it is the last tuple that exceeds a limit on time
             self._choose()
 
     def _choose(self) -> None:

@@ -513,12 +513,12 @@ class DeltaIndex:
             delete=np.zeros(len(live), np.uint8),
             edge=live.astype(np.int32),
         )
-        self._place_of_load = int(saved)
+        self._place_of_load = saved
         try:
             self._load(chunk, relative, quiet=True)
         finally:
             self._place_of_load = None
-        state.tuple = saved
+            state.tuple = saved
 
     # --- steps, some of them for the judge, and memory -------------------------------------------------------
 
@@ -577,7 +577,7 @@ class DeltaIndex:
     @property
     def _place(self) -> int:
         """The tuple of the chunk that is being applied."""
-        return int(self.state.tuple if self._place_of_load is None else self._place_of_load)
+        return self.state.tuple if self._place_of_load is None else self._place_of_load
 
     def guarded_growth(self, later: int = 0) -> AbstractContextManager[None]:
         """Return a context in which the memory guard is asked before arrays grow; it may refuse.
