@@ -21,7 +21,7 @@ Like those of the Δ index, kernels return codes and are called again with more 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -129,8 +129,8 @@ def new_closure(*, capacity: int, slots: int, accepting: int, keeps_earlier: boo
     words = words_for(slots)
     types: dict[str, type] = dict.fromkeys(("rows", "pending", "lost_bits", "scratch"), np.uint64)
     types |= dict.fromkeys(("is_queued", "touch"), np.uint8)
-    types |= dict.fromkeys(("member", "lost_member", "node", "roots", "fields"), np.int64)
-    arrays: dict[str, np.ndarray] = {name: np.zeros(0, types.get(name, np.int32)) for name in Closure._fields}
+    types |= dict.fromkeys(("member", "lost_member", "node", "roots"), np.int64)
+    arrays: dict[str, Any] = {name: np.zeros(0, types.get(name, np.int32)) for name in Closure._fields}
     arrays |= {name: np.zeros(capacity + 1, arrays[name].dtype) for name in (*_OF_COMPONENTS, *_OF_NODES)}
     arrays |= {name: np.zeros(capacity, np.int32) for name in ("successor", "extra_next", "extra_to")}
     arrays |= {name: np.zeros(capacity * words, np.uint64) for name in _OF_ROWS}
@@ -222,7 +222,7 @@ def _with_words(closure: Closure, words: int) -> Closure:
 
 def _longer(closure: Closure, names: tuple[str, ...], more: int) -> Closure:
     arrays = {name: getattr(closure, name) for name in names}
-    longer = {name: lengthen(array, max(16, more)) for name, array in arrays.items()}
+    longer: dict[str, Any] = {name: lengthen(array, max(16, more)) for name, array in arrays.items()}
     return _note_capacities(closure._replace(**longer))
 
 

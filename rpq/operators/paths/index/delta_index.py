@@ -212,7 +212,7 @@ class DeltaIndex:
         return self._view
 
     @property
-    def state(self) -> np.ndarray:
+    def state(self) -> layout.IndexState:
         """The counters and positions named in `layout`."""
         return self.index.state
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from rpq.language.protocol import Overrun
 from rpq.operators.paths.index import kernels
-from rpq.operators.paths.index.layout import Index
+from rpq.operators.paths.index.layout import Index, IndexState
 from rpq.stream.chunk import Chunk
 from rpq.stream.window import Window
 
@@ -58,7 +58,7 @@ class JudgedIndex(Protocol):
         """The view of the arrays for kernels."""
 
     @property
-    def state(self) -> np.ndarray:
+    def state(self) -> IndexState:
         """The counters and positions named in `layout`."""
 
     def walks(self) -> np.ndarray:

@@ -16,7 +16,7 @@ only the latest start. The table, its rows and slots are those of the Δ index
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -193,7 +193,7 @@ def with_vertices(timeline: Timeline, vertices: int, states: int) -> Timeline:
     """Return a timeline whose scans have room for vertices up to this number."""
     if vertices <= len(timeline.hits):
         return timeline
-    longer = {name: lengthen(getattr(timeline, name), vertices) for name in _OF_VERTICES}
+    longer: dict[str, Any] = {name: lengthen(getattr(timeline, name), vertices) for name in _OF_VERTICES}
     return timeline._replace(nodes=lengthen(timeline.nodes, vertices * states), **longer)
 
 
@@ -205,7 +205,7 @@ def with_more_entries(timeline: Timeline, current: int) -> Timeline:
     room = len(timeline.time)
     if 2 * live_count > room:
         room = max(2 * room, 16)
-    columns = {}
+    columns: dict[str, Any] = {}
     request(6 * 8 * room)
     for name in ("time", "slide", "source", "target", "label", "edge"):
         array = getattr(timeline, name)
@@ -253,7 +253,8 @@ def with_more_scratch(timeline: Timeline, code: int) -> Timeline:
             timeline = timeline._replace(vectors=lengthen(timeline.vectors, blocks * LANES))
         return timeline
     room = max(2 * len(getattr(timeline, _SCRATCH[code][0])), 64)
-    return timeline._replace(**{name: lengthen(getattr(timeline, name), room) for name in _SCRATCH[code]})
+    longer: dict[str, Any] = {name: lengthen(getattr(timeline, name), room) for name in _SCRATCH[code]}
+    return timeline._replace(**longer)
 
 
 def without_scratch(timeline: Timeline) -> Timeline:

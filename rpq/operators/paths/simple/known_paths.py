@@ -42,7 +42,7 @@ class KnownPaths:
         self.view = view(certificates)
 
     @property
-    def fields(self) -> np.ndarray:
+    def fields(self) -> store.CertificateState:
         """The counters and positions named in `certificates.py`."""
         return self._certificates.fields
 

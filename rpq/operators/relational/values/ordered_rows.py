@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -195,7 +195,8 @@ class OrderedRows:
         more = room - len(positions.front)
         if more > 0:
             names = ("front", "is_front", "output", "departed", "buffer")
-            self._positions = positions._replace(**{name: lengthen(getattr(positions, name), more) for name in names})
+            longer: dict[str, Any] = {name: lengthen(getattr(positions, name), more) for name in names}
+            self._positions = positions._replace(**longer)
             self._view = view(self._positions)
 
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
