@@ -128,7 +128,6 @@ def condition_text(tree: Node) -> str:
     return _text(tree, 0)
 
 
-
 def _text(node: Node, binding: int) -> str:
     """Write a node in its normal form, in parentheses if it binds less than `binding`."""
     text, own = _text_and_precedence(node)

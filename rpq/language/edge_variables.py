@@ -154,7 +154,6 @@ def _sides(tree: Expression, *, inverse: bool) -> list[_Side]:
     raise ValueError("the paths of the expression may have other lengths than one")
 
 
-
 # --- values of bindings --------------------------------------------------------------------------------------
 
 ValueKind = Literal["vertex", "number", "timestamp", "property"]

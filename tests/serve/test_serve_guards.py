@@ -7,7 +7,6 @@ import random
 import socket
 import threading
 import time
-import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -25,8 +24,7 @@ from rpq.serve.models import ServeLimits
 from rpq.serve.operations import Admission, parse_tokens
 from rpq.serve.requests import NotApplied
 from rpq.serve.service import LEAST_HOLD, ExcessiveTuples, TuplePush
-from rpq.serve.storage import Storage
-from tests.services.served import CHECKS, NDJSON, Served, Talk, lines
+from tests.services.served import CHECKS, NDJSON, Served, Talk, alive_at_reload, lines
 
 PATH = {"expression": "a+", "window": 100, "slide": 10}
 
@@ -324,16 +322,9 @@ def test_a_tuple_with_too_many_rows_is_left_out_where_there_is_a_checkpoint(tmp_
 
 def test_an_engine_that_reached_a_limit_is_released_before_another_is_restored(tmp_path, monkeypatch):
     """Memory that is full has no room for two."""
-    were_alive, reload = [], Storage.reload
-
-    def note(self, **options):
-        were_alive.append(before() is not None)
-        return reload(self, **options)
-
-    monkeypatch.setattr(Storage, "reload", note)
     with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served:
         served.post(*[("x", str(number), "a", 1) for number in range(10)])
-        before = weakref.ref(served.service.engine._evaluation)
+        were_alive = alive_at_reload(served, monkeypatch)
         gc.collect()
         gc.freeze()  # as the command does once it serves
         try:

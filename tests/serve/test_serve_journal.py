@@ -13,7 +13,6 @@ import signal
 import stat
 import threading
 import time
-import weakref
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -42,7 +41,7 @@ from rpq.serve.storage import (
     journal_in,
     read_tuple_journal,
 )
-from tests.services.served import Command, Served, lines
+from tests.services.served import Command, Served, alive_at_reload, lines
 
 PATH = {"expression": "a+", "window": 100_000, "slide": 10, "semantics": "explicit"}
 
@@ -607,16 +606,9 @@ def test_a_disk_that_cannot_even_be_read_answers_once_it_can(tmp_path, disk):
 
 
 def test_an_engine_that_reached_a_limit_is_released_on_a_full_disk_too(tmp_path, disk, monkeypatch):
-    were_alive, reload = [], Storage.reload
-
-    def note(self, **options):
-        were_alive.append(before() is not None)
-        return reload(self, **options)
-
-    monkeypatch.setattr(Storage, "reload", note)
     with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served:
         served.post(*[("x", str(number), "a", 1) for number in range(10)])
-        before = weakref.ref(served.service.engine._evaluation)
+        were_alive = alive_at_reload(served, monkeypatch)
         disk.journal = errno.ENOSPC
         assert served.post(("t", "u", "a", 2), ("y", "x", "a", 2)).status_code == 507
         assert were_alive[:1] == [False]

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from urllib.parse import quote
 
 import httpx
 import pyarrow as pa
+import pytest
 
 import rpq
 from rpq.serve.application import Application
@@ -29,7 +31,7 @@ from rpq.serve.query_checks import QueryChecks
 from rpq.serve.requests import QueryDefaults, parse_query
 from rpq.serve.service import Service
 from rpq.serve.serving import Tls, address_of, listening_socket, run_server
-from rpq.serve.storage import EngineOptions
+from rpq.serve.storage import EngineOptions, Storage
 
 if TYPE_CHECKING:
     from rpq.readers.rdf.rdf_format import RdfDocuments
@@ -268,3 +270,16 @@ def arrow(**columns: Any) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes()
+
+
+def alive_at_reload(served: Served, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Return a list that gets, at each reload of a checkpoint from now on, whether the present engine is still in memory."""
+    found: list[bool] = []
+    before, reload = weakref.ref(served.service.engine._evaluation), Storage.reload
+
+    def note(self: Storage, **options: Any) -> Any:
+        found.append(before() is not None)
+        return reload(self, **options)
+
+    monkeypatch.setattr(Storage, "reload", note)
+    return found

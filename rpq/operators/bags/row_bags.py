@@ -109,7 +109,7 @@ class RowBags:
     def make_room(self, entries: int) -> None:
         """Make room for `entries` more entries. Amortised O(1) an entry."""
         fields = self.bags.fields
-        size = int(fields.used - fields.free)
+        size = fields.used - fields.free
         _forget(self.view)
         if fields.room + fields.free - fields.used < max(entries, size // 4):
             self._grow(max(entries, fields.room))

@@ -126,7 +126,7 @@ class ValueMatches:
         fields, shape = self._bags.bags.fields, self._matching.shape
         count = len(left) + len(right)
         has_room = fields.used - fields.free + 2 * count <= fields.room
-        nodes = int(shape.nodes - shape.free_nodes) + count
+        nodes = shape.nodes - shape.free_nodes + count
         if not has_room or nodes > len(self._matching.kind):
             if not has_room:
                 self._bags.make_room(2 * count)

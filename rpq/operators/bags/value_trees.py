@@ -16,6 +16,7 @@ import numpy as np
 from rpq.compiled.arrays.hashing import mix
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import Record, int64
+from rpq.operators.bags.matching import MatchShape
 from rpq.operators.bags.row_bags import NONE, add
 
 TREE = 2
@@ -41,12 +42,7 @@ class ValueMatchShape(Record):
     """The kind of match, numbers of columns, and the nodes."""
 
     _fields_ = (
-        ("joins", int64),  # 1: rows of both sides are joined
-        ("lone", int64),  # 1: rows of the left without a partner are output; -1: those with one, without it
-        ("left_width", int64),
-        ("right_width", int64),
-        ("keys", int64),
-        ("more", int64),  # columns of the right that come behind those of the left
+        *MatchShape._fields_,
         ("sign", int64),
         ("nodes", int64),  # nodes given out so far (high water)
         ("free_nodes", int64),  # nodes in the stack of free ones

@@ -222,7 +222,7 @@ class ClosureIndex(DeltaIndex):
         if not outgrows and not self._choice.is_due(work):
             return
         state = self.state
-        inserts = int(state.outcomes[INSERTED] + state.outcomes[REFRESHED])
+        inserts = state.outcomes[INSERTED] + state.outcomes[REFRESHED]
         try:
             if self._closure is not None:
                 push_work = PUSHED_WORD * float(self._closure.fields.pushed_words)
@@ -240,7 +240,7 @@ class ClosureIndex(DeltaIndex):
     def _outgrows_cells(self, closure: Closure) -> bool:
         """Return whether rows of bits take more memory than blocks of cells would. O(1) until they have grown."""
         fields = closure.fields
-        words = int(fields.components * fields.words)
+        words = fields.components * fields.words
         row_bytes = bytes_of_rows(words, keeps_earlier=bool(fields.keeps_earlier))
         if row_bytes > self._cells_bytes:
             self._cells_bytes = max(self._cells_bytes, blocks_of_cells(closure) * self._block_bytes)
@@ -276,7 +276,7 @@ class ClosureIndex(DeltaIndex):
     def _size(self) -> Size:
         program, state = self.index.program, self.state
         return Size(
-            nodes=int(state.rows - state.free_rows),
+            nodes=state.rows - state.free_rows,
             edges=self._live_edges(),
             slots=state.slots,
             steps_an_edge=len(program.step_source) / program.sizes.classes,

@@ -159,7 +159,7 @@ def closure_bytes(closure: Closure) -> int:
 
 def blocks_of_cells(closure: Closure) -> int:
     """Return the number of blocks of 64 cells that the rows would occupy as cells. O(rows)."""
-    components, words = int(closure.fields.components), int(closure.fields.words)
+    components, words = closure.fields.components, closure.fields.words
     blocks = np.count_nonzero(closure.rows[: components * words].reshape(components, words), axis=1)
     return int(blocks @ np.diff(closure.member_first[: components + 1]))
 
@@ -168,21 +168,21 @@ def with_more_memory(closure: Closure, code: int, slots: int) -> Closure:
     """Return the index of bits with more of the memory that a kernel lacked when it returned `code`."""
     fields = closure.fields
     if code == NEED_WORDS:
-        return _with_words(closure, words_for(max(slots, 64 * int(fields.words))))
+        return _with_words(closure, words_for(max(slots, 64 * fields.words)))
     if code == NEED_NODES:
-        more = max(16, int(fields.node_capacity))
+        more = max(16, fields.node_capacity)
         longer = _longer(closure, (*_OF_NODES, *(("lost_member",) if fields.keeps_earlier else ())), more)
         if not fields.keeps_earlier:
             return longer
-        return _longer(longer, ("lost_component",), more * int(fields.accepting_states))
+        return _longer(longer, ("lost_component",), more * fields.accepting_states)
     if code == NEED_COMPONENTS:
-        room = int(fields.component_capacity)
-        more = max(16, room // 2, int(fields.found_components) * 5 // 4 - room)
-        closure.queue[:room] = np.roll(closure.queue[:room], -int(fields.queue_head))  # the end of the ring changes
+        room = fields.component_capacity
+        more = max(16, room // 2, fields.found_components * 5 // 4 - room)
+        closure.queue[:room] = np.roll(closure.queue[:room], -fields.queue_head)  # the end of the ring changes
         fields.queue_head = 0
         wider = _longer(closure, (*_OF_COMPONENTS, *(("lost_member_first",) if fields.keeps_earlier else ())), more)
         rows = (*_OF_ROWS, *(("lost_bits",) if fields.keeps_earlier else ()))
-        return _longer(wider, rows, more * int(fields.words))
+        return _longer(wider, rows, more * fields.words)
     if code == NEED_SUCCESSORS:
         return _longer(closure, ("successor",), len(closure.successor))
     if code == NEED_EXTRAS:
@@ -200,13 +200,13 @@ def _with_earlier(closure: Closure) -> Closure:
         lost_bits=np.zeros(len(closure.rows), np.uint64),
         lost_member=np.zeros(nodes, np.int64),
         lost_member_first=np.zeros(len(closure.member_first), np.int32),
-        lost_component=np.zeros(nodes * int(closure.fields.accepting_states), np.int32),
+        lost_component=np.zeros(nodes * closure.fields.accepting_states, np.int32),
     )
 
 
 def _with_words(closure: Closure, words: int) -> Closure:
     """Return the same rows with `words` words each. No words may be waiting to be pushed."""
-    old_words, room = int(closure.fields.words), int(closure.fields.component_capacity)
+    old_words, room = closure.fields.words, closure.fields.component_capacity
     request(8 * room * words * (3 if closure.fields.keeps_earlier else 2))
     rows = np.zeros((room, words), np.uint64)
     rows[:, :old_words] = closure.rows[: room * old_words].reshape(room, old_words)
@@ -230,7 +230,7 @@ def _note_capacities(closure: Closure) -> Closure:
     """Store the lengths of the arrays for kernels, which see only pointers."""
     fields = closure.fields
     fields.node_capacity = len(closure.node) - 1
-    words = int(fields.words)
+    words = fields.words
     fields.component_capacity = min(len(closure.low) - 1, len(closure.rows) // words)
     fields.successor_capacity = len(closure.successor)
     fields.extra_capacity = len(closure.extra_to)

@@ -89,7 +89,7 @@ class NumberedIndex(DeltaIndex):
     @property
     def number(self) -> int:
         """The number of the last insert."""
-        return int(self._numbering.progress.number)
+        return self._numbering.progress.number
 
     @property
     def current(self) -> int:
@@ -202,7 +202,7 @@ class NumberedIndex(DeltaIndex):
     @property
     def time(self) -> int:
         """The stream time."""
-        return int(self._numbering.progress.time)
+        return self._numbering.progress.time
 
     def _time_of(self, place: int) -> int:
         return int(self._times[place]) if 0 <= place < len(self._times) else self.time

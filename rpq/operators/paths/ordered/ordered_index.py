@@ -279,7 +279,7 @@ class OrderedIndex(DeltaIndex):
     @property
     def current_slide(self) -> int:
         """The slide up to which entries have left."""
-        return int(self.state.base + self.state.now)
+        return self.state.base + self.state.now
 
     def provide(self, code: int) -> None:
         """Provide the memory that a kernel requested. The guard may refuse it."""

@@ -199,7 +199,7 @@ def with_vertices(timeline: Timeline, vertices: int, states: int) -> Timeline:
 
 def with_more_entries(timeline: Timeline, current: int) -> Timeline:
     """Return a timeline with room for more entries and without those that have left by the slide `current`."""
-    count = int(timeline.fields.count)
+    count = timeline.fields.count
     is_live = timeline.slide[:count] > current
     live_count = int(is_live.sum())
     room = len(timeline.time)
@@ -212,7 +212,7 @@ def with_more_entries(timeline: Timeline, current: int) -> Timeline:
         columns[name] = np.zeros(room, array.dtype)
         columns[name][:live_count] = array[:count][is_live]
     timeline.fields.first, timeline.fields.count = 0, live_count
-    return with_departures(timeline._replace(**columns), int(timeline.fields.departures_of_entry))
+    return with_departures(timeline._replace(**columns), timeline.fields.departures_of_entry)
 
 
 def with_departures(timeline: Timeline, of_entry: int) -> Timeline:
@@ -244,7 +244,7 @@ def with_more_copies(timeline: Timeline) -> Timeline:
 def with_more_scratch(timeline: Timeline, code: int) -> Timeline:
     """Return a timeline with twice the room in the arrays that were full when a late insert or a delete returned `code`."""
     if code == NEED_VECTORS:
-        width = -(-int(timeline.fields.columns) // LANES)
+        width = -(-timeline.fields.columns // LANES)
         count, blocks = len(timeline.vector_node), len(timeline.vectors) // LANES
         if timeline.fields.vectors >= count:
             timeline = timeline._replace(vector_node=lengthen(timeline.vector_node, max(2 * count, 16)))

@@ -65,8 +65,8 @@ def find_path(
         edges = ParallelTimes(*(column[leaves >= expiry] for column in edges))
         may_begin = np.ones(len(edges.time), bool)
     program = index.program
-    states = int(program.sizes.states)
-    strict, gap, span = bool(timeline.fields.strict), int(timeline.fields.gap), int(timeline.fields.span)
+    states = program.sizes.states
+    strict, gap, span = bool(timeline.fields.strict), timeline.fields.gap, timeline.fields.span
     times = edges.time.tolist()
     sources, targets, labels = edges.source.tolist(), edges.target.tolist(), edges.label.tolist()
     accepting = program.accepting.astype(bool).tolist()

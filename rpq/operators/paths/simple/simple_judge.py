@@ -251,7 +251,7 @@ class SimpleJudge:
     @property
     def _slide(self) -> int:
         state = self._index.state
-        return int(state.base + state.now)
+        return state.base + state.now
 
     def _next_edge_expiry(self) -> int:
         """Return the next slide at which an edge leaves the window. No conflict ends earlier. O(edges)."""

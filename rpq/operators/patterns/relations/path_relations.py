@@ -447,8 +447,8 @@ class PathRelations:
             try:
                 relation.index.apply(*((chunk, tuples) if relation.stream is None else named), edges)
             except LimitError as problem:
-                if int(relation.index.state.tuple) < place:
-                    failure, place = problem, int(relation.index.state.tuple)
+                if relation.index.state.tuple < place:
+                    failure, place = problem, relation.index.state.tuple
             found.append((relation.number, relation.index.delta()))
         return merge_deltas(found, before=None if failure is None else 2 * place), failure, place
 

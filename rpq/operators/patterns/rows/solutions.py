@@ -26,7 +26,6 @@ MAX_WAITING = 256
 _BYTES_AN_ENTRY = 160
 
 
-
 class PartPlace(NamedTuple):
     """The place of a part in a pattern: its meaning, and its number there."""
 
