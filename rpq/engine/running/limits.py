@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class MemoryGuard:
-    """The memory of the workers of all queries, known without examining each of them whenever one grows.
+    """The limits on the memory of everything together, and on the time of a push: `push_limit` seconds, or None.
 
-    With thousands of queries, examining all of them at each growth would dominate the run time. The guard also refuses what
-    exceeds the time of a push: `push_limit` is the number of seconds, or None.
+    Measuring thousands of queries whenever an array grows would dominate the run time. Everything is therefore measured only
+    after requests have taken half of the bytes that the last measurement found free.
     """
 
     def __init__(
@@ -42,24 +42,24 @@ class MemoryGuard:
         self.places: np.ndarray | None = None  # the tuple of each edge of the chunk; None if every edge is one
         self.result_bytes = 0  # bytes of the rows of the push so far, which its caller has not received yet
         self._other_bytes = other_bytes  # bytes of what queries share
-        self._workers: dict[Any, int] = {}  # bytes, when each was last measured
-        self._grown_workers: dict[Any, None] = {}  # workers that have grown since
+        self._workers: dict[Any, None] = {}
+        self._granted = 0  # bytes that can be requested before everything is measured again
 
     @property
     def nbytes(self) -> int:
         """The number of bytes of everything together now. O(workers)."""
-        workers: int = sum(worker.nbytes for worker in {**self._workers, **self._grown_workers})
+        workers: int = sum(worker.nbytes for worker in self._workers)
         return self._other_bytes() + workers
 
     def add(self, workers: Iterable[Any]) -> None:
         """Add workers, whose bytes count from now on."""
-        self._grown_workers |= dict.fromkeys(workers)
+        self._workers |= dict.fromkeys(workers)
+        self._granted = 0
 
     def drop(self, workers: Iterable[Any]) -> None:
         """Drop workers, whose bytes no longer count."""
         for worker in workers:
             self._workers.pop(worker, None)
-            self._grown_workers.pop(worker, None)
 
     def of(self, name: Callable[[], str], workers: Callable[[], Iterable[Any]]) -> Guard:
         """Return the guard of a query, or of a host and a query that it serves."""
@@ -123,13 +123,12 @@ class MemoryGuard:
 
     def _refuse_if_too_much(self, query: str, growing: Iterable[Any], more: int, row: int) -> None:
         """Raise `MemoryLimitError` if everything together would exceed the limit with `more` bytes for growing workers."""
-        now = dict.fromkeys(growing)
-        grown, self._grown_workers = self._grown_workers | now, now
-        self._workers.update((worker, worker.nbytes) for worker in grown)
-        needed = self._bytes_with(more)
-        if needed > self.limit:  # unless others have released memory since
-            self._workers = {worker: worker.nbytes for worker in self._workers}
-            needed = self._bytes_with(more)
+        self._granted -= more
+        if self._granted >= 0:
+            return
+        unknown = sum(worker.nbytes for worker in growing if worker not in self._workers)  # of a query that is starting
+        needed = self.nbytes + unknown + self.result_bytes + more
+        self._granted = (self.limit - needed) // 2
         if needed + reserve.rows.nbytes > self.limit:
             reserve.rows.release_free()
         if needed > self.limit:
@@ -142,10 +141,6 @@ class MemoryGuard:
                 size=needed,
                 limit=self.limit,
             )
-
-    def _bytes_with(self, more: int) -> int:
-        """Return bytes of everything together with `more`. O(workers)."""
-        return self._other_bytes() + self.result_bytes + sum(self._workers.values()) + more
 
 
 def _ticks_after(seconds: float) -> int:

@@ -50,6 +50,16 @@ def text_offsets(texts: pa.Array) -> np.ndarray:
     return np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1, 4 * texts.offset)
 
 
+def text_bytes(texts: pa.Array) -> bytes:
+    """Return the bytes of all texts of an array of string one after another.
+
+    >>> text_bytes(pa.array(["x", "", "yz"])[1:])
+    b'yz'
+    """
+    begin, end = text_offsets(texts)[[0, -1]].tolist()
+    return texts.buffers()[2].slice(begin, end - begin).to_pybytes() if begin < end else b""
+
+
 def arrow_array(numbers: np.ndarray) -> pa.Array:
     """Return the integers of a NumPy array as an Arrow array of the same type, which is a view if they are contiguous.
 
