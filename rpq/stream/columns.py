@@ -52,7 +52,7 @@ from rpq.stream.arrays.values import (
     vertices_of,
 )
 from rpq.stream.chunk import DELETE_UNLESS_NEWER
-from rpq.stream.names.terms import normal_form
+from rpq.stream.names.terms import OTHER_FORM, normal_form
 from rpq.stream.stream_time import EARLIEST, AheadLimit, StreamTime, timestamps_as_integers
 from rpq.stream.window import INT64_MAX
 
@@ -61,9 +61,8 @@ _SORTED_NAMES = sorted(_NAMES)
 _SORTED_NAMES_WITH_OP = sorted((*_NAMES, "op"))
 _FEW_TUPLES = 1024
 """The number of tuples up to which labels stay texts: Arrow takes ten microseconds for a dictionary, but less a row."""
-_OTHER_FORM = r'[\\\x00-\x1f\x7f]|\^\^<http://www\.w3\.org/2001/XMLSchema#string>$'
-"""What stands in literals that may be in another form than the normal one: escapes, control characters, xsd:string."""
-_OTHER_PARTS = (b"\\", b"\x7f", b"XMLSchema#string>")  # or a control character before the blank
+_OTHER_PARTS = (b"\\", b"\x7f", b"XMLSchema#string>")
+"""Without any of these, and without control characters, all literals have their normal form."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,7 +338,7 @@ def is_plain(
     if vertex is str:
         if kind == "int64" or not source or not target:
             return False
-        if any(name[0] == '"' and normal_form(name) != name for name in (source, target)):
+        if normal_form(source) != source or normal_form(target) != target:
             return False
         are_ascii = source.isascii() and target.isascii() and label.isascii()  # as most are
         return are_ascii or (is_utf8(source) and is_utf8(target) and is_utf8(label))
@@ -554,7 +553,7 @@ def _normal_forms(vertices: pa.Array) -> pa.Array:
         return vertices
     if not any(part in data for part in _OTHER_PARTS) and np.frombuffer(data, np.uint8).min() >= ord(" "):
         return vertices  # a search for bytes takes a fraction of the time of the expression
-    may_be_other = pc.and_(pc.starts_with(vertices, '"'), pc.match_substring_regex(vertices, _OTHER_FORM))
+    may_be_other = pc.and_(pc.starts_with(vertices, '"'), pc.match_substring_regex(vertices, OTHER_FORM))
     others = vertices.filter(may_be_other)
     return pc.replace_with_mask(vertices, may_be_other, text_array([normal_form(term) for term in others.to_pylist()]))
 

@@ -24,6 +24,9 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _KNOWN_ESCAPES = re.compile(r"""(?:[^\\]|\\(?:[tnrbf"'\\]|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}))*""")
 _ESCAPED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _TO_ESCAPE = re.compile(r'["\\\x00-\x1f\x7f]')
+OTHER_FORM = r"[\\\x00-\x1f\x7f]|\^\^<http://www\.w3\.org/2001/XMLSchema#string>$"
+"""What stands in literals that may be in another form than the normal one: escapes, control characters, xsd:string."""
+_may_be_other = re.compile(OTHER_FORM).search
 _PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
 
 
@@ -85,7 +88,7 @@ def normal_form(term: str) -> str:
     >>> print(normal_form('"a\u0062c"^^<http://www.w3.org/2001/XMLSchema#string>'), normal_form("bob"))
     "abc" bob
     """
-    literal = read_literal(term)
+    literal = read_literal(term) if term.startswith('"') and _may_be_other(term) else None
     if literal is None or not _KNOWN_ESCAPES.fullmatch(term):
         return term
     text = str(literal)
