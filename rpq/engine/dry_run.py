@@ -22,19 +22,15 @@ _EDGES_PER_TUPLE = 16
 class DryRun:
     """The copy of an engine with witnesses that applies each push first.
 
-    It is made after some tuples that were applied one by one, so that copies do not dominate the run time. `drop` it when
-    the engine changes otherwise than by `push`. It counts toward the memory limit of the engine, and there is none if that
-    is too small.
+    It is made after some tuples that were applied one by one, so that copies do not dominate the run time. Set `copy` to
+    None when the engine changes otherwise than by `push`. It counts toward the memory limit of the engine, and there is none
+    if that is too small.
     """
 
     def __init__(self, *, least: int) -> None:
         self._least = least
         self._single_tuples = 0
-        self._copy: Evaluation | None = None
-
-    def drop(self) -> None:
-        """Forget the copy."""
-        self._copy = None
+        self.copy: Evaluation | None = None
 
     def ends(
         self, evaluation: Evaluation, tuples: Columns, copy_of: Callable[[int], Evaluation]
@@ -43,7 +39,7 @@ class DryRun:
 
         `copy_of` returns an independent evaluation with the same state and a limit on memory, without witnesses.
         """
-        copy, self._copy = self._copy, None  # which an error would leave midway
+        copy, self.copy = self.copy, None  # which an error would leave midway
         # One tuple needs no copy, and a copy may exceed a budget at other tuples.
         if len(tuples) < 2 or not evaluation.needs_ends(tuples) or evaluation.running.queries_with_budget:
             return None
@@ -64,7 +60,7 @@ class DryRun:
             own.start_clock(is_limited=True)
         ends, failure = copy.find_ends(tuples)
         if failure is None:
-            self._copy = copy
+            self.copy = copy
         elif isinstance(failure, PushLimitError):
             # The engine is interrupted in the same way, at a tuple before which it has applied all.
             own.deadline[0] = INTERRUPTED if failure.limit is None else 0

@@ -298,7 +298,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 lambda room: self._copy(memory_limit=room, witness=False, _keeps_values=False)._evaluation,
             )
         else:  # rows are counted, without witnesses
-            self._dry_run.drop()
+            self._dry_run.copy = None
             ends = np.zeros(0, np.int64)
         applied = self._evaluation.push(tuples, collect=has_rows, ends=ends)
         failure = applied.failure
@@ -445,7 +445,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                     data["edge"] = [edge]
             return self._push(data, collect=collect)
         has_rows = collect or bool(self._handlers)
-        self._dry_run.drop()
+        self._dry_run.copy = None
         applied = evaluation.apply_one(
             source, target, label or "", timestamp, op == "-", collect=has_rows, values=values, edge=edge
         )
@@ -497,7 +497,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         <Changes: 1 added, 0 removed: ('?x role moderator . ?x a ?y', 'k', 'y', 1, '+')>
         """
         self._usable()
-        self._dry_run.drop()
+        self._dry_run.copy = None
         if self._evaluation.graph.time is not None:
             raise InputError(
                 f"static edges are loaded before the first tuple, and the stream time is {self.time} already: push them "
@@ -530,7 +530,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         started = self._stopwatch.start()
         self._usable(is_limited=True)
-        self._dry_run.drop()
+        self._dry_run.copy = None
         time, times = time_of(time, times=self._times, latest=self._evaluation.running.latest)
         if self._max_ahead is not None:
             self._max_ahead.check_timestamps(times)
@@ -646,7 +646,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         3
         """
         self._usable(is_limited=True)
-        self._dry_run.drop()
+        self._dry_run.copy = None
         if start not in ("window", "empty"):
             raise QueryError(f"a query starts from the 'window' or 'empty', not {start!r}")
         new_queries = _as_list(query)
@@ -718,7 +718,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> engine.queries
         ()
         """
-        self._dry_run.drop()
+        self._dry_run.copy = None
         running = self._evaluation.running
         names = [name] if isinstance(name, str) or not isinstance(name, Iterable) else list(dict.fromkeys(name))
         queries = [running.find(one) for one in names]
@@ -774,7 +774,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         <Changes: 0 added, 0 removed>
         """
         self._usable()
-        self._dry_run.drop()
+        self._dry_run.copy = None
         running = self._evaluation.running.find(query)
         vertex = self._evaluation.vertices.id_of(root)
         before = self._evaluation.running.rows()
