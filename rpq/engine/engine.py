@@ -6,11 +6,12 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
+import pyarrow as pa
 
 from rpq.compiled.stopwatch import Stopwatch
 from rpq.engine.dry_run import DryRun
@@ -33,7 +34,8 @@ from rpq.rows.blocks import RowBlock, columns_of_names
 from rpq.rows.changes import Changes
 from rpq.rows.typed_columns import kinds_of
 from rpq.stream.arrays.event_grouping import whole_events
-from rpq.stream.columns import columns_of, is_plain, only_tuple, static_columns, table_of_rows, time_of, with_event
+from rpq.stream.arrays.properties import PropertyTypes
+from rpq.stream.columns import Columns, columns_of, is_plain, only_tuple, static_columns, table_of_rows, time_of, with_event
 from rpq.stream.event_clock import EventClock, query_over_event
 from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, lengths_of, windows_of
 from rpq.stream.window import INT64_MAX, Window
@@ -54,6 +56,20 @@ kinds.register_module("sparql", "rpq.operators.relational.running_query", questi
 
 _COLUMNS = TUPLE_COLUMNS | {"timestamp"}
 _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restore another engine from that"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamFacts:
+    """What an engine knows of a stream at some time besides the edges of its windows; see `Engine._begin_after`.
+
+    `time` is the largest timestamp, None before the first tuple; `inserts` counts those so far, by which parallel edges are
+    numbered; `properties` are the types of properties, and the unit of timestamps in conditions.
+    """
+
+    times: StreamTime
+    time: int | None
+    inserts: int = 0
+    properties: tuple[PropertyTypes, str | None, bool] | None = None
 
 
 class Engine:
@@ -271,22 +287,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._usable(is_limited=True)
         has_rows = collect or bool(self._handlers)
         try:
-            tuples = columns_of(
-                data,
-                times=self._times,
-                latest=self._evaluation.running.latest,
-                kind=self._evaluation.vertices.kind,
-                stream=stream,
-                events=self._events is not None,
-                ahead=self._ahead_limit(),
-                properties=None if self._evaluation.multigraph is None else self._evaluation.multigraph.read_properties,
-                ids=None if self._evaluation.multigraph is None else self._evaluation.multigraph.edge_ids,
-            )
+            tuples = self._columns(data, stream=stream)
         except InputError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))
             raise
-        if len(tuples):
-            self._times = tuples.times
         if self._clock is not None and len(tuples):
             tuples = self._clock.number_events(tuples)
             self._clock.note_applied(tuples)
@@ -316,6 +320,24 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise tuples.error
         self._raise_overrun(changes)
         return changes
+
+    def _columns(self, data: Any, *, stream: Any = None) -> Columns:
+        """Return data as well-formed tuples, whose types are those of the stream from now on. Raises `InputError`."""
+        multigraph = self._evaluation.multigraph
+        tuples = columns_of(
+            data,
+            times=self._times,
+            latest=self._evaluation.running.latest,
+            kind=self._evaluation.vertices.kind,
+            stream=stream,
+            events=self._events is not None,
+            ahead=self._ahead_limit(),
+            properties=None if multigraph is None else multigraph.read_properties,
+            ids=None if multigraph is None else multigraph.edge_ids,
+        )
+        if len(tuples):
+            self._times = tuples.times
+        return tuples
 
     @one_thread_at_a_time
     def push_rows(self, rows: Iterable[tuple[Any, ...]], *, collect: bool = True) -> Changes:
@@ -1117,6 +1139,49 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     def __reduce__(self) -> str:
         raise RpqError(_NO_COPY)
+
+    # --- division of a stream by time (`rpq.run.time_division`) ----------------------------------------------
+
+    def _pass(self, data: Any) -> Columns:
+        """Move behind tuples without applying them: what is known of a stream's types and times is known then.
+
+        Return the well-formed tuples. An engine does either this or `push`.
+        """
+        self._usable()
+        tuples, evaluation = self._columns(data), self._evaluation
+        if not len(tuples):
+            return tuples
+        evaluation.vertices.kind = "int64" if pa.types.is_integer(tuples.source.type) else "string"
+        latest = int(tuples.timestamp.max())
+        evaluation.graph.advance(latest if self._now is None else max(latest, self._now))
+        if evaluation.multigraph is not None:
+            evaluation.multigraph.inserts += int(np.count_nonzero(tuples.delete == 0))
+        return tuples
+
+    def _facts(self) -> StreamFacts:
+        """Return what is known of the tuples so far, without the edges of their windows."""
+        multigraph = self._evaluation.multigraph
+        if multigraph is None:
+            return StreamFacts(times=self._times, time=self._now)
+        sets = multigraph.sets
+        properties = (sets.types, sets.time_unit, sets.is_timed)
+        return StreamFacts(times=self._times, time=self._now, inserts=multigraph.inserts, properties=properties)
+
+    def _begin_after(self, facts: StreamFacts) -> None:
+        """Continue a stream behind the tuples with these facts, in a new engine, as if all windows were empty there."""
+        self._times = facts.times
+        multigraph = self._evaluation.multigraph
+        if multigraph is not None and facts.properties is not None:
+            types, unit, is_timed = facts.properties
+            multigraph.sets.restore_types(types, unit, is_timed=is_timed)
+            multigraph.inserts = facts.inserts
+        self._advance_to(facts.time)
+
+    def _advance_to(self, time: int | None) -> Changes:
+        """Move the stream time to an integer of the stream; None leaves it as it is."""
+        if time is None:
+            return self._changes([], np.zeros(2, np.int64))
+        return self.advance(time if self._times.is_of_numbers else self._times.to_timestamp(time))
 
     # --- inside ----------------------------------------------------------------------------------------------
 

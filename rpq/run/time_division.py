@@ -1,0 +1,88 @@
+"""The division of a replay by time: chunks of a stream that engines evaluate independently.
+
+An engine evaluates a chunk after it has *taken in* what the windows need of the tuples before: it is pushed silently. Its
+rows are then those that one engine has for the tuples of the chunk. Let M be the largest time of the tuples before a place.
+
+- A cut stands before a tuple whose time t exceeds M; with reports, where a boundary that is common to all queries with
+  reports lies from M on and before t. So it is never inside an event, and no report is divided.
+- The chunk before the cut ends by advancing to t: what expires and is reported until then is in its rows.
+- The next chunk takes in, in order of arrival, the tuples from the first one on for which M exceeds the lower bounds of all
+  windows at t (with reports, at M: the reports that are due by t read the windows before). It may begin earlier. Then it
+  advances to t. Deletes and late tuples count whatever their timestamp.
+
+An engine that begins in the middle of the stream needs facts of the whole prefix: the types of columns, the largest time
+and the number of inserts (`Engine._facts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import lcm
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rpq.errors import QueryError
+from rpq.stream.stream_time import report_steps, windows_of
+from rpq.stream.window import CountWindow, UnboundedWindow
+
+if TYPE_CHECKING:
+    from rpq.stream.window import Window
+
+
+class TimeDivision:
+    """Where a stream can be cut for some queries, and what the chunk behind a cut takes in.
+
+    Windows are in the integers of the stream. Raises `QueryError` for a query that time does not divide.
+
+    >>> import rpq
+    >>> division = TimeDivision([rpq.Query("a/b", window=rpq.Window(size=10, slide=5))])
+    >>> times = np.array([1, 7, 6, 7, 23])
+    >>> division.cuts(times, before=1).tolist()
+    [1, 4]
+    >>> division.lower_bound(time=23, before=7)
+    10
+    """
+
+    def __init__(self, queries: Sequence[object]) -> None:
+        self._windows: list[Window] = []
+        steps = set()
+        for query in queries:
+            name = getattr(query, "name", "")
+            for window in windows_of(query):
+                if isinstance(window, UnboundedWindow):
+                    raise QueryError(f"query {name!r}: time does not divide an unbounded window; use threads instead")
+                if isinstance(window, CountWindow):
+                    raise QueryError(f"query {name!r}: time does not divide a window by count; use threads instead")
+                self._windows.append(window)
+            if getattr(query, "on_budget", "error") == "set_aside":
+                raise QueryError(f"query {name!r}: roots that are set aside stay so, whatever the time; use threads instead")
+            report = getattr(query, "report", "change")
+            if report != "change":
+                steps.add(report_steps(report, windows_of(query))[0])
+        self._step = lcm(*steps) if steps else None
+
+    def cuts(self, times: np.ndarray, *, before: int | None) -> np.ndarray:
+        """Return the places of tuples, ascending, before which a cut can stand.
+
+        `times` are those of consecutive tuples (int64), and `before` is the largest time before them, None for the first
+        tuples of the stream, before which there is no cut. O(tuples).
+        """
+        if not len(times):
+            return np.zeros(0, np.int64)
+        largest = np.maximum.accumulate(times)
+        earlier = np.concatenate([[times[0] if before is None else before], largest[:-1]])
+        if before is not None:
+            earlier = np.maximum(earlier, before)
+        can_cut = times > earlier
+        if self._step is not None:
+            can_cut &= (times - 1) // self._step > (earlier - 1) // self._step
+        return np.flatnonzero(can_cut)
+
+    def lower_bound(self, *, time: int, before: int) -> int:
+        """Return the time above which the largest time must be where the chunk behind a cut begins to take in tuples.
+
+        `time` is that of the tuple behind the cut, and `before` the largest time before it.
+        """
+        moment = time if self._step is None else before
+        return min((window.lower_bound(moment) for window in self._windows), default=moment)
