@@ -35,8 +35,7 @@ from rpq.readers.format_registry import format_by_name
 from rpq.readers.open_source import Mark, OpenSource, open_source
 from rpq.readers.text.changes import SOURCE_TIME
 from rpq.run.checkpoint import AnotherRunError
-from rpq.run.loop import SliceSource
-from rpq.stream.arrays.event_grouping import end_of_event, first_of_events
+from rpq.run.loop import SliceSource, cut_slices
 from rpq.stream.arrays.fields import DEFAULT_UNIT, EDGE
 from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.names.stream_labels import EdgeEnd, text_of
@@ -674,17 +673,9 @@ class FileSource(SliceSource):
     def slices(self, slice_limit: Callable[[], int]) -> Iterator[FileSlice]:
         """Yield slices of at most `slice_limit()` tuples, or of one event, to the end of the input."""
         for batch in self._batches:
-            columns = batch.columns
             self.bytes_read = batch.bytes_read
-            has_events = self.has_events and "event" in columns.schema.names
-            first = first_of_events(columns.column("event")) if has_events else None
-            start = 0
-            while start < columns.num_rows:
-                end = min(start + slice_limit(), columns.num_rows)
-                if first is not None:
-                    end = end_of_event(first, end - 1)
-                yield self._slice(columns.slice(start, end - start))
-                start = end
+            for columns in cut_slices(batch.columns, slice_limit, has_events=self.has_events):
+                yield self._slice(columns)
 
     def advance(self, part: FileSlice, until: int | None) -> None:
         """Move the position behind a slice, or to its row `until`."""

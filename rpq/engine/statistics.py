@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,15 @@ def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.n
     )
 
 
+def add_totals(total: Statistics, before: Statistics, after: Statistics) -> Statistics:
+    """Return the figures `after` with the totals of `total` and of the time since `before`."""
+    totals = {name: getattr(total, name) + getattr(after, name) - getattr(before, name) for name in _TOTALS}
+    counts = Counter(total.non_numeric)
+    counts.update(after.non_numeric)
+    counts.subtract(before.non_numeric)
+    return replace(after, **totals, non_numeric=dict(counts))
+
+
 def latency_quantile(histogram: np.ndarray, quantile: float, ticks_per_second: float) -> float:
     """Return a quantile of latencies in microseconds, from counts in 16 buckets an octave.
 
@@ -183,6 +193,7 @@ _COUNTERS = (
     "tuples", "inserted", "refreshed", "deleted", "absent_deletes", "late", "passed_by", "irrelevant",
     "rows_added", "rows_removed", "conflicts", "searches",
 )  # fmt: skip
+_TOTALS = (*_COUNTERS, "engine_seconds")
 _GAUGES = (
     "answers_live", "edges_live", "vertices_live", "index_cells", "index_bytes", "conflicted_roots", "pairs_in_doubt",
     "roots_set_aside", "rows_waiting",

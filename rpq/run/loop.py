@@ -122,6 +122,20 @@ def push_accepted(
         start = outcome.rejected_rows.stop
 
 
+def cut_slices(
+    tuples: pa.RecordBatch, slice_limit: Callable[[], int], *, has_events: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield consecutive parts of at most `slice_limit()` tuples; with `has_events`, or of one event."""
+    first = first_of_events(tuples.column("event")) if has_events and "event" in tuples.schema.names else None
+    start = 0
+    while start < tuples.num_rows:
+        end = min(start + slice_limit(), tuples.num_rows)
+        if first is not None:
+            end = end_of_event(first, end - 1)
+        yield tuples.slice(start, end - start)
+        start = end
+
+
 class Rejection(Protocol):
     """A tuple that is left out, or a record that is not a tuple: its position and the reason."""
 

@@ -1,0 +1,293 @@
+"""A run in several processes, each of which evaluates chunks of the stream (`rpq.run.time_division`).
+
+One process reads the input: it checks each tuple as an engine does, stores slices of tuples in temporary files, and cuts the
+stream into chunks. The others evaluate chunks and write the rows of each to files of its own, which the reading process
+appends to the outputs in the order of the stream. So rows, rejected tuples and errors are those of one process: the first
+error in the order of the stream ends the run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.engine.statistics import Statistics, add_totals
+from rpq.errors import RpqError
+from rpq.run.loop import PushOutcome, Run, RunOutput, SliceSize, SourceSlice, cut_slices, push_slice
+from rpq.run.time_division import TimeDivision
+
+if TYPE_CHECKING:
+    from rpq.engine.engine import Engine, StreamFacts
+    from rpq.rows.changes import Changes
+
+_CHUNKS_PER_JOB = 4
+"""The number of chunks for each process: more even the load, and take in more windows."""
+_MAX_TAKEN_IN = 0.5
+"""The largest number of tuples that a chunk takes in, as a share of its own."""
+_CHUNK_TUPLES = 1 << 20
+"""The number of tuples in a chunk of an input of unknown size."""
+
+
+class ChunkWork(Protocol):
+    """What a process needs to evaluate chunks. It is pickled, and so has no state of the reading process."""
+
+    def make_engine(self) -> Engine:
+        """Return a new engine with the queries and the static edges of the run."""
+
+    def open_output(self, folder: str) -> RunOutput:
+        """Return the output of a chunk, in files of a folder."""
+
+    def slice_of(self, tuples: pa.RecordBatch) -> SourceSlice:
+        """Return tuples as a slice of the input, for messages."""
+
+
+class _Tuples(NamedTuple):
+    """Some rows of a file of tuples."""
+
+    path: str
+    begin: int
+    end: int
+
+    def read(self) -> pa.RecordBatch:
+        with pa.memory_map(self.path) as file:
+            batch: pa.RecordBatch = pa.ipc.open_file(file).get_batch(0)
+        return batch.slice(self.begin, self.end - self.begin)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Chunk:
+    """A part of the stream: its own tuples, those that it takes in before them, and the times at its two cuts."""
+
+    folder: str
+    own: list[_Tuples]
+    taken_in: list[_Tuples]
+    facts: StreamFacts | None  # before the tuples taken in; None for the first chunk
+    begins_at: int | None
+    ends_at: int | None  # None for the last chunk
+
+
+class _Evaluated(NamedTuple):
+    """The figures of a chunk, of all queries under None, before and after its own tuples; and the error that ended it."""
+
+    before: dict[str | None, Statistics]
+    after: dict[str | None, Statistics]
+    error: tuple[type[RpqError], tuple[Any, ...], dict[str, Any]] | None
+
+
+def _evaluate(work: ChunkWork, chunk: _Chunk, flush: bool) -> _Evaluated:
+    """Evaluate a chunk in this process, and write its rows."""
+    engine = work.make_engine()
+    output = work.open_output(chunk.folder)
+    output.begin(None, None)
+    size = SliceSize(rows=Run.slice_rows, seconds=Run.slice_seconds)
+    error = None
+    before = _figures(engine)
+    try:
+        if chunk.facts is not None:
+            engine._begin_after(chunk.facts)
+            for tuples in _slices(chunk.taken_in, size):
+                engine.push(tuples, collect=False)
+            engine._advance_to(chunk.begins_at)
+            before = _figures(engine)
+        for tuples in _slices(chunk.own, size):
+            _push(work, engine, output, tuples, size)
+        if chunk.ends_at is not None:
+            output.write(tuples.slice(0, 0), engine._advance_to(chunk.ends_at))
+        elif flush:
+            output.write(tuples.slice(0, 0), engine.flush())
+    except RpqError as problem:
+        error = type(problem), problem.args, {**vars(problem), "changes": None}
+    output.close()
+    return _Evaluated(before, _figures(engine), error)
+
+
+def _push(work: ChunkWork, engine: Engine, output: RunOutput, tuples: pa.RecordBatch, size: SliceSize) -> None:
+    began, rows = time.monotonic(), 0
+
+    def write(pushed: PushOutcome) -> None:
+        nonlocal rows
+        if pushed.changes is not None:
+            output.write(pushed.tuples, pushed.changes)
+            rows += pushed.changes.added + pushed.changes.removed
+
+    push = partial(engine.push, collect=output.has_destination)
+    push_slice(work.slice_of(tuples), push, stops=True, on_pushed=write, on_rejected=lambda bad, count: None)
+    size.update(tuples.num_rows, rows=rows, seconds=time.monotonic() - began)
+
+
+def _slices(parts: Sequence[_Tuples], size: SliceSize) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        yield from cut_slices(part.read(), lambda: size.tuples)
+
+
+def _figures(engine: Engine) -> dict[str | None, Statistics]:
+    names = [query.name for query in engine.queries]
+    return {name: engine.statistics(name) for name in (None, *names)}
+
+
+class DividedEngine:
+    """The engine of a divided run: it checks the tuples that it is pushed, and other processes evaluate them.
+
+    `reading` is a new engine, which knows the queries and gets no tuples. `append` appends the rows of a chunk, which are in
+    files of a folder. `progress` returns the numbers of bytes read and of all bytes, None if it is unknown. Close it.
+    """
+
+    def __init__(
+        self,
+        reading: Engine,
+        work: ChunkWork,
+        *,
+        jobs: int,
+        append: Callable[[str], None],
+        progress: Callable[[], tuple[int, int | None]],
+        flush: bool,
+    ) -> None:
+        self.queries = reading.queries
+        self._reading, self._work, self._append, self._progress, self._flush = reading, work, append, progress, flush
+        self._jobs = jobs
+        self._division = TimeDivision(self.queries)
+        self._totals = _figures(reading)
+        self._folder = tempfile.TemporaryDirectory(prefix="rpq-")
+        # Started afresh: the threads of this process must not be forked.
+        self._pool = ProcessPoolExecutor(jobs, get_context("spawn"))
+        self._running: deque[tuple[_Chunk, Future[_Evaluated]]] = deque()
+        self._tuples = self._files = self._chunks = 0
+        self._slices: deque[tuple[StreamFacts, _Tuples]] = deque()
+        """The slices that later chunks may take in, each with the facts before it."""
+        self._begin_chunk(None, [], None)
+
+    def _begin_chunk(self, begins_at: int | None, taken_in: list[_Tuples], facts: StreamFacts | None) -> None:
+        self._own: list[_Tuples] = []
+        self._own_count = 0
+        self._begin = begins_at, taken_in, facts
+
+    # --- tuples ----------------------------------------------------------------------------------------------
+
+    def push(self, tuples: pa.RecordBatch, *, collect: bool = True) -> Changes:
+        """Check tuples, and add them to the chunk. Return no changes. Raises `InputError` at the first invalid tuple.
+
+        Raises the error that ended a chunk as well.
+        """
+        facts = self._reading._facts()
+        nothing = self._reading._advance_to(None)
+        checked = self._reading._pass(tuples)
+        if count := len(checked):
+            self._add(facts, tuples.slice(0, count), checked.timestamp)
+        if checked.error is not None:
+            checked.error.changes = nothing
+            raise checked.error
+        return nothing
+
+    def _add(self, facts: StreamFacts, tuples: pa.RecordBatch, times: np.ndarray) -> None:
+        path = os.path.join(self._folder.name, f"tuples-{self._files}.arrow")
+        self._files += 1
+        with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, tuples.schema) as writer:
+            writer.write_batch(tuples)
+        whole = _Tuples(path, 0, tuples.num_rows)
+        self._slices.append((facts, whole))
+        self._tuples += tuples.num_rows
+        begin = 0
+        if self._own_count + tuples.num_rows >= self._chunk_tuples():
+            cuts = self._division.cuts(times, before=facts.time)
+            if len(cuts):
+                begin = int(cuts[0])
+                before = max(int(times[:begin].max(initial=times[0])), facts.time or int(times[0]))
+                begin = begin if self._cut(whole._replace(end=begin), int(times[begin]), before) else 0
+        self._own.append(whole._replace(begin=begin))
+        self._own_count += tuples.num_rows - begin
+
+    def _chunk_tuples(self) -> int:
+        """Return about how many tuples a chunk should have."""
+        done, total = self._progress()
+        if not total or not done:
+            return _CHUNK_TUPLES
+        return int(self._tuples * total / done / (self._jobs * _CHUNKS_PER_JOB))
+
+    def _cut(self, last: _Tuples, time: int, before: int) -> bool:
+        """End the chunk with some tuples, before one with this time. Return False if the next one took in too many."""
+        bound = self._division.lower_bound(time=time, before=before)
+        while len(self._slices) > 1 and (following := self._slices[1][0].time) is not None and following <= bound:
+            self._slices.popleft()
+        taken_in = [tuples for _, tuples in self._slices]
+        taken_in[-1] = last
+        own_count = self._own_count + last.end - last.begin
+        if sum(tuples.end - tuples.begin for tuples in taken_in) > _MAX_TAKEN_IN * own_count:
+            return False
+        self._own.append(last)
+        self._submit(ends_at=time)
+        self._begin_chunk(time, taken_in, self._slices[0][0])
+        return True
+
+    def _submit(self, *, ends_at: int | None) -> None:
+        begins_at, taken_in, facts = self._begin
+        folder = os.path.join(self._folder.name, f"chunk-{self._chunks}")
+        self._chunks += 1
+        os.mkdir(folder)
+        chunk = _Chunk(folder=folder, own=self._own, taken_in=taken_in, facts=facts, begins_at=begins_at, ends_at=ends_at)
+        self._running.append((chunk, self._pool.submit(_evaluate, self._work, chunk, self._flush)))
+        while self._running and (self._running[0][1].done() or len(self._running) > 2 * self._jobs):
+            self._receive()
+
+    def _receive(self) -> None:
+        """Append the rows of the first chunk that is running, and wait for it. Raises the error that ended it."""
+        chunk, future = self._running.popleft()
+        evaluated = future.result()
+        self._append(chunk.folder)
+        shutil.rmtree(chunk.folder)
+        self._totals = {
+            name: add_totals(total, evaluated.before[name], evaluated.after[name]) for name, total in self._totals.items()
+        }
+        if evaluated.error is not None:
+            kind, args, attributes = evaluated.error
+            error = kind.__new__(kind, *args)
+            error.__dict__.update(attributes)
+            self.close()
+            raise error
+        needed = {tuples.path for _, tuples in self._slices}
+        for running, _ in self._running:
+            needed |= {tuples.path for tuples in (*running.own, *running.taken_in)}
+        for path in {tuples.path for tuples in (*chunk.own, *chunk.taken_in)} - needed:
+            os.remove(path)
+
+    def finish(self) -> None:
+        """Evaluate the last chunk, and append the rows of all. Raises the error that ended a chunk."""
+        if self._own:
+            self._submit(ends_at=None)
+            self._begin_chunk(None, [], None)
+        while self._running:
+            self._receive()
+
+    def close(self) -> None:
+        """Discard the chunks that were not evaluated, and the files."""
+        self._running.clear()
+        self._pool.shutdown(cancel_futures=True)
+        self._folder.cleanup()
+
+    # --- figures ---------------------------------------------------------------------------------------------
+
+    def statistics(self, name: str | None = None) -> Statistics:
+        """Return the figures of the chunks that were evaluated; present sizes are those at the end of the last of them."""
+        return self._totals[name]
+
+
+class DividedRun(Run):
+    """A run whose engine is a `DividedEngine`."""
+
+    most_tuples = 1 << 15
+
+    def _finish(self) -> None:
+        if isinstance(self.engine, DividedEngine):
+            self.engine.finish()
+        super()._finish()
