@@ -273,7 +273,7 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         source,
         tables or FileOutputs(request, queries, grows=grows, times=times),
         make_engine=make_engine,
-        names_queries=settings.queries_file is not None,
+        names_queries=request.is_of_file,
         limit=settings.limit if is_installed else None,
         checkpoint=checkpoint,
         started=started + compile_seconds,
@@ -367,7 +367,7 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         source,
         sink,
         make_engine=make_engine,
-        names_queries=settings.queries_file is not None,
+        names_queries=request.is_of_file,
         limit=settings.limit,
         checkpoint=_checkpoint(settings, TOPIC_POSITION, engines, identity),
         checkpoint_seconds=settings.checkpoint_every,
@@ -480,7 +480,7 @@ def _figures(request: RunRequest, command_run: CommandRun) -> dict[str, Any]:
         "labels_never_seen": engines.labels.missing_labels,
         **({"static_edges": engines.static_edges} if settings.static else {}),
     }
-    if request.entries:
+    if request.is_of_file:
         found |= dict.fromkeys(("window", "slide", "paths", "semantics", "columns"))
         found["queries"] = figures_of_queries(engine, request)
     return found
