@@ -45,10 +45,10 @@ def identity_of(request: RunRequest, queries: Sequence[Query]) -> dict[str, Any]
     `--threads`, `--memory-limit`, `--max-rows`, `--stats`, `--quiet`.
     """
     settings = request.settings
-    if not request.is_of_file:
+    if not request.names_queries:
         given = {OPTIONS[name].flag: value for name, value in _query_identity(queries[0]).items()}
         output = settings.output and input_identity(settings.output)
-        return {"EXPRESSION": settings.expression, **given, "--output": output, **_option_identity(settings)}
+        return {"EXPRESSION": queries[0].expression, **given, "--output": output, **_option_identity(settings)}
     key_of = cache(output_key)  # thousands of queries may have one output
     by_name = {
         entry.name: {
@@ -60,6 +60,7 @@ def identity_of(request: RunRequest, queries: Sequence[Query]) -> dict[str, Any]
 
 
 def _option_identity(settings: RunSettings) -> dict[str, Any]:
+    rules = rules_of(settings) if settings.edges_from or settings.rules else None
     return {
         "--input": [
             str(NamedInput(path if path == "-" else input_identity(path), stream))
@@ -75,7 +76,7 @@ def _option_identity(settings: RunSettings) -> dict[str, Any]:
         "--on-error": settings.on_error,
         **(_static_identity(settings) if settings.static else {}),
         **(_topic_identity(settings) if any(map(is_topic, settings.inputs)) else {}),
-        **({"--edges-from": rules.identity} if settings.edges_from and (rules := rules_of(settings)) is not None else {}),
+        **({} if rules is None else {"--edges-from": rules.identity}),
         **({"--edges": settings.edges} if settings.edges != "triple" else {}),
         **{f"--{name.replace('_', '-')}": value for name in _OPTIONAL if (value := getattr(settings, name))},
     }

@@ -6,7 +6,7 @@ the help of `rpq run`: engine and outputs are imported in functions only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Literal
@@ -20,7 +20,9 @@ from rpq.stream.durations import DurationError, parse_duration
 from rpq.stream.window import kind_of_text
 
 if TYPE_CHECKING:
+    from rpq.kafka import SchemaRegistry
     from rpq.language.query import Query
+    from rpq.readers import EdgeRules
 
 class MissingWindowError(click.UsageError):
     """A window, or its slide, that no option names."""
@@ -89,7 +91,7 @@ def max_ahead_of(settings: RunSettings, unit: str | None, *, durations: bool = F
     Raises a usage error for a duration that the unit cannot express; without a unit it stays a text with `durations`.
     """
     text = settings.max_ahead
-    if text is None or text.endswith("x"):
+    if text is None or isinstance(text, int) or text.endswith("x"):
         return text
     try:
         if unit is None and durations and not text.isdecimal():
@@ -102,7 +104,7 @@ def max_ahead_of(settings: RunSettings, unit: str | None, *, durations: bool = F
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(WrittenOptions):
-    """All options of `rpq run`.
+    """All options of `rpq run`, and of `rpq.run_topics`, where `rules` are those of `edges_from`.
 
     There is an `expression`, with a window and a slide, or else a `queries_file`, for whose queries these are defaults.
     `streams` has a name or None for each of the `inputs`, and `static_graphs` for each of `static`.
@@ -127,6 +129,7 @@ class RunSettings(WrittenOptions):
     columns: str | None = None
     label: str | None = None
     edges_from: str | None = None
+    rules: EdgeRules | None = None
     changes: str | None = None
     time_format: str | None = None
     vertices: Literal["text"] | None = None
@@ -139,7 +142,7 @@ class RunSettings(WrittenOptions):
     memory_limit: int | None = None
     max_rows: int | None = 10_000_000
     keep: str | None = None
-    max_ahead: str | None = None
+    max_ahead: int | str | None = None
     limit: int | None = None
     flush: bool = True
     report_empty: bool = False
@@ -149,8 +152,8 @@ class RunSettings(WrittenOptions):
     checkpoint: str | None = None
     stats: str | None = None
     quiet: bool = False
-    kafka_config: str | None = None
-    schema_registry: str | None = None
+    kafka_config: str | Mapping[str, str] | None = None
+    schema_registry: str | SchemaRegistry | None = None
     schema_registry_config: str | None = None
     max_delay: float = 1.0
     upsert: bool = False
@@ -163,15 +166,16 @@ class RunSettings(WrittenOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """The queries of a run before its input is known: those of a file, or one of the options."""
+    """The queries of a run before its input is known: those of a file, one of the options, or `made` in Python."""
 
     settings: RunSettings
     entries: tuple[QueryEntry, ...]
+    made: tuple[Query, ...] = ()
 
     @property
-    def is_of_file(self) -> bool:
-        """True if the queries are those of a file, so that rows have a column with the name of the query."""
-        return self.settings.queries_file is not None
+    def names_queries(self) -> bool:
+        """True if rows have a column with the name of the query: those of a file, and of several queries."""
+        return self.settings.queries_file is not None or len(self.entries) > 1
 
     @property
     def further_columns(self) -> tuple[str, ...]:
@@ -184,7 +188,7 @@ class RunRequest:
 
     def queries(self, *, unit: str | None, integers: bool) -> list[Query]:
         """Return the queries for a stream with this time unit, and with integers or texts as vertices."""
-        return queries_of(self.entries, unit=unit, integers=integers)
+        return [*self.made] or queries_of(self.entries, unit=unit, integers=integers)
 
 
 def query_text(

@@ -144,7 +144,7 @@ def output_names(request: RunRequest) -> set[str]:
 
 def output_options(request: RunRequest) -> list[tuple[str, str | None]]:
     """Return the outputs of rows, each once, with the option or field that names it first."""
-    if not request.is_of_file:
+    if not request.names_queries:
         return [("--output", request.settings.output)]
     return [
         ("--output" if entry.place_of("output") is COMMAND else f"{entry.place_of('output')}, field output:", entry.output)
@@ -153,7 +153,7 @@ def output_options(request: RunRequest) -> list[tuple[str, str | None]]:
 
 
 def _open_rows(request: RunRequest, queries: Sequence[Query], position: Any, *, grows: bool) -> Sink | QueryOutputs | None:
-    if request.is_of_file:
+    if request.names_queries:
         return _open_query_outputs(request, position, grows=grows)
     settings = request.settings
     if settings.output is None:
@@ -312,7 +312,7 @@ def _check_tables(request: RunRequest) -> None:
         if not columns:
             raise click.UsageError(f"{label}: the answers have no columns to find a row by; select at least one")
         for column in columns:
-            if column in ("times", "timestamp", *(["query"] if request.is_of_file else [])):
+            if column in ("times", "timestamp", *(["query"] if request.names_queries else [])):
                 raise click.UsageError(
                     f"{label}: the table has a column {column} of its own; rename the variable ?{column}, or select others"
                 )
@@ -354,7 +354,7 @@ def table_outputs(
     output_of_query = ((query, outputs[query.name]) for query in queries)
     tables = answer_tables(
         ((query.name, query.columns, output) for query, output in output_of_query if output is not None),
-        names_queries=request.is_of_file,
+        names_queries=request.names_queries,
     )
     return TableOutputs(
         tables,
@@ -403,15 +403,16 @@ def row_messages(request: RunRequest, queries: Sequence[Query]) -> RowMessages |
     """Return the conversion of rows to messages; None if rows go to files, or nowhere.  Raises errors of click."""
     settings = request.settings
     if settings.upsert and any(query.semantics != "explicit" for query in queries):
-        from rpq.kafka.topic_run import UPSERT_NEEDS_EXPLICIT
-
-        raise click.UsageError(f"--{UPSERT_NEEDS_EXPLICIT}")
+        raise click.UsageError(
+            "--upsert needs semantics 'explicit': with 'implicit' no row reports an expired answer, which would remain in "
+            "the topic"
+        )
     if not any(map(is_topic, output_names(request))):
         return None
     from rpq.kafka.row_outputs import RowMessages, TopicDestination
 
     outputs = {entry.name: entry.output for entry in request.entries}
-    with_query = request.is_of_file
+    with_query = request.names_queries
     destinations = {
         query.name: TopicDestination(
             topic=one_topic(output), columns=columns_of(

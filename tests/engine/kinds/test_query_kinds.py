@@ -214,7 +214,7 @@ def test_command_resumes_with_the_same_queries(tmp_path, capfdbinary, command):
 
 @pytest.mark.ci
 def test_topics_resume_with_the_same_queries(tmp_path, kafka):
-    from rpq.kafka import run_topics
+    from rpq import run_topics
 
     read = kafka.new()
     queries = [

@@ -353,7 +353,7 @@ def test_without_its_packages_the_extra_is_named(monkeypatch) -> None:
 
 def test_run_topics_refuses_rdf_beside_a_registry() -> None:
     import rpq
-    from rpq.kafka import run_topics
+    from rpq import run_topics
     from rpq.readers import RdfReading
 
     query = rpq.Query("a", window=rpq.Window(size=10, slide=1))
