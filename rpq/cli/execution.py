@@ -161,7 +161,12 @@ def execute(settings: RunSettings) -> int:
     interrupts = Interrupts()
     if any(map(is_topic, settings.inputs)):
         with interrupts:
-            return _conduct(request, _set_up_topics(request, interrupts), interrupts)
+            command_run = set_up_topics(request, interrupts.check)
+            command_run.surroundings.enter_context(log_to_stderr(settings))
+            # Messages are objects by the hundred thousand; at each collection Python would traverse all that is loaded.
+            gc.collect()
+            gc.freeze()
+            return _conduct(request, command_run, interrupts)
     return _conduct(request, _set_up_files(request, interrupts), interrupts)
 
 
@@ -273,7 +278,7 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         source,
         tables or FileOutputs(request, queries, grows=grows, times=times),
         make_engine=make_engine,
-        names_queries=settings.queries_file is not None,
+        names_queries=request.names_queries,
         limit=settings.limit if is_installed else None,
         checkpoint=checkpoint,
         started=started + compile_seconds,
@@ -316,8 +321,10 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     )
 
 
-def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
-    """Set up a run over topics.  Its engine is made at the first tuple, when the type of vertices is known."""
+def set_up_topics(request: RunRequest, check: Callable[[], None]) -> CommandRun:
+    """Set up a run over topics, until `check` raises.  Its engine is made at the first tuple, when the type of vertices is
+    known.
+    """
     from rpq.kafka.metrics import RunMetrics
     from rpq.kafka.row_outputs import TopicOutputs
     from rpq.kafka.topic_run import POSITION as TOPIC_POSITION
@@ -350,29 +357,28 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         except KafkaError as error:
             raise click.ClickException(str(error)) from error
         surroundings.callback(metrics.close)
-    surroundings.enter_context(log_to_stderr(settings))
     letters = one_topic(settings.on_error) if is_topic(settings.on_error) else None
-    source = TopicSource(topics, clients, check=interrupts.check, watch=labels.check)
+    source = TopicSource(topics, clients, check=check, watch=labels.check)
     identity = identity_of(request, queries)
     sink: RunOutput | None
     if messages is not None:
         sink = TopicOutputs(
-            messages, settings=clients, witness=settings.witness, dead_letters=letters, check=interrupts.check
+            messages, settings=clients, witness=settings.witness, dead_letters=letters, check=check
         )
     else:
-        of_run: dict[str, Any] = {"identity": identity, "unit": unit, "times": times, "check": interrupts.check}
+        of_run: dict[str, Any] = {"identity": identity, "unit": unit, "times": times, "check": check}
         sink = table_outputs(request, queries, **of_run, waits=False)
         sink = sink or FileOutputs(request, queries, grows=True, times=times)
     run = TopicRun(
         source,
         sink,
         make_engine=make_engine,
-        names_queries=settings.queries_file is not None,
+        names_queries=request.names_queries,
         limit=settings.limit,
         checkpoint=_checkpoint(settings, TOPIC_POSITION, engines, identity),
         checkpoint_seconds=settings.checkpoint_every,
         started=started + compile_seconds,
-        check=interrupts.check,
+        check=check,
         tick=lambda: None if metrics is None else metrics.update(run),
         convert=partial(with_times, times=times),
     )
@@ -382,9 +388,6 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         of_input = {name: figures[name] for name in ("rejected", "filtered", "undecided")}
         return {**of_input, "kafka": {name: figures[name] for name in ("messages", "rows_sent", "rounds", "seconds")}}
 
-    # Messages are objects by the hundred thousand; at each collection Python would traverse all that is loaded so far.
-    gc.collect()
-    gc.freeze()
     return CommandRun(
         run=run,
         surroundings=surroundings,
@@ -480,7 +483,7 @@ def _figures(request: RunRequest, command_run: CommandRun) -> dict[str, Any]:
         "labels_never_seen": engines.labels.missing_labels,
         **({"static_edges": engines.static_edges} if settings.static else {}),
     }
-    if request.entries:
+    if request.names_queries:
         found |= dict.fromkeys(("window", "slide", "paths", "semantics", "columns"))
         found["queries"] = figures_of_queries(engine, request)
     return found

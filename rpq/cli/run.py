@@ -127,7 +127,6 @@ class RunCommand(SeveralValuesCommand):
     metavar="FILE",
     help="File with any number of queries, .toml or .jsonl, instead of EXPRESSION; see below.",
 )
-@shared.language
 @shared.input_option("Files to read; - is standard input, and NAME=FILE assigns a file to the stream NAME.")
 @shared.format_option(shared.FORMATS)
 @shared.rdf_options
@@ -160,14 +159,8 @@ class RunCommand(SeveralValuesCommand):
     help="Read only tuples that fulfil a condition: \"amount > 1000 and kind in ('buy', 'sell')\".  Deletes are always "
     "read, unless the condition uses only source, target, label, timestamp, op, delete and stream.",
 )
-@shared.window_and_slide(
-    "30d, 10m (minutes), 500ms, or a number in the stream's unit; count:N, the last N inserts; unbounded"
-)
+@shared.query_options("run")
 @shared.time_unit("if the format does not define it")
-@shared.paths
-@shared.simple_budget_options
-@shared.semantics
-@shared.pattern_options
 @click.option("--output", metavar="FILE", help="File, topic or table for the rows (see below); - is standard output.")
 @click.option(
     "--replace",
@@ -182,8 +175,6 @@ class RunCommand(SeveralValuesCommand):
     "and is a last column message in CSV, JSON Lines, Parquet and topics.",
 )
 @click.option("--witness", is_flag=True, help="Add a column with a witness path for each + row.")
-@shared.sources_and_targets
-@shared.order_options
 @shared.threads("Number of threads that divide path queries.")
 @click.option(
     "--memory-limit",

@@ -245,10 +245,10 @@ def test_a_pattern_is_a_query_and_paths_stay_what_they_are():
         ("?query a ?y", {}, "column called query"),
         (CHAIN, {"on_budget": "set_aside"}, "on_budget"),
         (CHAIN, {"distinct": 1}, "distinct"),
-        (CHAIN, {"sources": ["x"]}, "sources are options of path queries"),
+        (CHAIN, {"sources": ["x"]}, "sources is an option of path queries"),
         (CHAIN, {"matching": "monomorphism"}, "homomorphism"),
         (CHAIN, {"report": "slide", "semantics": "implicit"}, "are explicit"),
-        (CHAIN, {"report": "hour"}, "reports are"),
+        (CHAIN, {"report": "hour"}, "report: expected one of change, slide, time"),
     ],
 )
 def test_what_is_refused(text, options, message):
