@@ -139,6 +139,7 @@ class RunSettings(WrittenOptions):
     message: str | None = None
     witness: bool = False
     threads: int = 1
+    jobs: int = 1
     memory_limit: int | None = None
     max_rows: int | None = 10_000_000
     keep: str | None = None

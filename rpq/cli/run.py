@@ -177,6 +177,14 @@ class RunCommand(SeveralValuesCommand):
 @click.option("--witness", is_flag=True, help="Add a column with a witness path for each + row.")
 @shared.threads("Number of threads that divide path queries.")
 @click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Number of processes that evaluate parts of the stream, divided by time.",
+)
+@click.option(
     "--memory-limit",
     type=ByteSize(),
     help="Maximum memory of the engine: 500M, 4G.  [default: 70% of the machine's memory]",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 import numpy as np
@@ -78,13 +79,19 @@ class FileOutputs(RunOutput):
     """The sink of a run that writes rows and late tuples to files, each only if it was requested; `begin` opens them.
 
     Those that grow (`grows`) are written in place, as `open_sink` describes.  `times` is the type of timestamps, if they are
-    no numbers.
+    no numbers.  Where a run is divided, `parts` is a folder that gets the rows in place of the outputs, which append them.
     """
 
     def __init__(
-        self, request: RunRequest, queries: Sequence[Query], *, grows: bool, times: pa.DataType | None = None
+        self,
+        request: RunRequest,
+        queries: Sequence[Query],
+        *,
+        grows: bool,
+        times: pa.DataType | None = None,
+        parts: str | None = None,
     ) -> None:
-        self._request, self._queries, self._grows, self._times = request, queries, grows, times
+        self._request, self._queries, self._grows, self._times, self._parts = request, queries, grows, times, parts
         self._rows: Sink | QueryOutputs | None = None
         self._late: LateFile | None = None
         self._message = message_of(request)
@@ -95,8 +102,9 @@ class FileOutputs(RunOutput):
         if (late := self._request.settings.late) is not None:
             further = self._request.further_columns
             of_file: dict[str, Any] = {"grows": self._grows, "position": before["late_bytes"]}
-            self._late = LateFile(late, **of_file, properties=further, times=self._times)
-        self._rows = _open_rows(self._request, self._queries, before["output"], grows=self._grows)
+            part = None if self._parts is None else part_name(self._parts, "late")
+            self._late = LateFile(late, **of_file, properties=further, times=self._times, part=part)
+        self._rows = _open_rows(self._request, self._queries, before["output"], grows=self._grows, parts=self._parts)
 
     @property
     def has_destination(self) -> bool:
@@ -111,6 +119,16 @@ class FileOutputs(RunOutput):
             for rows in changes.tables(witness=self._request.settings.witness, terms=self._rows.wants_terms):
                 self._rows.write(rows if self._message is None else self._message.with_messages(rows))
 
+    def append(self, parts: str) -> None:
+        """Append the rows and late tuples that are in a folder of parts."""
+        if self._late is not None:
+            self._late.sink.append(part_name(parts, "late"))
+        for number, sink in enumerate(self._sinks()):
+            sink.append(part_name(parts, number))
+
+    def _sinks(self) -> list[Sink]:
+        return [] if self._rows is None else self._rows.sinks if isinstance(self._rows, QueryOutputs) else [self._rows]
+
     def position(self) -> dict[str, Any]:
         """Put everything on disk, and return the positions: of rows by name where there are several, and of late tuples."""
         return {
@@ -124,8 +142,7 @@ class FileOutputs(RunOutput):
         Returns the errors of outputs that could not be completed.
         """
         errors: list[OSError] = []
-        rows = [] if self._rows is None else self._rows.sinks if isinstance(self._rows, QueryOutputs) else [self._rows]
-        for output in [*([self._late.sink] if self._late else []), *rows]:
+        for output in [*([self._late.sink] if self._late else []), *self._sinks()]:
             try:
                 if output.rows or keeps_empty:
                     output.close()
@@ -135,6 +152,11 @@ class FileOutputs(RunOutput):
                 errors.append(error)
                 keeps_empty = keeps_empty and isinstance(error, BrokenPipeError)
         return errors
+
+
+def part_name(folder: str, output: int | Literal["late"]) -> str:
+    """Return the name of the file in a folder of parts for an output, by its number."""
+    return os.path.join(folder, f"part-{output}")
 
 
 def output_names(request: RunRequest) -> set[str]:
@@ -152,9 +174,11 @@ def output_options(request: RunRequest) -> list[tuple[str, str | None]]:
     ]
 
 
-def _open_rows(request: RunRequest, queries: Sequence[Query], position: Any, *, grows: bool) -> Sink | QueryOutputs | None:
+def _open_rows(
+    request: RunRequest, queries: Sequence[Query], position: Any, *, grows: bool, parts: str | None
+) -> Sink | QueryOutputs | None:
     if request.names_queries:
-        return _open_query_outputs(request, position, grows=grows)
+        return _open_query_outputs(request, position, grows=grows, parts=parts)
     settings = request.settings
     if settings.output is None:
         return None
@@ -167,11 +191,12 @@ def _open_rows(request: RunRequest, queries: Sequence[Query], position: Any, *, 
         resumable=settings.checkpoint is not None,
         grows=grows,
         position=position,
+        part=None if parts is None else part_name(parts, 0),
     )
 
 
 def _open_query_outputs(
-    request: RunRequest, positions: Mapping[str, int | None] | None, *, grows: bool
+    request: RunRequest, positions: Mapping[str, int | None] | None, *, grows: bool, parts: str | None
 ) -> QueryOutputs | None:
     """Open the outputs of the queries of a file.  Returns None if no query has an output."""
     first = _first_by_output(request)
@@ -180,7 +205,7 @@ def _open_query_outputs(
     _allow_open_files(len(first))
     sinks: dict[str, Sink] = {}
     try:
-        for key, entry in first.items():
+        for number, (key, entry) in enumerate(first.items()):
             sinks[key] = open_sink(
                 str(entry.output),
                 entry.columns,
@@ -190,6 +215,7 @@ def _open_query_outputs(
                 resumable=request.settings.checkpoint is not None,
                 grows=grows,
                 position=positions[key] if positions is not None else None,
+                part=None if parts is None else part_name(parts, number),
             )
     except BaseException:
         for sink in sinks.values():

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from rpq.engine.statistics import Statistics, add_totals
 from rpq.errors import RpqError
-from rpq.run.loop import PushOutcome, Run, RunOutput, SliceSize, SourceSlice, cut_slices, push_slice
+from rpq.run.loop import END_OF_INPUT, NO_TUPLES, PushOutcome, Run, RunOutput, SliceSize, SourceSlice, cut_slices, push_slice
 from rpq.run.time_division import TimeDivision
 
 if TYPE_CHECKING:
@@ -79,20 +79,22 @@ class _Chunk:
 
 
 class _Evaluated(NamedTuple):
-    """The figures of a chunk, of all queries under None, before and after its own tuples; and the error that ended it."""
+    """The figures of a chunk, of all queries under None, before and after its own tuples, and the number of rows that were
+    flushed; and the error that ended it."""
 
+    flushed_rows: int
     before: dict[str | None, Statistics]
     after: dict[str | None, Statistics]
     error: tuple[type[RpqError], tuple[Any, ...], dict[str, Any]] | None
 
 
 def _evaluate(work: ChunkWork, chunk: _Chunk, flush: bool) -> _Evaluated:
-    """Evaluate a chunk in this process, and write its rows."""
+    """Evaluate a chunk in this process, and write its rows; with `flush` those of reports that wait at its end, too."""
     engine = work.make_engine()
     output = work.open_output(chunk.folder)
     output.begin(None, None)
     size = SliceSize(rows=Run.slice_rows, seconds=Run.slice_seconds)
-    error = None
+    error, flushed_rows = None, 0
     before = _figures(engine)
     try:
         if chunk.facts is not None:
@@ -104,13 +106,15 @@ def _evaluate(work: ChunkWork, chunk: _Chunk, flush: bool) -> _Evaluated:
         for tuples in _slices(chunk.own, size):
             _push(work, engine, output, tuples, size)
         if chunk.ends_at is not None:
-            output.write(tuples.slice(0, 0), engine._advance_to(chunk.ends_at))
+            output.write(NO_TUPLES, engine._advance_to(chunk.ends_at))
         elif flush:
-            output.write(tuples.slice(0, 0), engine.flush())
+            changes = engine.flush()
+            flushed_rows = changes.added + changes.removed
+            output.write(NO_TUPLES, changes)
     except RpqError as problem:
         error = type(problem), problem.args, {**vars(problem), "changes": None}
     output.close()
-    return _Evaluated(before, _figures(engine), error)
+    return _Evaluated(flushed_rows, before, _figures(engine), error)
 
 
 def _push(work: ChunkWork, engine: Engine, output: RunOutput, tuples: pa.RecordBatch, size: SliceSize) -> None:
@@ -152,10 +156,10 @@ class DividedEngine:
         jobs: int,
         append: Callable[[str], None],
         progress: Callable[[], tuple[int, int | None]],
-        flush: bool,
     ) -> None:
         self.queries = reading.queries
-        self._reading, self._work, self._append, self._progress, self._flush = reading, work, append, progress, flush
+        self._reading, self._work, self._append, self._progress = reading, work, append, progress
+        self.flushed_rows = 0
         self._jobs = jobs
         self._division = TimeDivision(self.queries)
         self._totals = _figures(reading)
@@ -166,6 +170,7 @@ class DividedEngine:
         self._tuples = self._files = self._chunks = 0
         self._slices: deque[tuple[StreamFacts, _Tuples]] = deque()
         """The slices that later chunks may take in, each with the facts before it."""
+        self._is_finished = False
         self._begin_chunk(None, [], None)
 
     def _begin_chunk(self, begins_at: int | None, taken_in: list[_Tuples], facts: StreamFacts | None) -> None:
@@ -230,13 +235,13 @@ class DividedEngine:
         self._begin_chunk(time, taken_in, self._slices[0][0])
         return True
 
-    def _submit(self, *, ends_at: int | None) -> None:
+    def _submit(self, *, ends_at: int | None, flush: bool = False) -> None:
         begins_at, taken_in, facts = self._begin
         folder = os.path.join(self._folder.name, f"chunk-{self._chunks}")
         self._chunks += 1
         os.mkdir(folder)
         chunk = _Chunk(folder=folder, own=self._own, taken_in=taken_in, facts=facts, begins_at=begins_at, ends_at=ends_at)
-        self._running.append((chunk, self._pool.submit(_evaluate, self._work, chunk, self._flush)))
+        self._running.append((chunk, self._pool.submit(_evaluate, self._work, chunk, flush)))
         while self._running and (self._running[0][1].done() or len(self._running) > 2 * self._jobs):
             self._receive()
 
@@ -246,6 +251,7 @@ class DividedEngine:
         evaluated = future.result()
         self._append(chunk.folder)
         shutil.rmtree(chunk.folder)
+        self.flushed_rows = evaluated.flushed_rows
         self._totals = {
             name: add_totals(total, evaluated.before[name], evaluated.after[name]) for name, total in self._totals.items()
         }
@@ -261,11 +267,14 @@ class DividedEngine:
         for path in {tuples.path for tuples in (*chunk.own, *chunk.taken_in)} - needed:
             os.remove(path)
 
-    def finish(self) -> None:
-        """Evaluate the last chunk, and append the rows of all. Raises the error that ended a chunk."""
-        if self._own:
-            self._submit(ends_at=None)
-            self._begin_chunk(None, [], None)
+    def finish(self, *, flush: bool) -> None:
+        """Evaluate the last chunk, and append the rows of all. Raises the error that ended a chunk.
+
+        With `flush` reports that are waiting at the end of the stream are made.
+        """
+        if not self._is_finished:
+            self._is_finished = True
+            self._submit(ends_at=None, flush=flush)
         while self._running:
             self._receive()
 
@@ -287,7 +296,14 @@ class DividedRun(Run):
 
     most_tuples = 1 << 15
 
+    def _work(self) -> str:
+        ended = super()._work()
+        assert isinstance(self.engine, DividedEngine)
+        self.engine.finish(flush=self._flush and ended == END_OF_INPUT)
+        self._flush, self.rows_flushed = False, self.engine.flushed_rows
+        return ended
+
     def _finish(self) -> None:
         if isinstance(self.engine, DividedEngine):
-            self.engine.finish()
+            self.engine.finish(flush=False)
         super()._finish()

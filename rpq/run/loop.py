@@ -35,7 +35,7 @@ MAX_MESSAGES = 10
 END_OF_INPUT = "end of input"
 """The way in which a run ends after its source has ended."""
 
-_NO_TUPLES = pa.RecordBatch.from_pydict({})
+NO_TUPLES = pa.RecordBatch.from_pydict({})
 
 CHECKPOINT_SHARE = 0.1
 """The largest share of a run's time that checkpoints may take."""
@@ -413,7 +413,7 @@ class Run:
         if self._flush and ended == END_OF_INPUT and self.engine is not None:
             changes = self.engine.flush()
             self.rows_flushed = changes.added + changes.removed
-            self.sink.write(_NO_TUPLES, changes)
+            self.sink.write(NO_TUPLES, changes)
             self.sink.commit()
         self.seconds = time.monotonic() - began
         return ended

@@ -75,6 +75,7 @@ __all__ = [
 ROW_GROUP_ROWS = 1 << 20
 """The number of rows in a Parquet row group, and so about the most rows buffered in memory."""
 
+_COPIED_BYTES = 1 << 20
 _FRAME = np.dtype("<u8")
 _FRAME_WORDS = 2  # rows, bytes
 
@@ -87,6 +88,9 @@ class Sink(Protocol):
 
     def write(self, rows: pa.Table) -> None:
         """Write the rows of a table that has at least the sink's columns."""
+
+    def append(self, part: str) -> None:
+        """Write the rows of a sink that was opened for a part of this one."""
 
     def commit(self) -> int | None:
         """Put everything written so far on disk, and return the position after it; None if nothing was written."""
@@ -112,6 +116,7 @@ def open_sink(
     resumable: bool = False,
     grows: bool = False,
     position: int | None = None,
+    part: str | None = None,
 ) -> Sink:
     """Open the output for a path, whose ending determines the format (`ENDINGS`); `-` is standard output, as CSV.
 
@@ -119,8 +124,8 @@ def open_sink(
     sink resumes at `position`, or begins anew if that is None.  With `grows` the file is written in place where the format
     allows it (text), so that readers can follow it; without either, `close` puts the file in place.  Devices and FIFOs get
     CSV unless their names have another ending.  With a `message` rows have such a column, and standard output has it alone.
-    Raises `SinkError` for an unknown ending, a file that cannot be written, and
-    one that is shorter than the position.
+    A `part` is a file that gets the rows in place of the output, in the form in which the output appends them (`append`).
+    Raises `SinkError` for an unknown ending, a file that cannot be written, and one that is shorter than the position.
     """
     ending = check_suffix(path)
     of_edges = ending in N_QUADS_ENDINGS
@@ -132,19 +137,28 @@ def open_sink(
         raise SinkError(f"{path}: cannot be resumed; expected the name of a regular file")
     if ending == ".parquet":
         with _sink_errors():
+            if part is not None:
+                return ParquetSink(part, columns)
             return ResumableParquet(path, columns, position=position) if resumable else ParquetSink(path, columns)
     form, packed = os.path.splitext(ending) if ending.endswith(tuple(FRAMES)) else (ending, "")
     if form in WHOLE_FORMS and position is not None:
         check_end(path, position)
-    file = destination(path, grows=grows or resumable, position=position)
+    file = destination(part or path, grows=grows or resumable, position=position)
     lines = (TEXT_FORMS | WHOLE_FORMS)[form]
     if message and path == destinations.STANDARD_STREAM:
         lines = MESSAGES
     if lines is JSON_LINES and witness:
         lines = replace(lines, encode=partial(json_lines, json_columns=WITNESS_COLUMNS[:1]))
-    sink = TextSink(file, columns, lines=with_computed_columns(lines, answers), packed=packed, position=position)
+    written = with_computed_columns(lines, answers)
+    if part is not None:
+        written, packed = _part_format(written), ""
+    sink = TextSink(file, columns, lines=written, packed=packed, position=position)
     sink.wants_terms = lines in FORMS and bool(computed_columns(answers))
     return sink
+
+
+def _part_format(lines: LineFormat) -> LineFormat:
+    return replace(lines, header=lambda columns: b"", footer=b"")
 
 
 def destination(path: str, *, grows: bool, position: int | None = None) -> destinations.Destination:
@@ -214,6 +228,18 @@ class TextSink:
             if self._frame is None:
                 self._hand_over()
         self.rows += rows.num_rows
+
+    def append(self, part: str) -> None:
+        with open(part, "rb") as file, self._note_failures():
+            self._begin()
+            if os.path.getsize(part) and self._has_lines and self._lines.between:
+                self._pack(self._lines.between)
+            while data := file.read(_COPIED_BYTES):
+                self._pack(data)
+                self.rows += data.count(b"\n")
+                self._has_lines = True
+            if self._frame is None:
+                self._hand_over()
 
     def commit(self) -> int | None:
         if not self._has_begun:
@@ -305,6 +331,13 @@ class ParquetSink:
         self.rows += rows.num_rows
         if self._buffer.rows >= self._row_group_rows:
             self._write_group(self._buffer.take())
+
+    def append(self, part: str) -> None:
+        from pyarrow import parquet
+
+        with parquet.ParquetFile(part) as file:
+            for group in range(file.num_row_groups):
+                self.write(file.read_row_group(group))
 
     def _write_group(self, rows: pa.Table) -> None:
         try:
@@ -439,6 +472,9 @@ class ResumableParquet:
             self._is_broken = True
             raise
 
+    def append(self, part: str) -> None:
+        raise SinkError(f"{self._path}: parts cannot be appended to an output that can be resumed")
+
     def commit(self) -> int | None:
         if self._buffer.rows:
             self._write_buffer()
@@ -551,8 +587,8 @@ LATE_COLUMNS = ("source", "target", "label", "timestamp", "op")
 class LateFile:
     """A file of late tuples in the format `edges`: CSV with a header, compressed if the name has such an ending.
 
-    The columns of `properties` follow those of a tuple. Timestamps are written in the type `times` if that is given. `grows`
-    and `position` are those of `open_sink`; `sink` is resumed, committed, closed and discarded like any other.
+    The columns of `properties` follow those of a tuple. Timestamps are written in the type `times` if that is given. `grows`,
+    `position` and `part` are those of `open_sink`; `sink` is resumed, committed, closed and discarded like any other.
     """
 
     def __init__(
@@ -563,13 +599,15 @@ class LateFile:
         position: int | None = None,
         properties: Sequence[str] = (),
         times: pa.DataType | None = None,
+        part: str | None = None,
     ) -> None:
-        ending = os.path.splitext(path)[1].lower()
-        file = destination(path, grows=grows, position=position)
+        ending = os.path.splitext(path)[1].lower() if part is None else ""
+        file = destination(part or path, grows=grows, position=position)
         self._properties = tuple(properties)
         self._times = times
         names = (*LATE_COLUMNS, *self._properties)
-        self.sink = TextSink(file, names, packed=ending if ending in FRAMES else "", position=position)
+        lines = CSV if part is None else _part_format(CSV)
+        self.sink = TextSink(file, names, lines=lines, packed=ending if ending in FRAMES else "", position=position)
 
     def write(self, tuples: pa.RecordBatch, late: np.ndarray) -> None:
         """Write the tuples of a pushed batch with these row numbers."""
