@@ -76,7 +76,7 @@ def test_run_topics_keeps_tables_equal_to_the_answers_and_resumes(kafka, postgre
         ({"output": {"paths": "postgresql:///shop?table=a", "pattern": "kafka://localhost/b"}}, "or elsewhere, not both"),
         ({"output": {"paths": "postgresql:///shop?table=a", "pattern": "postgresql:///inn?table=a"}}, "different databases"),
         ({"upsert": True}, "upsert applies to topics; a table contains the current answers"),
-        ({"message": "{x}"}, "message: .* contains answers, and a message describes a row"),
+        ({"message": "{query}"}, "message: .* contains answers, and a message describes a row"),
         ({"on_error": "kafka://localhost/letters"}, "on_error kafka://… needs an output kafka://…"),
         ({"output": "kafka://localhost/rows", "replace": True}, "replace applies to tables; it needs an output postgresql"),
     ],
