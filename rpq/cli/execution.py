@@ -32,6 +32,7 @@ from rpq.cli.inputs import (
     open_input,
     topics_and_clients,
 )
+from rpq.cli.jobs import divided_engine
 from rpq.cli.options import advice_for_command
 from rpq.cli.outputs.sinks import with_times
 from rpq.cli.reporting import (
@@ -55,6 +56,7 @@ from rpq.kafka.client import KafkaError, KafkaUsageError
 from rpq.kafka.topic_names import is_topic, one_topic
 from rpq.language.readings import properties_of
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, PositionFormat
+from rpq.run.divided_run import DividedEngine, DividedRun
 from rpq.run.loop import OutputError, Run, RunOutput
 from rpq.stream.sources import without_login
 from rpq.stream.window import WindowTextError, size_and_slide, window_of
@@ -298,10 +300,17 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     tables = parts.tables(check=interrupts.check, waits=not are_regular(settings.inputs))
     if tables is not None:
         run_input.check_transactions()
-    run = Run(
+    output = tables or FileOutputs(request, parts.queries, grows=grows, times=parts.times)
+    options = parts.run_options(source, POSITION)
+    if settings.jobs > 1:
+        assert isinstance(output, FileOutputs)  # `check_jobs`
+        options["make_engine"] = lambda: divided_engine(
+            parts, output, integers=source.integers, progress=lambda: (source.bytes_read, reader.bytes_total)
+        )
+    run = (DividedRun if settings.jobs > 1 else Run)(
         source,
-        tables or FileOutputs(request, parts.queries, grows=grows, times=parts.times),
-        **parts.run_options(source, POSITION),
+        output,
+        **options,
         limit=settings.limit if is_installed else None,
         check=interrupts.check,
         # A resumed run has to undo the reports of the end, which a database cannot do.
@@ -326,6 +335,8 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         if tables is not None:
             stack.enter_context(log_to_stderr(settings))
         stack.enter_context(interrupts)
+        if isinstance(run.engine, DividedEngine):
+            stack.callback(run.engine.close)
         surroundings = stack.pop_all()
     return CommandRun(
         run=run,

@@ -2,37 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import click
 import pyarrow as pa
 
-from rpq.cli.engines import Engines
-from rpq.cli.inputs import FileSlice, LabelMonitor
+from rpq.cli.inputs import FileSlice, are_regular
 from rpq.cli.request import RunRequest, RunSettings, read_request
-from rpq.cli.run_outputs import FileOutputs
+from rpq.cli.run_outputs import FileOutputs, output_names
 from rpq.engine.machine_memory import default_limit
 from rpq.errors import QueryError
+from rpq.kafka.topic_names import is_topic
 from rpq.run.divided_run import DividedEngine
-from rpq.run.time_division import TimeDivision
+from rpq.run.table_names import is_table
 
 if TYPE_CHECKING:
+    from rpq.cli.execution import RunParts
     from rpq.engine.engine import Engine
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunWork:
-    """What a process needs for the chunks of a run: its options, and what is known of its input."""
+    """What another process needs to evaluate chunks of a run: options, the unit of times, and the kind of vertices."""
 
     settings: RunSettings
     unit: str | None
     integers: bool
-    times: pa.DataType | None
-    max_ahead: int | str | None
+
+    @cached_property
+    def _parts(self) -> RunParts:
+        from rpq.cli.execution import RunParts
+
+        memory_limit = self.settings.memory_limit or default_limit() // self.settings.jobs
+        settings = replace(self.settings, memory_limit=memory_limit, quiet=True)
+        return RunParts(request=read_request(settings), unit=self.unit, started=time.monotonic())
 
     def make_engine(self) -> Engine:
         """Return a new engine with the queries and the static edges of the run."""
-        queries = self._request().queries(unit=self.unit, integers=self.integers)
-        ...
+        return self._parts.make(integers=self.integers)
+
+    def open_output(self, folder: str) -> FileOutputs:
+        """Return the outputs of a chunk, as parts of those of the run in files of a folder."""
+        parts = self._parts
+        return FileOutputs(parts.request, parts.queries, grows=False, times=parts.times, parts=folder)
+
+    def slice_of(self, tuples: pa.RecordBatch) -> FileSlice:
+        """Return tuples as a slice of the input."""
+        return FileSlice(columns=tuples)
+
+
+def divided_engine(
+    parts: RunParts, output: FileOutputs, *, integers: bool, progress: Callable[[], tuple[int, int | None]]
+) -> DividedEngine:
+    """Return the engine of a run with `--jobs`, whose chunks are appended to `output`. Raises a usage error."""
+    try:
+        return DividedEngine(
+            parts.make(integers=integers),
+            RunWork(settings=parts.settings, unit=parts.unit, integers=integers),
+            jobs=parts.settings.jobs,
+            append=output.append,
+            progress=progress,
+        )
+    except QueryError as error:
+        raise click.UsageError(f"--jobs: {error}") from error
+
+
+def check_jobs(request: RunRequest) -> None:
+    """Raise a usage error for options that several jobs exclude."""
+    settings = request.settings
+    if settings.jobs == 1:
+        return
+    if any(map(is_topic, settings.inputs)) or not are_regular(settings.inputs):
+        raise click.UsageError("--jobs needs files as input, which can be read to their end; use --threads for others")
+    if settings.checkpoint is not None:
+        raise click.UsageError("--jobs: parts of the stream are evaluated at the same time; leave out --checkpoint")
+    if any(is_topic(output) or is_table(output) for output in output_names(request)):
+        raise click.UsageError("--jobs writes rows to files; use --threads for topics and tables")

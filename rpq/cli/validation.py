@@ -9,6 +9,7 @@ import os
 
 import click
 
+from rpq.cli.jobs import check_jobs
 from rpq.cli.options import check_files, is_local
 from rpq.cli.outputs.sinks import SinkError, check_suffix, frames_path
 from rpq.cli.request import RunRequest, RunSettings
@@ -28,6 +29,7 @@ def check_request(request: RunRequest) -> None:
     outputs = output_names(request)
     _check_table_options(request)
     _check_topic_options(request)
+    check_jobs(request)
     if settings.checkpoint and "-" in outputs:
         raise click.UsageError(
             "--checkpoint needs an --output that is a file: rows written to standard output cannot be taken back, "

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections import deque
@@ -86,6 +87,11 @@ class _Evaluated(NamedTuple):
     before: dict[str | None, Statistics]
     after: dict[str | None, Statistics]
     error: tuple[type[RpqError], tuple[Any, ...], dict[str, Any]] | None
+
+
+def _ignore_interrupts() -> None:
+    """Let the reading process alone end the run at a signal of the terminal."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _evaluate(work: ChunkWork, chunk: _Chunk, flush: bool) -> _Evaluated:
@@ -165,7 +171,7 @@ class DividedEngine:
         self._totals = _figures(reading)
         self._folder = tempfile.TemporaryDirectory(prefix="rpq-")
         # Started afresh: the threads of this process must not be forked.
-        self._pool = ProcessPoolExecutor(jobs, get_context("spawn"))
+        self._pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_ignore_interrupts)
         self._running: deque[tuple[_Chunk, Future[_Evaluated]]] = deque()
         self._tuples = self._files = self._chunks = 0
         self._slices: deque[tuple[StreamFacts, _Tuples]] = deque()
@@ -289,6 +295,14 @@ class DividedEngine:
     def statistics(self, name: str | None = None) -> Statistics:
         """Return the figures of the chunks that were evaluated; present sizes are those at the end of the last of them."""
         return self._totals[name]
+
+    def explain(self, name: str) -> Any:
+        """Raise `RpqError`: the counts of plans are in several engines."""
+        raise RpqError(f"query {name!r}: its plan has counts in each process")
+
+    @property
+    def _now(self) -> int | None:
+        return self._reading._now
 
 
 class DividedRun(Run):

@@ -587,8 +587,8 @@ LATE_COLUMNS = ("source", "target", "label", "timestamp", "op")
 class LateFile:
     """A file of late tuples in the format `edges`: CSV with a header, compressed if the name has such an ending.
 
-    The columns of `properties` follow those of a tuple. Timestamps are written in the type `times` if that is given. `grows`,
-    `position` and `part` are those of `open_sink`; `sink` is resumed, committed, closed and discarded like any other.
+    The columns of `properties` follow those of a tuple. Timestamps are written in the type `times` if that is given.
+    `grows`, `position` and `part` are those of `open_sink`; `sink` is resumed, committed, closed and discarded like others.
     """
 
     def __init__(
