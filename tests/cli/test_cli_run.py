@@ -285,3 +285,49 @@ def test_roots_over_the_budget_end_the_run_or_are_set_aside_and_named(rpq, edges
     status, out, err = rpq(*args, "--output", "-", "--on-budget", "set_aside")
     assert (status, rows(out)) == (0, [])
     assert "root x set aside at the tuple z y c 3 +, at time 3: its search took 2 nodes" in err
+
+
+def jobs_stream(tmp_path: Path, *, bad_line: bool) -> Path:
+    """A stream of some slices, with late tuples and, if requested, a line in its last quarter that is no tuple."""
+    lines = [f"v{i * 7 % 50},v{i * 11 % 53},{'ab'[i % 2]},{i // 3 if i % 10 else max(0, i // 3 - 90)}" for i in range(60_000)]
+    if bad_line:
+        lines[50_000] = "v1,v2,a,soon"
+    path = tmp_path / "edges.csv"
+    path.write_text("\n".join(["source,target,label,timestamp", *lines, ""]))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("output", "options"),
+    [("rows.csv", ["--on-error", "skip"]), ("rows.parquet", ["--on-error", "skip"]), ("rows.jsonl", [])],
+)
+def test_several_jobs_write_what_one_does(rpq, tmp_path, output, options):
+    path = jobs_stream(tmp_path, bad_line=True)
+    found = []
+    for jobs in (1, 2):
+        folder = tmp_path / str(jobs)
+        folder.mkdir()
+        files = ["--output", folder / output, "--late", folder / "late.csv", "--stats", folder / "stats.json"]
+        arguments = ["a/b", "--input", path, "--window", "60", "--slide", "10", "--semantics", "explicit", *files, *options]
+        status, _, err = rpq("run", *arguments, "--jobs", jobs)
+        stats = json.loads((folder / "stats.json").read_text())
+        counts = {name: stats[name] for name in ("tuples", "inserted", "late", "rejected", "rows_added", "rows_removed")}
+        written = pq.read_table(folder / output).to_pylist() if output.endswith("parquet") else (
+            (folder / output).read_text().splitlines()
+        )
+        messages = [line for line in err.splitlines() if "edges.csv" in line]
+        found.append((status, counts, messages, sorted(map(str, written)), (folder / "late.csv").read_text()))
+    assert found[0] == found[1]
+    assert found[0][1]["late"] > 100 and len(found[0][3]) > 10_000 and found[0][2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--window", "unbounded"], "does not divide an unbounded window; use threads"),
+        (["--window", "9", "--slide", "1", "--checkpoint", "run.state"], "leave out --checkpoint"),
+    ],
+)
+def test_jobs_are_refused_where_time_divides_nothing(rpq, edges, options, message):
+    status, _, err = rpq("run", "a", "--input", edges("x y a 1\n"), "--output", "rows.csv", *options, "--jobs", 2)
+    assert status == 2 and message in err

@@ -1,6 +1,6 @@
 """Replays that time divides: the rows of all chunks are those of one engine.
 
-semantics.md S17
+semantics.md S6, S8
 """
 
 from __future__ import annotations
