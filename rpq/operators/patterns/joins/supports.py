@@ -87,6 +87,8 @@ def _descend(relations, atom, end, vertex):
 def _spread(relations, current, edge, enters):
     """Change the lists that depend on changed lists, through the whole tree. Return DONE or NEED_ARENA."""
     state = relations.state
+    # The stack is all that is left: a frame stands for the entries from `position` to `end` of the link before `link`, and
+    # for the links from `link` on. Without room the entry at `position` has not changed a list, so the call resumes with it.
     while state.support_depth > 0:
         frame = relations.support_stack[state.support_depth - 1]
         vertex = frame.vertex
@@ -130,6 +132,8 @@ def change_supports(relations, edge, enters):
         state.support_atom = relations.relation[changing.relation].first_support
         state.support_stage = _NOT_BEGUN
         state.support_depth = 0
+    # The atoms before `support_atom`, and the lists that depend on theirs, have changed. Once this one has begun,
+    # `support_stage` has a bit for each of its lists still to change; what depends on the others is done or on the stack.
     while state.support_atom >= 0:
         atom = state.support_atom
         code = _spread(relations, atom, edge, enters)

@@ -204,6 +204,7 @@ def _end_events(runs, last, ends):
     """Write the last run of each event and where its rows end; return the number of events."""
     count = 0
     rows = np.int64(0)
+    # `rows` is the number of rows of the runs before `i`; the events that end before `i`, `count` of them, are written.
     for i in range(len(runs)):
         rows += runs[i, RUN_ROWS]
         if (
