@@ -207,6 +207,8 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
     size = 0
     keyed = np.empty(max(keys, 1), np.int32)
     i = j = 0
+    # The changes of the left before `i` and of the right before `j` are applied, and the changes of the result that they
+    # cause, `size` of them, written. All are of earlier events, which are settled.
     while i < left_count or j < right_count:
         if i == left_count:
             event = right_events[j]
@@ -214,6 +216,7 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
             event = left_events[i]
         else:
             event = min(left_events[i], right_events[j])
+        # The left is as before the event, so pairs of two changed rows are formed once, with the left below.
         while j < right_count and right_events[j] == event:
             at, weight = j * right_width, right_weights[j]
             for column in range(keys):
@@ -238,6 +241,7 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
                         size += 1
                     other = np.int64(matching.next[other])
             j += 1
+        # The right is as after the event.
         while i < left_count and left_events[i] == event:
             at, weight = i * left_width, left_weights[i]
             entry = add_in_event(bags, LEFT, lefts, at, weight)
@@ -263,6 +267,7 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
                     other = np.int64(matching.next[other])
             i += 1
         if lone != 0:
+            # All rows of a key that turned are written when the key is met; other rows of the left one by one.
             for place in range(bags.fields.changed):
                 entry = np.int64(bags.changed_entries[place])
                 side = np.int64(bags.bag[entry])

@@ -209,6 +209,7 @@ def add(bags, bag, rows, at, amount):
     fields = bags.fields
     width = np.int64(bags.width[bag])
     place = first_candidate(bags.table, fields.table, _hash(bag, rows, at, width))
+    # The candidates before `place` are other rows. A negative place is free and the one for this row.
     while place >= 0 and not _is_row(bags, id_at(bags.table, place), bag, rows, at, width):
         place = next_candidate(bags.table, fields.table, place)
     if place >= 0:
@@ -271,6 +272,7 @@ def longer(array, count):
 def add_all(bags, bag, rows, at, count):
     """Count rows, from number `at[0]` on; return whether there was room for all."""
     width = np.int64(bags.width[bag])
+    # The rows before `at[0]` are counted, so a call resumes with the first one that is not.
     while at[0] < count:
         if bags.fields.used - bags.fields.free >= bags.fields.room:
             return False
@@ -282,6 +284,7 @@ def add_all(bags, bag, rows, at, count):
 @njit(cache=True, nogil=True)
 def empty(bags, bag):
     """Remove all rows from a bag."""
+    # An entry whose count becomes 0 leaves the list, so the first one is another in each turn.
     while bags.first_entry[bag] != NONE:
         entry = np.int64(bags.first_entry[bag])
         add(bags, bag, bags.rows, entry * bags.fields.stride, -bags.counts[entry])
