@@ -302,6 +302,7 @@ def nearest_doubles_of_exact(high, low, chosen, reals):
             one = -one - (1 if other != 0 else 0)
         a, b, c, d = one >> 32 & _MASK, one & _MASK, other >> 32 & _MASK, other & _MASK
         power = np.int64(10) ** np.int64(18)
+        # The absolute value of the number is that of the digits a, b, c, d to the base 2³², divided by `power`.
         while power > 1:
             rest = a % 10 << 32 | b
             by_b, rest = rest // 10, rest % 10 << 32 | c

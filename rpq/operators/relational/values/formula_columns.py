@@ -486,6 +486,7 @@ def _read_number(data, begin, end, ends):
         begin += 1
     number, digits, scale = np.int64(0), 0, 0
     has_point = has_exponent = False
+    # `number` has the digits before `begin`, without the point: `digits` of them, of which `scale` are after the point.
     while begin < end and digits <= 18:
         character = data[begin]
         if _ZERO <= character <= _NINE:

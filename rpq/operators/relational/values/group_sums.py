@@ -185,6 +185,8 @@ def change_groups(bags, state, functions, changes, count, numbers, places, group
             return -1
     width, columns = np.int64(bags.width[0]), aggregates * FIGURES
     written = first = 0
+    # The changes before `i` are added. The groups before `first` are written; those from there to `written` are the ones
+    # that the present event changed.
     for i in range(count):
         look_ahead(bags, state, columns, changes, count, width, i)
         weight = changes.weights[i]
@@ -229,6 +231,7 @@ def group_output(keys, of_changes, places, groups, presence, after, stored, alwa
     """
     width, aggregates = keys.shape[1], after.shape[0]
     written, begin = 0, 0
+    # The rows of the groups before `begin` are written, and `stored` has their new output. A turn is an event.
     while begin < len(places):
         event = of_changes[places[begin]]
         end = begin

@@ -255,6 +255,7 @@ def number_groups(bags, keys, weights, events, of_changes, places, groups, prese
     """Count the rows of groups, and write the group of each change. Return the number of changed groups written."""
     width, count = np.int64(bags.width[0]), len(weights)
     written = first = 0
+    # The changes before `i` are counted. The groups from `first` to `written` are the ones that the present event changed.
     for i in range(count):
         weight = weights[i]
         changed = bags.fields.changed
@@ -281,6 +282,8 @@ def change_values(
 ):  # fmt: skip
     """Apply changes of values of groups, and write the results of the changed groups after each event."""
     count, j = len(weights), 0
+    # The changes before `i` are counted. Numbers of distinct values and heaps are as before the present event; the results
+    # before `j` are written.
     for i in range(count):
         if skips_unbound and rows[i * width + 1] == UNBOUND:
             state.unbound_rows[rows[i * width]] += weights[i]
@@ -363,6 +366,7 @@ def _meld(heaps, bags, labels, one, other, is_reversed):
 def _meld_list(heaps, bags, labels, first, is_reversed):
     """Meld the children in a list: first in pairs, then the pairs from the last on. Return the root, or `NONE`."""
     pairs = np.int64(NONE)  # the last pair, from which `next` leads to those before
+    # The children before `first` are melded in pairs.
     while first != NONE:
         second = np.int64(heaps.next[first])
         if second == NONE:
@@ -376,6 +380,7 @@ def _meld_list(heaps, bags, labels, first, is_reversed):
     if pairs == NONE:
         return pairs
     root, pairs = pairs, np.int64(heaps.next[pairs])
+    # `root` is the heap of the pairs after `pairs`.
     while pairs != NONE:
         following = np.int64(heaps.next[pairs])
         root = _meld(heaps, bags, labels, root, pairs, is_reversed)
