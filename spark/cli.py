@@ -43,17 +43,17 @@ queries_file = click.option(
 )
 
 
-def check_query_options(options: dict[str, Any], *, refuse: Callable[[Sequence[rpq.Query]], None] | None = None) -> None:
+def check_query_options(options: dict[str, Any], *, check: Callable[[Sequence[rpq.Query]], None] | None = None) -> None:
     """Raise a usage error, before Spark starts, for missing, repeated or invalid queries, and for unsupported ones.
 
-    `refuse` raises `QueryError` for unsupported queries.
+    `check` raises `QueryError` for unsupported queries.
     """
     expressions: tuple[str, ...] = options["expressions"]
     if options["queries_file"] is not None:
         if expressions:
             raise click.UsageError("--queries replaces EXPRESSION: leave out EXPRESSION, or move it to the file")
         for entry in _entries(options):
-            _refuse_unsupported(entry.expression, entry, name=entry.name, refuse=refuse)
+            _check_supported(entry.expression, entry, name=entry.name, check=check)
         return
     if not expressions:
         raise click.UsageError("Missing argument 'EXPRESSION...' (or --queries FILE).")
@@ -61,39 +61,39 @@ def check_query_options(options: dict[str, Any], *, refuse: Callable[[Sequence[r
     shared_options.refuse_missing()
     for expression in expressions:
         shared_options.refuse_misspelt(expression)
-        _refuse_unsupported(expression, shared_options, refuse=refuse)
+        _check_supported(expression, shared_options, check=check)
     if len(set(expressions)) < len(expressions):
         raise click.UsageError("an expression occurs twice")
 
 
-def refuse_in_stream(options: dict[str, Any]) -> Callable[[Sequence[rpq.Query]], None]:
+def stream_check(options: dict[str, Any]) -> Callable[[Sequence[rpq.Query]], None]:
     """Return the function that raises `QueryError` for queries that a stream with these options cannot evaluate.
 
     Only edges in Parquet files have properties.
     """
-    from rpq.spark.batch.replay import refuse_queries
-    from rpq.spark.columns import refuse_unsupported_values
+    from rpq.spark.batch.replay import check_query_columns
+    from rpq.spark.columns import check_supported_values
 
     edges = options["edges"]
     if is_topic(options["folder"]) or options["files"] != "parquet":
         where = "in topics on Spark" if is_topic(options["folder"]) else f"in {options['files']} files on Spark"
-        return lambda queries: refuse_queries(queries, edges, where)
-    return lambda queries: refuse_unsupported_values(queries, edges)
+        return lambda queries: check_query_columns(queries, edges, where)
+    return lambda queries: check_supported_values(queries, edges)
 
 
-def _refuse_unsupported(
+def _check_supported(
     expression: str,
     options: QueryOptions | QueryEntry,
     *,
     name: str | None = None,
-    refuse: Callable[[Sequence[rpq.Query]], None] | None,
+    check: Callable[[Sequence[rpq.Query]], None] | None,
 ) -> None:
-    """Raise a usage error for a query that `refuse` refuses."""
+    """Raise a usage error for a query for which `check` raises `QueryError`."""
     from rpq.errors import QueryError
     from rpq.language.query import query_in
     from rpq.stream.window import UnboundedWindow
 
-    if refuse is None or is_sparql(expression, options.language):
+    if check is None or is_sparql(expression, options.language):
         return  # it has no such values
     names = ("select", "filter", *ORDER_OPTIONS)
     values = {option: value for option in names if (value := getattr(options, option)) is not None}
@@ -102,7 +102,7 @@ def _refuse_unsupported(
     except QueryError:
         return  # `read_queries` says what is wrong, with all options and the windows
     try:
-        refuse([query])
+        check([query])
     except QueryError as error:
         raise click.UsageError(str(error)) from error
 
@@ -320,7 +320,7 @@ def prepare_command(**options: Any) -> None:
     from rpq.spark.console import ProgressLine, show_tasks, summary_text
 
     started = time.perf_counter()
-    _refuse_existing(options["output"])
+    _check_new_output(options["output"])
     _check_files(options, read=options["inputs"])
     _check_inputs(options, options["inputs"])
     _rules(options)
@@ -378,10 +378,10 @@ def replay_command(**options: Any) -> None:
     from rpq.spark.console import ProgressLine, show_tasks, summary_text
 
     started = time.perf_counter()
-    from rpq.spark.batch.replay import refuse_queries
+    from rpq.spark.batch.replay import check_query_columns
 
-    _refuse_existing(options["output"])
-    check_query_options(options, refuse=lambda queries: refuse_queries(queries, options["edges"], "on Spark"))
+    _check_new_output(options["output"])
+    check_query_options(options, check=lambda queries: check_query_columns(queries, options["edges"], "on Spark"))
     _check_files(options, read=[options["data"]])
     _check_inputs(options, [options["data"]], need_parquet=True)
     rules = _rules(options)
@@ -476,7 +476,7 @@ def stream_command(**options: Any) -> None:
 
     Ctrl-C ends the stream; the same command continues it from its checkpoint.
     """
-    check_query_options(options, refuse=refuse_in_stream(options))
+    check_query_options(options, check=stream_check(options))
     check_topic_options(options)
     files = [] if is_topic(options["folder"]) else [options["folder"]]
     _check_files(options, read=files)
@@ -775,7 +775,7 @@ def _rules(options: dict[str, Any]) -> EdgeRules | None:
         raise click.UsageError(f"--{str(error).replace('edges_from', 'edges-from')}") from error
 
 
-def _refuse_existing(output: str) -> None:
+def _check_new_output(output: str) -> None:
     if os.path.exists(output):
         raise click.UsageError(f"--output {output}: exists already; remove it or choose another name")
 
