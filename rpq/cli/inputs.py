@@ -461,7 +461,7 @@ def rules_of(settings: RunSettings, properties: Sequence[str] = ()) -> EdgeRules
     try:
         rules = replace(EdgeRules.read(settings.edges_from), changes=settings.changes)
         if settings.events is None:
-            rules.refuse_events()
+            rules.check_no_events()
         return rules
     except InputError as error:
         raise click.UsageError(f"--edges-from {error}") from error

@@ -362,7 +362,7 @@ class TopicReader:
             try:
                 self._read_topic(topic, theirs, merge)
             except RegistryAwayError as error:
-                self._on_registry_away(error)
+                self._on_registry_unavailable(error)
                 self._polled += theirs
         if self._polled:
             # The end of a partition follows its messages, which are read again later.
@@ -375,7 +375,7 @@ class TopicReader:
                 merge.reached_end(place, offset)
                 self._ended.add(place)
 
-    def _on_registry_away(self, error: RegistryAwayError) -> None:
+    def _on_registry_unavailable(self, error: RegistryAwayError) -> None:
         """Raise the error if the registry was never reached and a new run has waited for it long enough."""
         assert self._registry is not None
         since = self._registry.away_since

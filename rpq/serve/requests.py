@@ -478,7 +478,7 @@ def _read_arrow(body: bytes, further: Sequence[str], most_bytes: int) -> tuple[p
         raise InputError(f"{NAME}: is not a stream in Arrow's IPC format: {str(error) or 'it is damaged'}") from error
     tuple_columns, other_names = columns_by_name(table)
     try:
-        ColumnNames(fixed=True).refuse_missing([*tuple_columns, *map(str, other_names)], present=list(tuple_columns))
+        ColumnNames(fixed=True).check_present([*tuple_columns, *map(str, other_names)], present=list(tuple_columns))
         unread = ColumnNames(fixed=True).deletes_not_read(table.schema.names)
     except FieldError as error:
         place = "" if error.column is None else f"column '{error.column}' "
