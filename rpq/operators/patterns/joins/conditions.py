@@ -331,8 +331,8 @@ def spread(relations, conditions):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _note_branches(conditions, relation, side, near, far):
-    """Note the branches along an edge whose child holds at the far end. Return False without room."""
+def _collect_branches(conditions, relation, side, near, far):
+    """Collect the branches along an edge whose child holds at the far end. Return False without room."""
     state, bit = conditions.state, parent_bit(relation, side)
     place = first_place(conditions, far)
     # The branches of the nodes before `place` are noted. Without room all are noted again later, as `is_busy` is 0.
@@ -365,9 +365,9 @@ def change_conditions(relations, conditions, relation, source, target, enters):
     state = conditions.state
     if state.is_busy == 0:
         state.pending = state.next_pending = state.depth = 0
-        if not _note_branches(conditions, relation, 0, source, target):
+        if not _collect_branches(conditions, relation, 0, source, target):
             return np.int64(NEED_CONDITIONS)
-        if not _note_branches(conditions, relation, 1, target, source):
+        if not _collect_branches(conditions, relation, 1, target, source):
             return np.int64(NEED_CONDITIONS)
         state.is_increase = 1 if enters else 0
         state.is_busy = 1

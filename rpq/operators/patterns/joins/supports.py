@@ -236,13 +236,13 @@ class SupportTables:
         atoms = spanning_tree(part)
         for atom in atoms:
             for side in (OUT, IN):
-                self.store.keep_side(part.atoms[atom].relation, side)
+                self.store.add_side(part.atoms[atom].relation, side)
         if self._free.get(len(atoms)):
             old = self._free[len(atoms)].pop()
             tree = old._replace(part=part, atoms=atoms)
         else:
             first = len(self.store.relations.support)
-            headers = [ListHeader(*header) for header in self.store.take_headers(2 * len(atoms))]
+            headers = [ListHeader(*header) for header in self.store.add_headers(2 * len(atoms))]
             pairs = tuple(zip(headers[::2], headers[1::2], strict=True))
             tree = Tree(part, atoms, first, pairs)
             self.store.make_room_for_supports(first + len(atoms))
@@ -251,7 +251,7 @@ class SupportTables:
         self._fill(tree)
         return tree
 
-    def take_work(self, tree: Tree) -> int:
+    def pop_work(self, tree: Tree) -> int:
         """Return how often the lists of a tree have changed since the last call."""
         counts = self.store.relations.support["work"][tree.first : tree.first + len(tree.atoms)]
         work = int(counts.sum())

@@ -388,7 +388,7 @@ def _delete(relations, plans, output, relation, source, target, label):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _count_passed_by(relations, plans, relation, is_delete, time):
+def _count_without_edge(relations, plans, relation, is_delete, time):
     """Count a tuple whose edge no query accepts and no relation contains."""
     window = relations.relation[relation].window
     is_late = slide_after(relations, window, time) < relations.window[window].cursor
@@ -466,7 +466,7 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
                 relation = np.int64(relations.reader[relations.reader_first[label] + state.reader])
                 window, label_number = relations.relation[relation].window, label_of(relations, relation, label)
                 if source < 0:
-                    code = _count_passed_by(relations, plans, relation, tuples.delete[i] != 0, tuples.timestamp[i])
+                    code = _count_without_edge(relations, plans, relation, tuples.delete[i] != 0, tuples.timestamp[i])
                 elif tuples.delete[i] != 0:
                     code = _delete(relations, plans, output, relation, source, target, label_number)
                 else:

@@ -62,7 +62,7 @@ class DeliveredRows:
         self._full_blocks.clear()
         self._count = self._begin = self._bytes_of_runs = 0
 
-    def take(self, output: FoundRows, *, parts: Collection[int] | None = None) -> None:
+    def append(self, output: FoundRows, *, parts: Collection[int] | None = None) -> None:
         """Copy the rows of the output; if `parts` is given, only the rows of these parts, and counts of the others."""
         runs = run_table(output.runs[: output.state.runs]).copy()
         if runs[-1, RUN_ROWS] == 0:  # the last run may have no rows
