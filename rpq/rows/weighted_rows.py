@@ -50,7 +50,7 @@ class WeightedRows:
         return cls(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), np.int64))
 
     @classmethod
-    def of(cls, changes: Sequence[tuple[int, Row, int]], width: int) -> WeightedRows:
+    def from_changes(cls, changes: Sequence[tuple[int, Row, int]], width: int) -> WeightedRows:
         """Return changes (event, row, weight), which are in the order of events."""
         if not changes:
             return cls.empty(width)

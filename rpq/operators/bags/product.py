@@ -15,7 +15,7 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import Record, bound, int64, view
-from rpq.operators.bags.row_bags import NONE, RowBags, add, add_all, add_in_event, empty, settle
+from rpq.operators.bags.row_bags import NONE, RowBags, add, add_all, add_in_event, empty, end_event
 from rpq.rows.weighted_rows import WeightedRows
 
 # The codes of `change_parts`: finished, or what lacks room.
@@ -489,7 +489,7 @@ def change_parts(bags, parts, output, values, places, numbers, weights, events, 
                     bags, output.rows, output.weights, output.events, state.written, state.columns, event,
                     not is_silent[i], True,
                 )  # fmt: skip
-            settle(bags)
+            end_event(bags)
         if state.has_stopped != 0:
             return np.int64(DONE)
         state.at = i + 1
@@ -517,7 +517,7 @@ def change_distinct(bags, changes, change_weights, change_events, width):
     rows, weights, events = np.empty(count * width, np.int32), np.empty(count, np.int64), np.empty(count, np.int64)
     written = 0
     removes = adds = False
-    # Earlier events are settled. `removes` and `adds` say which signs the changes before `i` in its event have.
+    # Earlier events have ended. `removes` and `adds` say which signs the changes before `i` in its event have.
     for i in range(count):
         add_in_event(bags, 0, changes, i * width, change_weights[i])
         removes |= change_weights[i] < 0
@@ -526,5 +526,5 @@ def change_distinct(bags, changes, change_weights, change_events, width):
             continue
         written = _write_changed_rows(bags, rows, weights, events, written, width, change_events[i], removes, adds)
         removes = adds = False
-        settle(bags)
+        end_event(bags)
     return rows, weights, events, written

@@ -3,7 +3,7 @@
 All bags of a query lie in one set of arrays. An *entry* is one row of one bag with its count. One hash table
 (`rpq/compiled/arrays/hashing.py`) finds entries; the entries of a bag with a count form a list. An entry whose count has
 become 0 stays, since it often recurs, until room is needed: then all such entries are freed at once, and the table is
-rebuilt. An entry that an event changed has its count before the event, until `settle` is called.
+rebuilt. An entry that an event changed has its count before the event, until `end_event` is called.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class RowBags:
         """Make room for `entries` more entries. Amortised O(1) an entry."""
         fields = self.bags.fields
         size = fields.used - fields.free
-        _forget(self.view)
+        _free_empty(self.view)
         if fields.room + fields.free - fields.used < max(entries, size // 4):
             self._grow(max(entries, fields.room))
 
@@ -291,7 +291,7 @@ def empty(bags, bag):
 
 
 @njit(cache=True, nogil=True)
-def settle(bags):
+def end_event(bags):
     """End the event."""
     for i in range(bags.fields.changed):
         bags.prior_count[bags.changed_entries[i]] = NONE
@@ -299,7 +299,7 @@ def settle(bags):
 
 
 @njit(cache=True, nogil=True)
-def _forget(bags):
+def _free_empty(bags):
     """Free the entries without a count, except those that the present event changed."""
     fields = bags.fields
     for entry in range(fields.used):

@@ -105,9 +105,9 @@ class ValueMatches:
         own = {"left_keys": left_keys, "right_keys": right_keys, "more": more}
         tree_row, shape = np.zeros(self._keys + 2, np.int32), ValueMatchShape(*self._shape)
         self._matching = MatchArrays(**{**empty, **own, "tree_row": tree_row, "shape": shape})
-        self._follow(16)
+        self._grow_arrays(16)
 
-    def _follow(self, nodes: int) -> None:
+    def _grow_arrays(self, nodes: int) -> None:
         """Grow the arrays to the number of entries of the bags, and to a number of nodes."""
         matching = self._matching
         room = self._bags.bags.fields.room
@@ -130,7 +130,7 @@ class ValueMatches:
         if not has_room or nodes > len(self._matching.kind):
             if not has_room:
                 self._bags.make_room(2 * count)
-            self._follow(max(nodes, 2 * len(self._matching.kind)) if nodes > len(self._matching.kind) else 0)
+            self._grow_arrays(max(nodes, 2 * len(self._matching.kind)) if nodes > len(self._matching.kind) else 0)
         rows, weights, events, size = apply_value_changes(
             self._bags.view,
             self._view,

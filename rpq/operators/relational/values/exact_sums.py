@@ -19,7 +19,7 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.operators.bags.row_bags import RowBags, add_in_event, settle
+from rpq.operators.bags.row_bags import RowBags, add_in_event, end_event
 from rpq.operators.relational.values.group_sums import (
     AVERAGED,
     COUNTED,
@@ -300,7 +300,7 @@ def change_sums(bags, sums, first_limb, aggregates, changes, count, amounts, pla
             entry = np.int64(groups[j])
             presence[j] = (HAD if bags.prior_count[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
             _write_result(sums, first_limb, aggregates, entry, results, j, count)
-        settle(bags)
+        end_event(bags)
         first, rows = written, np.int64(0)
     return written
 

@@ -19,7 +19,7 @@ import numpy as np
 from rpq.compiled.intrinsics import prefetch_at
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.operators.bags.row_bags import RowBags, add_in_event, prefetch_entry, prefetch_place, settle
+from rpq.operators.bags.row_bags import RowBags, add_in_event, end_event, prefetch_entry, prefetch_place
 
 LARGEST = 2**31
 _MAX_ROWS = 2**32
@@ -216,7 +216,7 @@ def change_groups(bags, state, functions, changes, count, numbers, places, group
                 divisors[aggregate, j] = many if function == AVERAGED else 0
                 if function != COUNTED and state.figures[at + OTHERS] != 0:
                     divisors[aggregate, j] = NO_VALUE
-        settle(bags)
+        end_event(bags)
         first = written
     return written
 

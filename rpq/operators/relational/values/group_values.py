@@ -17,7 +17,7 @@ import numpy as np
 from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.operators.bags.row_bags import NONE, RowBags, add_in_event, settle
+from rpq.operators.bags.row_bags import NONE, RowBags, add_in_event, end_event
 from rpq.operators.relational.values.group_sums import HAD, HAS
 from rpq.operators.relational.values.value_order import ValueOrder, is_before
 from rpq.rows.weighted_rows import UNBOUND
@@ -270,7 +270,7 @@ def number_groups(bags, keys, weights, events, of_changes, places, groups, prese
         for j in range(first, written):
             entry = np.int64(groups[j])
             presence[j] = (HAD if bags.prior_count[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
-        settle(bags)
+        end_event(bags)
         first = written
     return written
 
@@ -301,7 +301,7 @@ def change_values(
                     _update_heap(least, bags, labels, group, entry, has, False)
                 if has_greatest:
                     _update_heap(greatest, bags, labels, group, entry, has, True)
-        settle(bags)
+        end_event(bags)
         while j < len(places) and places[j] <= i:
             group = np.int64(groups[j])
             distinct_values[j] = state.distinct_values[group]

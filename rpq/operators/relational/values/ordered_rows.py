@@ -20,7 +20,7 @@ import numpy as np
 from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import Record, int64, view
-from rpq.operators.bags.row_bags import NONE, RowBags, add_in_event, prefetch_entry, prefetch_place, settle
+from rpq.operators.bags.row_bags import NONE, RowBags, add_in_event, end_event, prefetch_entry, prefetch_place
 from rpq.operators.relational.values.group_values import make_room
 from rpq.operators.relational.values.number_ids import DECIMAL, INTEGER, integer_in_units
 from rpq.operators.relational.values.term_ids import FIRST_NUMBER, TermIds
@@ -462,7 +462,7 @@ def _write_change(positions, bags, entry, output_count, event, at, rows, weights
 
 
 @njit(cache=True, nogil=True)
-def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
+def _end_event(positions, bags, labels, numbers, event, at, rows, weights, events):
     """End an event: move the entries that it changed, and write the changes of the rows at the positions."""
     fields, front = positions.fields, positions.front
     touched = fields.needed  # the first place of the front that changed, of those that matter
@@ -519,7 +519,7 @@ def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
             _write_change(positions, bags, entry, output_count, event, at, rows, weights, events)
     for place in range(walked):
         positions.is_front[np.int64(front[place])] = 1
-    settle(bags)
+    end_event(bags)
 
 
 @njit(cache=True, nogil=True)
@@ -529,8 +529,8 @@ def change_positions(positions, bags, labels, numbers, changes, of_changes, of_e
     Return before an event for whose rows there may be no room, and after an event with numbers that cannot be compared.
     """
     fields, width, count = positions.fields, np.int64(bags.width[0]), len(of_changes)
-    # The events before change `at[0]` are settled, and their changes written. An event begins only if there is room for its
-    # rows, so the call resumes with it.
+    # The events before change `at[0]` have ended, and their changes are written. An event begins only if there is room for
+    # its rows, so the call resumes with it.
     while at[0] < count:
         begin = end = at[0]
         while end < count and of_events[end] == of_events[begin]:
@@ -544,7 +544,7 @@ def change_positions(positions, bags, labels, numbers, changes, of_changes, of_e
             if i + _AHEAD < count:
                 prefetch_entry(bags, 0, changes, (i + _AHEAD) * width)
             add_in_event(bags, 0, changes, i * width, of_changes[i])
-        _settle(positions, bags, labels, numbers, of_events[begin], at, rows, weights, events)
+        _end_event(positions, bags, labels, numbers, of_events[begin], at, rows, weights, events)
         at[0] = end
         if fields.unsure != 0:
             return

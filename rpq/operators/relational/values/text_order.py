@@ -75,7 +75,7 @@ class Keys(NamedTuple):
     data: np.ndarray  # uint8
 
     @classmethod
-    def of(cls, keys: list[bytes]) -> Keys:
+    def from_list(cls, keys: list[bytes]) -> Keys:
         """Return keys as arrays."""
         length = np.array([len(key) for key in keys], np.int64)
         return cls(np.cumsum(length) - length, length, np.array([*b"".join(keys)], np.uint8))
