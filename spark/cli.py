@@ -206,7 +206,7 @@ def read_topics(session: SparkSession, options: dict[str, Any], rules: EdgeRules
     return topic_edges(
         session,
         topics_in(options["folder"]),
-        columns=MessageColumns.of(names, options["time_unit"], rules=rules),
+        columns=MessageColumns.from_names(names, options["time_unit"], rules=rules),
         settings=read_settings(options["kafka_config"]) if options["kafka_config"] else {},
         checkpoint=options["checkpoint"],
         max_messages=options["max_messages"],

@@ -764,7 +764,7 @@ def topic_input_of(settings: RunSettings, properties: Sequence[str]) -> TopicInp
         if settings.changes is not None:
             names = replace(names, renamed=(), constant_label=None)
         unit = settings.time_unit or (DEFAULT_UNIT if settings.changes is not None else None)
-        columns = MessageColumns.of(names, unit, rules=rules)
+        columns = MessageColumns.from_names(names, unit, rules=rules)
     except InputError as error:
         raise InputError(f"{'--columns' if settings.columns else '--label'}: {error}") from error
     streams: dict[str, str | None] = {}

@@ -88,14 +88,14 @@ class MessageColumns:
     time_unit: str | None = None
 
     @classmethod
-    def of(
+    def from_names(
         cls, names: ColumnNames, time_unit: str | None = None, *, rules: EdgeRules | None = None
     ) -> MessageColumns:
         """Divide names into those of values and those of metadata.  Raises `InputError` for an unknown name with an @.
 
         Where `rules` name `@time` as a timestamp, the unit is that of `@time` if none is given.
 
-        >>> MessageColumns.of(ColumnNames.parse("source=@key,target=item")).metadata
+        >>> MessageColumns.from_names(ColumnNames.parse("source=@key,target=item")).metadata
         (('source', '@key'),)
         """
         metadata = tuple((column, name) for column, name in names.renamed if is_metadata(name))
@@ -587,7 +587,7 @@ class MessageReader:
 def metadata_names(columns: MessageColumns, rules: EdgeRules | None) -> tuple[str, ...]:
     """Return the names of the metadata of messages that columns or rules read.  Raises `InputError` for unknown names.
 
-    >>> metadata_names(MessageColumns.of(ColumnNames.parse("source=@key,target=item")), None)
+    >>> metadata_names(MessageColumns.from_names(ColumnNames.parse("source=@key,target=item")), None)
     ('@key',)
     """
     of_rules = () if rules is None else _metadata_of(rules, columns.values.properties)

@@ -59,7 +59,7 @@ class TopicInput:
 
     brokers: str
     topics: Mapping[str, str | None]
-    columns: MessageColumns = field(default_factory=lambda: MessageColumns.of(ColumnNames()))
+    columns: MessageColumns = field(default_factory=lambda: MessageColumns.from_names(ColumnNames()))
     where: Where | None = None
     only_json: bool = False
     rdf: RdfReading | None = None

@@ -277,7 +277,7 @@ def run_topics(
         rules = dataclasses.replace(rules, changes=changes)
         names = dataclasses.replace(names, renamed=(), constant_label=None)
         time_unit = time_unit or DEFAULT_UNIT
-    messages = MessageColumns.of(names, time_unit, rules=rules)
+    messages = MessageColumns.from_names(names, time_unit, rules=rules)
     rows = None if are_tables else _row_messages(queries, outputs, upsert=upsert, witness=witness, message=message)
     of_engine: dict[str, Any] = {
         "threads": threads,

@@ -161,7 +161,7 @@ class TopicSource(SliceSource):
         self._check()
         message_count = 0
         while True:
-            wait = 0.1 if not merge.waits else min(0.1, max(0.001, self.topics.max_delay / 10))
+            wait = 0.1 if not merge.has_waiting else min(0.1, max(0.001, self.topics.max_delay / 10))
             message_count = reader.fetch(merge, FETCH, 0 if message_count else wait)
             yield from self._ready(slice_limit)
             if time.monotonic() > next_look:
