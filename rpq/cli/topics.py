@@ -133,7 +133,7 @@ def run_topics(
         for query, one in zip(queries, outputs, strict=True)
     )
     try:
-        request = RunRequest(settings=settings, entries=tuple(entries), made=queries)
+        request = RunRequest(settings=settings, entries=tuple(entries), python_queries=queries)
         check_request(request)
         run = set_up_topics(request, check).run
         assert isinstance(run, TopicRun)
