@@ -5,6 +5,7 @@
   `Witness` with `AtomWitness` and `Step`
 - Inputs of other packages: `Source`, which yields `Records`
 - Inspection: `Statistics`; `explain` returns an `Explanation` of the evaluation of a pattern
+- `run_topics` runs queries from topics of Kafka to topics or tables
 - `warm_up` compiles the kernels ahead of time
 - Errors: `RpqError` and its subclasses
 
@@ -31,6 +32,7 @@ from rpq.errors import (
 from rpq.stream.window import CountWindow, UnboundedWindow, Window
 
 if TYPE_CHECKING:
+    from rpq.cli.topics import run_topics
     from rpq.engine.engine import Engine
     from rpq.engine.statistics import Statistics
     from rpq.engine.warmup import warm_up
@@ -75,6 +77,7 @@ __all__ = [
     "Witness",
     "explain",
     "read_queries",
+    "run_topics",
     "warm_up",
 ]
 
@@ -95,6 +98,7 @@ _LAZY = {
     "Witness": "rpq.operators.patterns.witness",
     "explain": "rpq.operators.patterns.explanation",
     "read_queries": "rpq.language.query_file",
+    "run_topics": "rpq.cli.topics",
     "warm_up": "rpq.engine.warmup",
 }
 

@@ -18,9 +18,10 @@ import click
 
 from rpq.cli import options as shared
 from rpq.cli.group import SeveralValuesCommand
-from rpq.cli.request import QueryOptions, convert_windows, is_sparql
+from rpq.cli.request import check_window, queries_of, query_of_command, read_query_entries
+from rpq.errors import QueryError
 from rpq.kafka.topic_names import is_topic
-from rpq.language.notation import MATCH_OPTIONS, ORDER_OPTIONS, PATH_OPTIONS, PATTERN_OPTIONS
+from rpq.language.options import OPTIONS, WrittenOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
     from rpq.readers.text.edge_rules import EdgeRules
     from rpq.spark.columns import EdgeColumns, EdgeExpressions
     from rpq.spark.stream.topics import TopicEdges
-
-_QUERY_OPTION_NAMES = (
-    "language", "window", "slide", "paths", "semantics", *PATH_OPTIONS, *ORDER_OPTIONS, *PATTERN_OPTIONS, *MATCH_OPTIONS
-)  # fmt: skip
 
 queries_file = click.option(
     "--queries",
@@ -49,19 +46,16 @@ def check_query_options(options: dict[str, Any], *, check: Callable[[Sequence[rp
     `check` raises `QueryError` for unsupported queries.
     """
     expressions: tuple[str, ...] = options["expressions"]
-    if options["queries_file"] is not None:
-        if expressions:
-            raise click.UsageError("--queries replaces EXPRESSION: leave out EXPRESSION, or move it to the file")
-        for entry in _entries(options):
-            _check_supported(entry.expression, entry, name=entry.name, check=check)
-        return
-    if not expressions:
+    if options["queries_file"] is not None and expressions:
+        raise click.UsageError("--queries replaces EXPRESSION: leave out EXPRESSION, or move it to the file")
+    if options["queries_file"] is None and not expressions:
         raise click.UsageError("Missing argument 'EXPRESSION...' (or --queries FILE).")
-    shared_options = _shared_options(options)
-    shared_options.refuse_missing()
-    for expression in expressions:
-        shared_options.refuse_misspelt(expression)
-        _check_supported(expression, shared_options, check=check)
+    for entry in _entries(options):
+        if check is not None and entry.parsed.notation != "sparql":  # which has no such values
+            try:
+                check([entry.parsed])
+            except QueryError as error:
+                raise click.UsageError(str(error)) from error
     if len(set(expressions)) < len(expressions):
         raise click.UsageError("an expression occurs twice")
 
@@ -81,64 +75,21 @@ def stream_check(options: dict[str, Any]) -> Callable[[Sequence[rpq.Query]], Non
     return lambda queries: check_supported_values(queries, edges)
 
 
-def _check_supported(
-    expression: str,
-    options: QueryOptions | QueryEntry,
-    *,
-    name: str | None = None,
-    check: Callable[[Sequence[rpq.Query]], None] | None,
-) -> None:
-    """Raise a usage error for a query for which `check` raises `QueryError`."""
-    from rpq.errors import QueryError
-    from rpq.language.query import query_in
-    from rpq.stream.window import UnboundedWindow
-
-    if check is None or is_sparql(expression, options.language):
-        return  # it has no such values
-    names = ("select", "filter", *ORDER_OPTIONS)
-    values = {option: value for option in names if (value := getattr(options, option)) is not None}
-    try:
-        query = query_in(options.language, expression, window=UnboundedWindow(), name=name or expression, **values)
-    except QueryError:
-        return  # `read_queries` says what is wrong, with all options and the windows
-    try:
-        check([query])
-    except QueryError as error:
-        raise click.UsageError(str(error)) from error
-
-
 def read_queries(options: dict[str, Any], *, unit: str | None, integers: bool) -> list[rpq.Query]:
     """Return the queries over a stream with a time unit, and with integers or text as vertices."""
-    from rpq.errors import QueryError
-
-    if options["queries_file"] is None:
-        return _shared_options(options).queries(options["expressions"], unit=unit, integers=integers)
-    try:
-        return [convert_windows(entry.query(unit=unit, integers=integers), unit) for entry in _entries(options)]
-    except QueryError as error:
-        raise click.UsageError(str(error)) from error
+    return queries_of(_entries(options), unit=unit, integers=integers)
 
 
 def _entries(options: dict[str, Any]) -> list[QueryEntry]:
-    from rpq.language.query_file import QueryFileError, read_query_file
-
-    shared_options = _shared_options(options)
-    names = ("window", "slide", "paths", "semantics", "language")
-    defaults = {
-        name: value for name in names if (value := getattr(shared_options, name)) is not None
-    } | shared_options.language_options
-    try:
-        entries = read_query_file(options["queries_file"], defaults, default_place="the options")
-        for entry in entries:
-            if entry.output is not None:
-                raise entry.error("output", "on Spark, all queries write to the folder of --output")
-    except QueryFileError as error:
-        raise click.UsageError(str(error)) from error
+    shared_options = WrittenOptions(**{name: options[name] for name in OPTIONS if name in options})
+    if options["queries_file"] is None:
+        check_window(shared_options)
+        return [query_of_command(shared_options, expression) for expression in options["expressions"]]
+    entries = read_query_entries(options["queries_file"], shared_options)
+    for entry in entries:
+        if entry.output is not None:
+            raise click.UsageError(str(entry.error("output", "on Spark, all queries write to the folder of --output")))
     return entries
-
-
-def _shared_options(options: dict[str, Any]) -> QueryOptions:
-    return QueryOptions(**{name: options[name] for name in _QUERY_OPTION_NAMES if name in options})
 
 
 MAX_MESSAGES = 200_000
@@ -206,7 +157,7 @@ def read_topics(session: SparkSession, options: dict[str, Any], rules: EdgeRules
     return topic_edges(
         session,
         topics_in(options["folder"]),
-        columns=MessageColumns.from_names(names, options["time_unit"], rules=rules),
+        columns=MessageColumns.of(names, options["time_unit"], rules=rules),
         settings=read_settings(options["kafka_config"]) if options["kafka_config"] else {},
         checkpoint=options["checkpoint"],
         max_messages=options["max_messages"],
@@ -285,13 +236,8 @@ _sizes_option = click.option(
 
 _query_options = shared.combine_options(
     queries_file,
-    shared.language,
-    shared.window_and_slide("30d, 10m (minutes), or a number"),
+    shared.query_options("spark"),
     shared.time_unit("if not known"),
-    shared.paths,
-    shared.semantics,
-    shared.pattern_options,
-    shared.sources_and_targets,
     click.option("--partitions", type=click.IntRange(min=1), help="Number of shares into which queries are divided."),
     _sizes_option,
 )
@@ -320,7 +266,7 @@ def prepare_command(**options: Any) -> None:
     from rpq.spark.console import ProgressLine, show_tasks, summary_text
 
     started = time.perf_counter()
-    _check_new_output(options["output"])
+    _refuse_existing(options["output"])
     _check_files(options, read=options["inputs"])
     _check_inputs(options, options["inputs"])
     _rules(options)
@@ -368,7 +314,6 @@ def prepare_command(**options: Any) -> None:
 @click.option("--input", "data", required=True, metavar="FOLDER", help="A prepared data set.")
 @click.option("--output", required=True, metavar="FOLDER", help="Folder for the rows, as Parquet.")
 @_edges_option
-@shared.order_options
 @click.option("--names", is_flag=True, help="Write names instead of numbers, for a data set prepared with ids.")
 @_column_options
 @_query_options
@@ -380,7 +325,7 @@ def replay_command(**options: Any) -> None:
     started = time.perf_counter()
     from rpq.spark.batch.replay import check_query_columns
 
-    _check_new_output(options["output"])
+    _refuse_existing(options["output"])
     check_query_options(options, check=lambda queries: check_query_columns(queries, options["edges"], "on Spark"))
     _check_files(options, read=[options["data"]])
     _check_inputs(options, [options["data"]], need_parquet=True)
@@ -456,7 +401,6 @@ def replay_command(**options: Any) -> None:
 @click.option("--output", required=True, metavar="FOLDER", help="Folder for the rows, as Parquet.")
 @click.option("--checkpoint", required=True, metavar="FOLDER", help="Folder for the state, from which the stream continues.")
 @_edges_option
-@shared.order_options
 @click.option("--sequence", metavar="COLUMN", help="Integers that order tuples of one timestamp.")
 @click.option(
     "--max-delay",
@@ -775,7 +719,7 @@ def _rules(options: dict[str, Any]) -> EdgeRules | None:
         raise click.UsageError(f"--{str(error).replace('edges_from', 'edges-from')}") from error
 
 
-def _check_new_output(output: str) -> None:
+def _refuse_existing(output: str) -> None:
     if os.path.exists(output):
         raise click.UsageError(f"--output {output}: exists already; remove it or choose another name")
 

@@ -16,8 +16,8 @@ from rpq.cli.inputs import digests, rules_of
 from rpq.cli.options import NamedInput, output_key, remote_identity
 from rpq.cli.request import RunRequest, RunSettings
 from rpq.kafka.topic_names import is_topic
-from rpq.language.notation import ORDER_OPTIONS, PATTERN_OPTIONS
-from rpq.language.query import PatternQuery
+from rpq.language.kinds import options_json
+from rpq.language.options import OPTIONS
 from rpq.readers.open_source import Mark
 from rpq.run.checkpoint import Position, PositionFormat
 from rpq.stream.durations import length_text
@@ -30,12 +30,6 @@ if TYPE_CHECKING:
 
 MAX_DIFFERENCES = 10
 """The number of differences between queries that are listed one by one."""
-
-_OF_QUERIES = (
-    *("--window", "--slide", "--paths", "--semantics", "--simple-budget", "--on-budget"),
-    *("--source", "--target", "--output"),
-)
-"""Options that are only defaults for the queries of a file: the identity has the resulting queries instead."""
 
 _OPTIONAL = (
     *("rdf_syntax", "rdf_time", "rdf_graph", "rdf_base", "events", "keep", "max_ahead", "time_format", "vertices"),
@@ -50,21 +44,24 @@ def identity_of(request: RunRequest, queries: Sequence[Query]) -> dict[str, Any]
     `queries` are those of the request, with vertices as texts.  These options are not part of the identity: `--limit`,
     `--threads`, `--memory-limit`, `--max-rows`, `--stats`, `--quiet`.
     """
-    if not request.entries:
-        (query,) = queries
-        own = {**_window_identity(query), **_notation_identity(query), "semantics": query.semantics}
-        return _option_identity(request.settings) | {f"--{name.replace('_', '-')}": value for name, value in own.items()}
+    settings = request.settings
+    if not request.names_queries:
+        given = {OPTIONS[name].flag: value for name, value in _query_identity(queries[0]).items()}
+        output = settings.output and input_identity(settings.output)
+        return {"EXPRESSION": queries[0].expression, **given, "--output": output, **_option_identity(settings)}
     key_of = cache(output_key)  # thousands of queries may have one output
     by_name = {
-        query.name: {**_query_identity(query), "output": entry.output and key_of(entry.output)}
+        entry.name: {
+            "query": entry.expression, **_query_identity(query), "output": entry.output and key_of(entry.output)
+        }
         for entry, query in zip(request.entries, queries, strict=True)
     }
-    return {**_option_identity(request.settings), **dict.fromkeys(_OF_QUERIES), "--queries": by_name}
+    return {"--queries": by_name, **_option_identity(settings)}
 
 
 def _option_identity(settings: RunSettings) -> dict[str, Any]:
+    rules = rules_of(settings) if settings.edges_from or settings.rules else None
     return {
-        "EXPRESSION": settings.expression,
         "--input": [
             str(NamedInput(path if path == "-" else input_identity(path), stream))
             for path, stream in zip_longest(settings.inputs, settings.streams)
@@ -73,22 +70,13 @@ def _option_identity(settings: RunSettings) -> dict[str, Any]:
         "--columns": settings.columns,
         "--label": settings.label,
         "--where": settings.where,
-        "--window": None,  # of the query, in the stream's unit
-        "--slide": None,
-        "--paths": settings.paths,
-        "--simple-budget": settings.simple_budget,
-        "--on-budget": settings.on_budget,
-        "--semantics": None,
-        "--output": settings.output and input_identity(settings.output),
         "--witness": settings.witness,
-        "--source": sorted(settings.sources),
-        "--target": sorted(settings.targets),
         "--drop-self-loops": settings.drop_self_loops,
         "--late": settings.late and os.path.abspath(settings.late),
         "--on-error": settings.on_error,
         **(_static_identity(settings) if settings.static else {}),
         **(_topic_identity(settings) if any(map(is_topic, settings.inputs)) else {}),
-        **({"--edges-from": rules.identity} if settings.edges_from and (rules := rules_of(settings)) is not None else {}),
+        **({} if rules is None else {"--edges-from": rules.identity}),
         **({"--edges": settings.edges} if settings.edges != "triple" else {}),
         **{f"--{name.replace('_', '-')}": value for name in _OPTIONAL if (value := getattr(settings, name))},
     }
@@ -116,50 +104,10 @@ def _static_identity(settings: RunSettings) -> dict[str, Any]:
 
 
 def _query_identity(query: Query) -> dict[str, Any]:
-    """Describe a query of a file by the names of the file's fields."""
-    ends = {
-        end: None if (vertices := getattr(query, end)) is None else sorted(map(str, vertices))
-        for end in ("sources", "targets")
-    }
-    return {
-        "query": query.expression,
-        **_window_identity(query),
-        **{field: getattr(query, field) for field in ("paths", "simple_budget", "on_budget", "semantics")},
-        **ends,
-        **_notation_identity(query),
-    }
-
-
-def _notation_identity(query: Query) -> dict[str, Any]:
-    """Return the options that only some notations have."""
-    return {**_path_identity(query), **_pattern_identity(query), **_text_identity(query)}
-
-
-def _path_identity(query: Query) -> dict[str, Any]:
-    """Return the order in time of a path query, with bounds in the stream's unit, and its columns if it has a length."""
-    order = {name: value for name in ORDER_OPTIONS if (value := getattr(query, name)) is not None}
-    return order | ({"select": list(query.columns)} if query.has_length else {})
-
-
-def _window_identity(query: Query) -> dict[str, Any]:
-    """Return window and slide in the stream's unit."""
-    return dict(zip(("window", "slide"), size_and_slide(query.window), strict=True))
-
-
-def _pattern_identity(query: Query) -> dict[str, Any]:
-    """Return the options of a pattern; an empty dictionary for any other query."""
-    if not isinstance(query, PatternQuery):
-        return {}
-    return {"select": list(query.columns), **{name: getattr(query, name) for name in PATTERN_OPTIONS if name != "select"}}
-
-
-def _text_identity(query: Query) -> dict[str, Any]:
-    """Return the options of a text in SPARQL or MATCH that have other than their usual values; none for other queries."""
-    if isinstance(query, PatternQuery):
-        return {}
-    options = {"language": (query.language, "gql"), "node_label": (getattr(query, "node_label", None), "type")}
-    options["report"] = (getattr(query, "report", None), "change")
-    return {name: value for name, (value, usual) in options.items() if value not in (None, usual)}
+    """Describe a query by the names of its options that are not the default, with lengths of time in the stream's unit."""
+    window, slide = size_and_slide(query.window)
+    given = {name: value for name, value in options_json(query.given_options).items() if name != "name"}
+    return {"window": window, "slide": slide, **given, "select": list(query.columns)}
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], *, unit: str | None = None) -> list[str]:

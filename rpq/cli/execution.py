@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -60,22 +60,21 @@ from rpq.stream.sources import without_login
 from rpq.stream.window import WindowTextError, size_and_slide, window_of
 
 if TYPE_CHECKING:
-    from rpq.language.query import Query
+    from rpq.kafka.topic_source import TopicSource
+    from rpq.run.table_output import TableOutputs
 
 
 @dataclass(kw_only=True)
 class CommandRun:
     """A run with everything that its report needs.
 
-    `counts` returns the figures of its input, and `messages` the input's rejections and warnings.  `surroundings` are the
-    context managers that are closed after it.  An error of a type in `recorded_errors` ends it; any other is an error of its
-    options.  With `ends_at_sigterm` this signal is the usual end.
+    `parts` are its parts besides source and sink.  `counts` returns the figures of its input, and `messages` the input's
+    rejections and warnings.  `surroundings` are the context managers that are closed after it.  An error of a type in
+    `recorded_errors` ends it; any other is an error of its options.  With `ends_at_sigterm` this signal is the usual end.
     """
 
     run: Run
-    queries: Sequence[Query]
-    engines: Engines
-    compile_seconds: float
+    parts: RunParts
     counts: Callable[[], dict[str, Any]]
     messages: Callable[[], tuple[list[str], list[str]]] = lambda: ([], [])
     surroundings: ExitStack = field(default_factory=ExitStack)
@@ -101,41 +100,94 @@ class CommandRun:
 
 
 @dataclass(kw_only=True)
-class Engines:
-    """The engines of a run, made anew or restored, with their static edges."""
+class RunParts:
+    """The parts of a run besides its source and its sink: queries, engines with their static edges, and the checkpoint.
 
-    settings: RunSettings
+    `unit` is that of the input's timestamps, and `started` the time at which the run began.  Raises errors of click.
+    """
+
+    request: RunRequest
     unit: str | None
-    max_ahead: int | str | None
-    labels: LabelMonitor
+    started: float
+    labels: LabelMonitor = field(init=False)
     static_edges: int = 0
-    keep: rpq.Window | None = field(init=False)
-    options: dict[str, Any] = field(init=False)
+    compile_seconds: float = 0.0
+    has_integers: bool = False
 
     def __post_init__(self) -> None:
-        settings = self.settings
+        settings = self.settings = self.request.settings
+        self.queries = self.request.queries(unit=self.unit, integers=False)
+        self.labels = LabelMonitor(self.queries)
+        self.times = _time_type(settings, self.unit)
         self.keep = _retention_window(settings, self.unit)
-        self.options = {
+        self.identity = identity_of(self.request, self.queries)
+        self.options: dict[str, Any] = {
             "threads": settings.threads,
             "memory_limit": settings.memory_limit,
             "max_rows": settings.max_rows,
             "witness": settings.witness,
-            "max_ahead": self.max_ahead,
-            "report_empty": self.settings.report_empty,
+            "max_ahead": max_ahead_of(settings, self.unit),
+            "report_empty": settings.report_empty,
         }
 
-    def make(self, queries: Sequence[Query]) -> rpq.Engine:
+    def compile(self, *, integers: bool) -> None:
+        """Compile the kernels of the queries, over integers or texts as vertices."""
+        if integers:
+            self.queries, self.has_integers = self.request.queries(unit=self.unit, integers=True), True
+        self.compile_seconds += compile_kernels(
+            self.queries,
+            integers=integers,
+            threads=self.settings.threads,
+            witness=self.settings.witness,
+            state=self.settings.checkpoint is not None,
+            quiet=self.settings.quiet,
+        )
+
+    def tables(self, *, check: Callable[[], None], waits: bool) -> TableOutputs | None:
+        """Return the sink of tables, or None if rows go elsewhere."""
+        return table_outputs(
+            self.request,
+            self.queries,
+            identity=self.identity,
+            unit=self.unit,
+            times=self.times,
+            check=check,
+            waits=waits,
+        )
+
+    def run_options(self, source: FileSource | TopicSource, form: PositionFormat) -> dict[str, Any]:
+        """Return the options of the run from a source, besides those of this kind of source."""
+        checkpoint = None
+        if self.settings.checkpoint is not None:
+            checkpoint = Checkpoint(
+                self.settings.checkpoint,
+                form,
+                identity=self.identity,
+                differences=partial(differences, unit=self.unit),
+                restore=self.restore,
+            )
+        return {
+            "make_engine": lambda: self.make(integers=source.integers),
+            "names_queries": self.request.names_queries,
+            "checkpoint": checkpoint,
+            "started": self.started + self.compile_seconds,
+            "convert": partial(with_times, times=self.times),
+        }
+
+    def make(self, *, integers: bool) -> rpq.Engine:
         """Return a new engine.  Raises `InputError` for static edges that cannot be read."""
+        if integers and not self.has_integers:  # which may be known at the first tuple only
+            self.compile(integers=True)
         try:
             engine = rpq.Engine(
-                *queries,
+                *self.queries,
                 **self.options,
                 keep=self.keep,
                 events=self.settings.events,
                 edges=self.settings.edges,
                 time_unit=self.unit,  # type: ignore[arg-type]
             )
-            properties = sorted(frozenset().union(*map(properties_of, queries)))
+            properties = sorted(frozenset().union(*map(properties_of, self.queries)))
             self.static_edges = load_static(self.settings, engine, self.labels, properties=properties)
         except QueryError as error:
             raise click.UsageError(advice_for_command(str(error))) from error
@@ -161,7 +213,12 @@ def execute(settings: RunSettings) -> int:
     interrupts = Interrupts()
     if any(map(is_topic, settings.inputs)):
         with interrupts:
-            return _conduct(request, _set_up_topics(request, interrupts), interrupts)
+            command_run = set_up_topics(request, interrupts.check)
+            command_run.surroundings.enter_context(log_to_stderr(settings))
+            # Messages are objects by the hundred thousand; at each collection Python would traverse all that is loaded.
+            gc.collect()
+            gc.freeze()
+            return _conduct(request, command_run, interrupts)
     return _conduct(request, _set_up_files(request, interrupts), interrupts)
 
 
@@ -182,10 +239,10 @@ def _conduct(request: RunRequest, command_run: CommandRun, interrupts: Interrupt
         _figures(request, command_run),
         settings,
         warnings=[
-            *query_warnings(command_run.queries, settings),
-            *window_warnings(settings, command_run.engines.unit),
+            *query_warnings(command_run.parts.queries, settings),
+            *window_warnings(settings, command_run.parts.unit),
             *warnings,
-            *command_run.engines.labels.warnings(),
+            *command_run.parts.labels.warnings(),
         ],
         rejections=[*rejections, *command_run.run.rejections],
         set_aside=command_run.run.set_aside,
@@ -224,70 +281,38 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     settings = request.settings
     started = time.monotonic()
     run_input = open_input(settings, properties=request.further_columns)
-    reader, unit = run_input.reader, run_input.time_unit
+    reader = run_input.reader
     try:
-        queries = request.queries(unit=unit, integers=False)
+        parts = RunParts(request=request, unit=run_input.time_unit, started=started)
     except click.UsageError:
         run_input.refuse_missing(interrupts)
         raise
     run_input.check_checkpoint()
-    max_ahead = max_ahead_of(settings, unit)
-    times = _time_type(settings, unit)
-    identity = identity_of(request, queries)
-    opened = run_input.start(queries, interrupts)
-    engines = Engines(settings=settings, unit=unit, max_ahead=max_ahead, labels=opened.labels)
-    if opened.integers:
-        queries = request.queries(unit=unit, integers=True)
-    compile_seconds = _compile(settings, queries, integers=opened.integers)
-    checkpoint = _checkpoint(settings, POSITION, engines, identity)
+    opened = run_input.start(parts.queries, interrupts)
+    parts.labels = opened.labels
+    parts.compile(integers=opened.integers)
     is_installed = bool(run_input.sources)
-    source = FileSource(
-        opened,
-        settings,
-        queries=queries,
-        reader=reader,
-        has_types=not is_installed,
-    )
-
-    def make_engine() -> rpq.Engine:
-        if opened.integers or not source.integers:
-            return engines.make(queries)
-        of_integers = request.queries(unit=unit, integers=True)  # known at the first tuple only
-        _compile(settings, of_integers, integers=True)
-        return engines.make(of_integers)
-
+    source = FileSource(opened, settings, queries=parts.queries, reader=reader, has_types=not is_installed)
     # Where the input may have no end, or the run can be resumed, rows are written in place.
     grows = settings.checkpoint is not None or not are_regular(settings.inputs)
-    tables = table_outputs(
-        request,
-        queries,
-        identity=identity,
-        unit=unit,
-        times=times,
-        check=interrupts.check,
-        waits=not are_regular(settings.inputs),
-    )
+    tables = parts.tables(check=interrupts.check, waits=not are_regular(settings.inputs))
     if tables is not None:
         run_input.check_transactions()
     run = Run(
         source,
-        tables or FileOutputs(request, queries, grows=grows, times=times),
-        make_engine=make_engine,
-        names_queries=settings.queries_file is not None,
+        tables or FileOutputs(request, parts.queries, grows=grows, times=parts.times),
+        **parts.run_options(source, POSITION),
         limit=settings.limit if is_installed else None,
-        checkpoint=checkpoint,
-        started=started + compile_seconds,
         check=interrupts.check,
         # A resumed run has to undo the reports of the end, which a database cannot do.
         flush=settings.flush and (tables is None or settings.checkpoint is None),
-        convert=partial(with_times, times=times),
         tick=lambda: progress.update(
             run.engine,
             lambda: InputProgress(tuples=source.tuples, bytes_read=source.bytes_read, bytes_total=reader.bytes_total),
         ),
     )
     with ExitStack() as stack:
-        _lock_checkpoint(checkpoint, stack)
+        _lock_checkpoint(run.checkpoint, stack)
         try:
             run.restore()
         except AnotherRunError as error:
@@ -305,9 +330,7 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     return CommandRun(
         run=run,
         surroundings=surroundings,
-        queries=queries,
-        engines=engines,
-        compile_seconds=compile_seconds,
+        parts=parts,
         counts=lambda: {
             **source.counts,
             "rejected": source.counts["rejected"] + run.rejected,
@@ -316,8 +339,10 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     )
 
 
-def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
-    """Set up a run over topics.  Its engine is made at the first tuple, when the type of vertices is known."""
+def set_up_topics(request: RunRequest, check: Callable[[], None]) -> CommandRun:
+    """Set up a run over topics, until `check` raises.  Its engine is made at the first tuple, when the type of vertices is
+    known.
+    """
     from rpq.kafka.metrics import RunMetrics
     from rpq.kafka.row_outputs import TopicOutputs
     from rpq.kafka.topic_run import POSITION as TOPIC_POSITION
@@ -327,21 +352,9 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     settings = request.settings
     started = time.monotonic()
     topics, clients = topics_and_clients(settings, properties=request.further_columns)
-    unit = topics.columns.unit
-    times = _time_type(settings, unit)
-    queries = request.queries(unit=unit, integers=False)
-    messages = row_messages(request, queries)
-    labels = LabelMonitor(queries)
-    engines = Engines(settings=settings, unit=unit, max_ahead=max_ahead_of(settings, unit), labels=labels)
-    compile_seconds = _compile(settings, queries, integers=False)
-
-    def make_engine() -> rpq.Engine:
-        if not source.integers:
-            return engines.make(queries)
-        of_integers = request.queries(unit=unit, integers=True)
-        _compile(settings, of_integers, integers=True)
-        return engines.make(of_integers)
-
+    parts = RunParts(request=request, unit=topics.columns.unit, started=started)
+    messages = row_messages(request, parts.queries)
+    parts.compile(integers=False)
     surroundings = ExitStack()
     metrics: RunMetrics | None = None
     if settings.metrics is not None:
@@ -350,31 +363,24 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         except KafkaError as error:
             raise click.ClickException(str(error)) from error
         surroundings.callback(metrics.close)
-    surroundings.enter_context(log_to_stderr(settings))
     letters = one_topic(settings.on_error) if is_topic(settings.on_error) else None
-    source = TopicSource(topics, clients, check=interrupts.check, watch=labels.check)
-    identity = identity_of(request, queries)
-    sink: RunOutput | None
+    source = TopicSource(topics, clients, check=check, watch=parts.labels.check)
+    sink: RunOutput
     if messages is not None:
         sink = TopicOutputs(
-            messages, settings=clients, witness=settings.witness, dead_letters=letters, check=interrupts.check
+            messages, settings=clients, witness=settings.witness, dead_letters=letters, check=check
         )
     else:
-        of_run: dict[str, Any] = {"identity": identity, "unit": unit, "times": times, "check": interrupts.check}
-        sink = table_outputs(request, queries, **of_run, waits=False)
-        sink = sink or FileOutputs(request, queries, grows=True, times=times)
+        tables = parts.tables(check=check, waits=False)
+        sink = tables or FileOutputs(request, parts.queries, grows=True, times=parts.times)
     run = TopicRun(
         source,
         sink,
-        make_engine=make_engine,
-        names_queries=settings.queries_file is not None,
+        **parts.run_options(source, TOPIC_POSITION),
         limit=settings.limit,
-        checkpoint=_checkpoint(settings, TOPIC_POSITION, engines, identity),
         checkpoint_seconds=settings.checkpoint_every,
-        started=started + compile_seconds,
-        check=interrupts.check,
+        check=check,
         tick=lambda: None if metrics is None else metrics.update(run),
-        convert=partial(with_times, times=times),
     )
 
     def counts() -> dict[str, Any]:
@@ -382,16 +388,11 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         of_input = {name: figures[name] for name in ("rejected", "filtered", "undecided")}
         return {**of_input, "kafka": {name: figures[name] for name in ("messages", "rows_sent", "rounds", "seconds")}}
 
-    # Messages are objects by the hundred thousand; at each collection Python would traverse all that is loaded so far.
-    gc.collect()
-    gc.freeze()
     return CommandRun(
         run=run,
         surroundings=surroundings,
         recorded_errors=(InputError, LimitError, ConflictBudgetError, OSError, OutputError, WhereError, KafkaError),
-        queries=queries,
-        engines=engines,
-        compile_seconds=compile_seconds,
+        parts=parts,
         counts=counts,
         ends_at_sigterm=True,
     )
@@ -409,20 +410,6 @@ def _time_type(settings: RunSettings, unit: str | None) -> pa.DataType | None:
     return pa.timestamp(unit, "UTC")
 
 
-def _checkpoint(
-    settings: RunSettings, form: PositionFormat, engines: Engines, identity: dict[str, Any]
-) -> Checkpoint | None:
-    if settings.checkpoint is None:
-        return None
-    return Checkpoint(
-        settings.checkpoint,
-        form,
-        identity=identity,
-        differences=partial(differences, unit=engines.unit),
-        restore=engines.restore,
-    )
-
-
 def _lock_checkpoint(checkpoint: Checkpoint | None, surroundings: ExitStack) -> None:
     """Lock the checkpoint until the surroundings are closed.  Raises an exception of click if another run uses it."""
     if checkpoint is None:
@@ -436,21 +423,10 @@ def _lock_checkpoint(checkpoint: Checkpoint | None, surroundings: ExitStack) -> 
     surroundings.callback(checkpoint.release)
 
 
-def _compile(settings: RunSettings, queries: Sequence[Query], *, integers: bool) -> float:
-    return compile_kernels(
-        queries,
-        integers=integers,
-        threads=settings.threads,
-        witness=settings.witness,
-        state=settings.checkpoint is not None,
-        quiet=settings.quiet,
-    )
-
-
 def _figures(request: RunRequest, command_run: CommandRun) -> dict[str, Any]:
     """Return the figures for summary and `--stats`; window and slide are those of a single query.  There are no secrets."""
-    settings, run, engines = request.settings, command_run.run, command_run.engines
-    engine = run.engine or rpq.Engine(*command_run.queries, **engines.options)
+    settings, run, parts = request.settings, command_run.run, command_run.parts
+    engine = run.engine or rpq.Engine(*parts.queries, **parts.options)
     query = engine.queries[0]
     figures = figures_of_engine(engine)
     window, slide = size_and_slide(query.window) if has_default_window(query) else (None, None)
@@ -460,7 +436,7 @@ def _figures(request: RunRequest, command_run: CommandRun) -> dict[str, Any]:
         "format": settings.format,
         "window": window,
         "slide": slide,
-        "time_unit": engines.unit,
+        "time_unit": parts.unit,
         "paths": settings.paths,
         "semantics": query.semantics,
         "columns": list(query.columns),
@@ -472,15 +448,15 @@ def _figures(request: RunRequest, command_run: CommandRun) -> dict[str, Any]:
         "rows_flushed": run.rows_flushed,
         **command_run.counts(),
         "total_seconds": run.total_seconds,
-        "compile_seconds": command_run.compile_seconds,
+        "compile_seconds": parts.compile_seconds,
         "tuples_per_second": figures["tuples"] / figures["engine_seconds"] if figures["engine_seconds"] else 0.0,
         "peak_memory_bytes": peak_memory_bytes(),
         **({"patterns": explained} if (explained := pattern_explanations(engine)) else {}),
         "version": __version__,
-        "labels_never_seen": engines.labels.missing_labels,
-        **({"static_edges": engines.static_edges} if settings.static else {}),
+        "labels_never_seen": parts.labels.missing_labels,
+        **({"static_edges": parts.static_edges} if settings.static else {}),
     }
-    if request.entries:
+    if request.names_queries:
         found |= dict.fromkeys(("window", "slide", "paths", "semantics", "columns"))
         found["queries"] = figures_of_queries(engine, request)
     return found

@@ -19,15 +19,15 @@ import click
 
 from rpq.cli import options as shared
 from rpq.cli.options import WrittenFile, shown_output
+from rpq.cli.request import COMMAND, read_query_entries
 from rpq.errors import install_command
-from rpq.language.notation import MATCH_OPTIONS, PATTERN_OPTIONS
-from rpq.language.time_order import time_order
+from rpq.language.options import OPTIONS, WrittenOptions
+from rpq.language.query_file import QueryEntry, QueryFileError, query_entry
 from rpq.stream.window import kind_of_text
 
 if TYPE_CHECKING:
     from rpq.engine.explanation import Drawing, QueryExplanation
-    from rpq.language.notation import Language, Paths
-    from rpq.language.query_file import QueryEntry
+    from rpq.language.query import Query
     from rpq.language.readings import Identity
 
 
@@ -56,8 +56,7 @@ if TYPE_CHECKING:
     type=click.Choice(["triple", "parallel", "id"]),
     help="Which inserts are the same edge (as for rpq run); the explanation shows it.",
 )
-@click.option("--paths", type=shared.KindOfPaths(), help="Kind of paths (as for rpq run); the explanation shows it.")
-@shared.language
+@shared.query_options("", "paths", "language", "node_label")
 def explain(
     expression: str | None,
     queries: str | None,
@@ -65,9 +64,7 @@ def explain(
     svg: str | None,
     png: str | None,
     edges: Identity | None,
-    paths: Paths | None,
-    language: Language | None,
-    node_label: str | None,
+    **options: Any,
 ) -> None:
     """Show EXPRESSION as it was parsed, and its minimal deterministic automaton.
 
@@ -77,29 +74,29 @@ def explain(
     Write -- before an EXPRESSION that begins with a -.  With --queries, the queries are shown one after the other, after all
     of them have been checked.
     """
-    from rpq.language.notation import language_of
-
-    is_match = queries is None and (language or language_of(expression or "")) in ("gql", "cypher")
-    if node_label is not None and not is_match:
-        raise click.UsageError("--node-label is for MATCH; in the file of --queries, write it as a field of a query")
+    given = WrittenOptions(**options).given_options
     if queries is not None:
-        if paths is not None:
-            raise click.UsageError("--paths is for EXPRESSION; in the file of --queries, write it as a field of a query")
+        if given:
+            flag = OPTIONS[next(iter(given))].flag
+            raise click.UsageError(f"{flag} is for EXPRESSION; in the file of --queries, write it as a field of a query")
         _explain_file(expression, queries, dot, [path for path in (svg, png) if path is not None], edges)
         return
     if expression is None:
         raise click.UsageError("Missing argument 'EXPRESSION' (or --queries FILE).")
-    language = language or language_of(expression)
-    is_drawn = language in ("path", "pattern")
+    try:
+        query = query_entry({"query": expression, **given}, place=COMMAND).parsed
+    except QueryFileError as error:
+        raise click.UsageError(str(error)) from error
+    is_drawn = query.notation in ("path", "pattern")
     written = [f"--{name}" for name, path in (("dot", dot), ("svg", svg), ("png", png)) if path is not None]
     if written and not is_drawn:
         raise click.UsageError(f"{written[0]}: a query in SPARQL or MATCH has no drawing; its algebra is shown as text")
-    options = {} if node_label is None else {"node_label": node_label}
-    explanation = _explain_text(expression, language, edges, paths=paths or "walk", **options)
+    explanation = _explain(query, edges)
+    paths = [f"paths        {query.paths}"] if "paths" in given else []
     if is_drawn:
-        _output(explanation, _paths_line(paths), dot=dot, drawings=((svg, "svg"), (png, "png")))
+        _output(explanation, paths, dot=dot, drawings=((svg, "svg"), (png, "png")))
     else:
-        click.echo("\n".join([*_paths_line(paths), str(explanation)]))
+        click.echo("\n".join([*paths, str(explanation)]))
 
 
 def _output(
@@ -129,16 +126,14 @@ def _output(
                 raise click.ClickException(str(error)) from error
 
 
-def _explain_text(text: str, language: Language, edges: Identity | None, **options: Any) -> QueryExplanation:
-    """Return the explanation of a query without a window. Raises a usage error for a text that is not understood."""
-    from rpq.cli.request import NOUN
-    from rpq.engine.explanation import explain_text
-    from rpq.errors import ExpressionError, QueryError
+def _explain(query: Query, edges: Identity | None) -> QueryExplanation:
+    """Return the explanation of a query without a window. Raises a usage error for one that cannot be evaluated."""
+    from rpq.engine.explanation import explain_without_window
+    from rpq.errors import QueryError
+    from rpq.language.readings import describe_identity
 
     try:
-        return explain_text(language, text, identity=_identity(edges), **options)
-    except ExpressionError as error:
-        raise click.UsageError(f"the {NOUN[language]} is not understood\n{error}") from error
+        return explain_without_window(query, identity="" if edges is None else describe_identity(edges))
     except QueryError as error:
         raise click.UsageError(str(error)) from error
 
@@ -150,24 +145,12 @@ def _text_of(explanation: Any, options: Sequence[str]) -> str:
     return "\n".join([*options, str(explanation)])
 
 
-def _identity(edges: Identity | None) -> str:
-    """Return in words when two inserts are the same edge; an empty text without --edges."""
-    from rpq.language.readings import describe_identity
-
-    return "" if edges is None else describe_identity(edges)
-
-
-def _paths_line(paths: Paths | None) -> list[str]:
-    return [] if paths is None else [f"paths        {paths}"]
-
-
 def _explain_file(
     expression: str | None, queries: str, dot: str | None, drawings: list[str], edges: Identity | None
 ) -> None:
     """Print the explanations of all queries of a file; `dot` is a file for all their graphs, one after the other."""
     from rpq.cli.options import check_files
     from rpq.cli.reporting import printable
-    from rpq.cli.request import read_query_entries
 
     if expression is not None:
         raise click.UsageError("EXPRESSION and --queries cannot be combined; give one of them")
@@ -175,7 +158,7 @@ def _explain_file(
         raise click.UsageError(f"{drawings[0]}: draws one query; expected EXPRESSION, or --dot, which writes all queries")
     entries = read_query_entries(queries)
     check_files(written=[("--dot", dot)], read=[("--queries", queries)])
-    explained = [_explain_entry(query, edges) for query in entries]
+    explained = [_explain(query.parsed, edges) for query in entries]
     graphs = "".join(one.to_dot() for one in explained if hasattr(one, "to_dot"))
     if dot == "-":
         click.echo(graphs, nl=False)
@@ -192,28 +175,19 @@ def _explain_file(
 def _options(query: QueryEntry) -> list[str]:
     """Return a line for each option of a query."""
     ends = [
-        (field, f"{len(vertices):,}: {' '.join(map(str, vertices[:8]))}{' …' * (len(vertices) > 8)}")
+        (field, f"{len(vertices):,}: {' '.join(map(str, [*vertices][:8]))}{' …' * (len(vertices) > 8)}")
         for field, vertices in (("sources", query.sources), ("targets", query.targets))
         if vertices is not None
     ]
-    order = time_order(query.order, query.max_gap, query.max_span)
     window = query.window
     if window is not None and kind_of_text(window) != "unbounded":
         window = f"{window}, slide {query.slide or 'not given'}"
-    has_length = query.language == "path" and query.select is not None and "length" in query.select
-    semantics = query.semantics or ("explicit" if has_length else "implicit")
-    entries = [("window", window), ("paths", query.paths), ("semantics", semantics), *ends]
-    entries += [("length", "the smallest number of edges of a path" if has_length else None)]
-    entries += [("order", None if order is None else order.text), ("report", query.report)]
+    entries = [("window", window), ("paths", query.paths), ("semantics", query.parsed.semantics), *ends]
+    entries += [("length", "the smallest number of edges of a path" if query.parsed.has_length else None)]
+    order, report = query.parsed.time_order, query.given_options.get("report")
+    entries += [("order", None if order is None else order.text), ("report", report)]
     entries += [("output", query.output and shown_output(query.output))]
     return [f"{name:<13}{value}" for name, value in entries if value is not None]
-
-
-def _explain_entry(entry: QueryEntry, edges: Identity | None) -> QueryExplanation:
-    """Return the explanation of a query of a file."""
-    names = {"path": (), "pattern": ("paths", *PATTERN_OPTIONS)}.get(entry.language, ("paths", *MATCH_OPTIONS))
-    options = {name: value for name in names if (value := getattr(entry, name)) is not None}
-    return _explain_text(entry.expression, entry.language, edges, **options)
 
 
 def _write(path: str, data: bytes) -> None:

@@ -447,7 +447,7 @@ def rules_of(settings: RunSettings, properties: Sequence[str] = ()) -> EdgeRules
     """
     if settings.changes is not None and settings.events is not None:
         raise click.UsageError("--events: the change of a row is not an event; leave out --events or --changes")
-    if settings.edges_from is None:
+    if settings.edges_from is None and settings.rules is None:
         if settings.changes is None:
             return None
         try:
@@ -459,7 +459,7 @@ def rules_of(settings: RunSettings, properties: Sequence[str] = ()) -> EdgeRules
         if value is not None:
             raise click.UsageError(f"{option}: --edges-from names the columns and labels of edges; leave out one of the two")
     try:
-        rules = replace(EdgeRules.read(settings.edges_from), changes=settings.changes)
+        rules = replace(settings.rules or EdgeRules.read(str(settings.edges_from)), changes=settings.changes)
         if settings.events is None:
             rules.check_no_events()
         return rules
@@ -739,9 +739,9 @@ def topics_and_clients(
     except RpqError as error:
         raise click.ClickException(str(error)) from error
     try:
-        kafka_settings = read_settings(settings.kafka_config) if settings.kafka_config is not None else {}
+        config = settings.kafka_config
         topics = topic_input_of(settings, properties)
-        return topics, ClientSettings(topics.brokers, kafka_settings)
+        return topics, ClientSettings(topics.brokers, read_settings(config) if isinstance(config, str) else config)
     except (WhereError, RpqError) as error:
         raise click.UsageError(str(error)) from error
 
@@ -808,6 +808,8 @@ def _schema_registry(settings: RunSettings) -> SchemaRegistry | None:
         return None
     if settings.format == "rdf":
         raise InputError(f"--schema-registry: {RDF_HAS_NO_REGISTRY}")
+    if isinstance(settings.schema_registry, SchemaRegistry):
+        return settings.schema_registry
     config = {} if settings.schema_registry_config is None else read_settings(settings.schema_registry_config)
     kind: Any = settings.format if settings.format in SCHEMA_TYPES else None
     return SchemaRegistry(settings.schema_registry, config, format=kind)

@@ -28,7 +28,8 @@ from rpq.files.destinations import (
     is_read_with,
 )
 from rpq.kafka.topic_names import is_topic, topics_in
-from rpq.language.notation import CHOICES, REFUSED_PATHS
+from rpq.language.options import CHOICES, OPTIONS, REFUSED_PATHS
+from rpq.language.options import Option as QueryOption
 from rpq.run.table_names import is_table, table_in
 from rpq.stream.sources import is_source
 
@@ -295,14 +296,6 @@ def on_error(help: str, *, default: str = "stop") -> Option:
 drop_self_loops = click.option("--drop-self-loops", is_flag=True, help="Leave out edges from a vertex to itself.")
 
 
-def window_and_slide(sizes: str) -> Option:
-    """Return the options `--window` and `--slide`; `sizes` describes the possible sizes."""
-    return combine_options(
-        click.option("--window", metavar="W", help=f"Size of the window: {sizes}."),
-        click.option("--slide", metavar="S", help="Step by which the window moves, written like --window."),
-    )
-
-
 times = click.option(
     "--times",
     type=click.Choice(["iso"]),
@@ -316,104 +309,32 @@ def time_unit(when: str) -> Option:
     return click.option("--time-unit", type=click.Choice(["s", "ms", "us", "ns"]), help=f"Unit of the timestamps, {when}.")
 
 
-class KindOfPaths(click.Choice):  # type: ignore[type-arg]  # generic in the newest click only
-    """A kind of paths. The error of an unknown kind has a hint."""
-
-    def __init__(self) -> None:
-        super().__init__(CHOICES["paths"])
+class Words(click.Choice):  # type: ignore[type-arg]  # generic in the newest click only
+    """The words of an option of a query. The errors of some words have a hint."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the kind. Raises a usage error."""
-        if value in REFUSED_PATHS:
+        """Return the word. Raises a usage error."""
+        if self.choices == CHOICES["paths"] and value in REFUSED_PATHS:
             self.fail(f"{value!r}, {REFUSED_PATHS[value]}", param, ctx)
         return super().convert(value, param, ctx)
 
 
-paths = click.option(
-    "--paths",
-    type=KindOfPaths(),
-    default="walk",
-    show_default=True,
-    help="Kind of paths: any walk; simple paths, which visit no vertex twice; or these and simple cycles, which end where "
-    "they begin.",
-)
-simple_budget_options = combine_options(
-    click.option(
-        "--simple-budget",
-        type=int,
-        default=10_000_000,
-        show_default=True,
-        metavar="N",
-        help="Maximum number of nodes that simple paths may expand for one root and one tuple or slide.",
-    ),
-    click.option(
-        "--on-budget",
-        type=click.Choice(CHOICES["on_budget"]),
-        default="error",
-        show_default=True,
-        help="What to do when a root exceeds the budget: stop, or set it aside until its conflicts have left the window.",
-    ),
-)
-semantics = click.option(
-    "--semantics",
-    type=click.Choice(CHOICES["semantics"]),
-    help="Whether answers that expire leave silently (implicit) or with a - row (explicit).  [default: implicit]",
-)
-sources_and_targets = combine_options(
-    click.option("--source", "sources", multiple=True, metavar="V...", help="Report only pairs from these vertices."),
-    click.option("--target", "targets", multiple=True, metavar="V...", help="Report only pairs to these vertices."),
-)
+def query_options(command: str, *names: str) -> Option:
+    """Return the options of queries that a command has as flags, or those with these names."""
+    chosen = [one for one in OPTIONS.values() if (one.name in names if names else command in one.commands)]
+    return combine_options(*map(_query_option, chosen))
 
 
-order_options = combine_options(
-    click.option(
-        "--order",
-        type=click.Choice(CHOICES["order"]),
-        help="For paths: only those whose edges have timestamps in this order; with --edges parallel or id.",
-    ),
-    click.option("--max-gap", metavar="T", help="With --order: largest time from an edge to the next, such as 6h."),
-    click.option("--max-span", metavar="T", help="With --order: largest time from the first edge to the last."),
-)
-
-
-language = combine_options(
-    click.option(
-        "--language",
-        type=click.Choice(CHOICES["language"]),
-        help="Notation of the query: a path, a graph pattern, SPARQL, or MATCH as in GQL or Cypher.  [default: detected]",
-    ),
-    click.option(
-        "--node-label",
-        metavar="LABEL",
-        help="For MATCH: the label of the edges to the labels of nodes, which (a:Account) reads.  [default: type]",
-    ),
-)
-pattern_options = combine_options(
-    click.option(
-        "--select",
-        type=NameList(),
-        metavar="X,Y...",
-        help="The columns of the rows.  For patterns, vertices and values of edges: x,e.amount.  [default: all vertices]  "
-        "For paths, source,target or source,target,length.",
-    ),
-    click.option(
-        "--filter",
-        metavar="CONDITION",
-        help="For patterns: a condition on vertices and on edges with variables: '?f.timestamp > ?e.timestamp'.",
-    ),
-    click.option("--distinct", is_flag=True, help="For patterns: report each answer once, however many bindings it has."),
-    click.option(
-        "--matching",
-        type=click.Choice(CHOICES["matching"]),
-        help="For patterns: whether two variables may be the same vertex (homomorphism) or not (isomorphism).  "
-        "[default: homomorphism]",
-    ),
-    click.option(
-        "--report",
-        type=click.Choice(CHOICES["report"]),
-        help="For patterns: report every change, or the net changes of each slide or timestamp.  [default: change]",
-    ),
-)
+def _query_option(option: QueryOption) -> Option:
+    kinds: dict[str, dict[str, Any]] = {
+        "words": {"type": Words(option.words)},
+        "names": {"type": NameList()},
+        "number": {"type": int},
+        "flag": {"is_flag": True},
+        "vertices": {"multiple": True, "default": (), "callback": lambda ctx, param, value: value or None},
+    }
+    given = {"default": option.default, "show_default": option.default is not None, "metavar": option.metavar}
+    return click.option(option.flag, option.name, help=option.help, **given | kinds.get(option.kind, {}))
 
 
 max_delay = click.option(

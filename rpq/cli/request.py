@@ -6,244 +6,80 @@ the help of `rpq run`: engine and outputs are imported in functions only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from rpq.language.notation import MATCH_OPTIONS, ORDER_OPTIONS, PATH_OPTIONS, PATTERN_OPTIONS, language_of
+from rpq.language.options import OPTIONS, WrittenOptions
+from rpq.language.query_file import ArgumentPlace, QueryEntry, QueryFileError, query_entry, read_query_file
 from rpq.stream.durations import DurationError, parse_duration
+from rpq.stream.window import kind_of_text
 
 if TYPE_CHECKING:
-    from rpq.language.notation import Language, Matching, OnBudget, Paths, Report, Semantics
+    from rpq.kafka import SchemaRegistry
     from rpq.language.query import Query
-    from rpq.language.query_file import QueryEntry
-    from rpq.language.time_order import Order
-    from rpq.stream.window import AnyWindow, WindowTextError
-
-OPTION_OF = {
-    "sources": "--source",
-    "targets": "--target",
-    **{name: f"--{name.replace('_', '-')}" for name in (*ORDER_OPTIONS, *PATTERN_OPTIONS, *MATCH_OPTIONS)},
-}
-"""The command's options by the query's names for them, for options that belong to one kind of queries."""
-
-NOUN = {"path": "expression", "pattern": "pattern"}
-
+    from rpq.readers import EdgeRules
 
 class MissingWindowError(click.UsageError):
     """A window, or its slide, that no option names."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class QueryOptions:
-    """The options of queries.  `window` and `slide` are texts, since their meaning depends on the input's time unit."""
+COMMAND = ArgumentPlace(file="", name_of=lambda field: OPTIONS[field].flag if field in OPTIONS else f"--{field}")
+"""The options of a command as the place of a query."""
 
-    window: str | None = None
-    slide: str | None = None
-    paths: Paths = "walk"
-    simple_budget: int = 10_000_000
-    on_budget: OnBudget = "error"
-    semantics: Semantics | None = None
-    sources: tuple[str, ...] = ()
-    targets: tuple[str, ...] = ()
-    language: Language | None = None
-    select: tuple[str, ...] | None = None
-    distinct: bool = False
-    matching: Matching | None = None
-    report: Report | None = None
-    filter: str | None = None
-    order: Order | None = None
-    max_gap: str | None = None
-    max_span: str | None = None
-    node_label: str | None = None
 
-    @property
-    def language_options(self) -> dict[str, Any]:
-        """The given options that belong to queries in some notations alone, by their names in a query."""
-        names = (*PATH_OPTIONS, *ORDER_OPTIONS, *PATTERN_OPTIONS, *MATCH_OPTIONS)
-        return {name: value for name in names if (value := getattr(self, name)) not in (None, (), False)}
+def check_window(settings: WrittenOptions) -> None:
+    """Raise a usage error if there is no window, or a time window without a slide."""
+    if settings.window is None:
+        raise MissingWindowError(
+            "Missing option '--window': how long an edge counts, such as --window 1h --slide 1m, --window count:1000 or "
+            "--window unbounded."
+        )
+    if settings.slide is None and kind_of_text(settings.window) == "time":
+        example = "1" if settings.window.isdecimal() else "1m"
+        raise MissingWindowError(
+            f"Missing option '--slide': the steps in which the window moves, such as --slide {example}."
+        )
 
-    def refuse_missing(self, text: str | None = None, *, has_static: bool = False) -> None:
-        """Raise a usage error if there is no window, or a time window without a slide.
 
-        A text in SPARQL may declare all windows that it reads, or read static edges alone.
-        """
-        from rpq.stream.window import kind_of_text
+def query_of_command(settings: WrittenOptions, text: str, *, has_static: bool = False) -> QueryEntry:
+    """Return the query of a text and the options of a command.  Raises a usage error.
 
-        if text is not None and self.window is None and self.slide is None and is_sparql(text, self.language):
-            from rpq.language.sparql.algebra import reads_default
-            from rpq.language.sparql.syntax.reading import read
+    A text in SPARQL may declare all windows that it reads, or read static edges alone.
+    """
+    try:
+        entry = query_entry({"query": text, **settings.given_options}, place=COMMAND)
+    except QueryFileError as error:
+        raise click.UsageError(str(error)) from error
+    if entry.parsed.notation != "sparql" or settings.window is not None or settings.slide is not None:
+        check_window(settings)
+    elif not has_static:
+        from rpq.language.sparql.algebra import reads_default
 
-            if has_static or not reads_default(read(text, paths=self.paths).body):
-                return
+        if reads_default(entry.parsed.parsed.body):  # type: ignore[attr-defined]
             raise click.UsageError(
                 "Missing option '--window', which patterns outside WINDOW <name> { … } read (or --static, the edges "
                 "without time)."
             )
-        if self.window is None:
-            raise MissingWindowError(
-                "Missing option '--window': how long an edge counts, such as --window 1h --slide 1m, --window count:1000 or "
-                "--window unbounded."
-            )
-        if self.slide is None and kind_of_text(self.window) == "time":
-            example = "1" if self.window.isdecimal() else "1m"
-            raise MissingWindowError(
-                f"Missing option '--slide': the steps in which the window moves, such as --slide {example}."
-            )
-
-    def any_window(self, *, unit: str | None) -> AnyWindow:
-        """Return the window in the stream's unit.  Raises a usage error for a text that is no window."""
-        from rpq.stream.window import WindowTextError, window_of
-
-        try:
-            return window_of(self.window, self.slide, unit=unit)
-        except WindowTextError as error:
-            raise _bad_window(error, unit) from error
-
-    def refuse_windows(self, *, unit: str | None) -> None:
-        """Raise a usage error for texts of window or slide that are invalid; queries may supply a missing one."""
-        from rpq.stream.window import WindowTextError, kind_of_text, length_of
-
-        if self.window is not None and (self.slide is not None or kind_of_text(self.window) != "time"):
-            self.any_window(unit=unit)
-            return
-        try:
-            if self.window is not None:
-                length_of(self.window, unit=unit, field="window")
-            if self.slide is not None:
-                length_of(self.slide, unit=unit, field="slide")
-        except WindowTextError as error:
-            raise _bad_window(error, unit) from error
-
-    def queries(self, expressions: Iterable[str], *, unit: str | None, integers: bool) -> list[Query]:
-        """Return the queries of expressions, for a stream with this time unit and with integers or texts as vertices."""
-        from rpq.errors import QueryError
-        from rpq.language.query import query_in
-        from rpq.language.time_order import LENGTHS, length_of_text
-
-        texts = list(expressions)
-        if self.window is None and self.slide is None and all(is_sparql(text, self.language) for text in texts):
-            window = None  # the text may declare all that it reads
-        else:
-            window = self.any_window(unit=unit)
-        try:
-            ends = {
-                name: _vertices(OPTION_OF[name], value, integers)
-                for name in PATH_OPTIONS
-                if (value := getattr(self, name)) != ()
-            }
-            lengths = {
-                name: length_of_text(value) for name in LENGTHS if (value := getattr(self, name)) is not None
-            }
-            queries = [
-                query_in(
-                    self.language,
-                    expression,
-                    window=window,
-                    paths=self.paths,
-                    simple_budget=self.simple_budget,
-                    on_budget=self.on_budget,
-                    **({} if self.semantics is None else {"semantics": self.semantics}),
-                    **{**self.language_options, **ends, **lengths},
-                )
-                for expression in texts
-            ]
-            return [convert_windows(query, unit) for query in queries]
-        except (QueryError, ValueError) as error:
-            raise click.UsageError(str(error)) from error
-
-    def refuse_misspelt(self, text: str) -> None:
-        """Raise a usage error that points to a syntax error, or names an option that does not apply to the query."""
-        from rpq.errors import ExpressionError, QueryError
-        from rpq.language.conditions import parse_expression
-        from rpq.language.notation import language_of, unsuitable_option
-        from rpq.language.pattern import Pattern
-        from rpq.language.query import selected_columns
-
-        language = self.language or language_of(text)
-        try:
-            if language == "path":
-                parse_expression(text)
-                selected_columns(self.select, text)
-            elif language == "sparql":
-                from rpq.language.sparql.syntax.reading import read
-
-                read(text, paths=self.paths)
-            elif language in ("gql", "cypher"):
-                from rpq.language.query import query_in
-                from rpq.stream.window import UnboundedWindow
-
-                options = {} if self.node_label is None else {"node_label": self.node_label}
-                query_in(language, text, window=UnboundedWindow(), paths=self.paths, **options)
-            else:
-                Pattern.read(text, self.select, self.filter)
-        except ExpressionError as error:
-            raise click.UsageError(f"the {NOUN[language]} is not understood\n{error}") from error
-        except QueryError as error:
-            option = "--" * str(error).startswith(("select", "filter"))
-            raise click.UsageError(f"{option}{error}") from error
-        if misfit := unsuitable_option(language, text, self.language_options):
-            raise click.UsageError(f"{OPTION_OF[misfit.option]} {misfit.reason}")
-        if language != "path" and self.on_budget != "error":
-            raise click.UsageError(
-                f"--on-budget {self.on_budget} applies to path queries: answers of a pattern need all of its paths"
-            )
+    return entry
 
 
-def convert_windows(query: Query, unit: str | None) -> Query:
-    """Convert windows that a query's text declares as durations, and bounds of an order in time, to the stream's unit.
-
-    Raises `QueryError`.
-    """
-    from rpq.errors import QueryError
-
-    if any(isinstance(length, str) for _, length in query.time_lengths):
-        if unit is None:
-            name, length = next(one for one in query.time_lengths if isinstance(one.length, str))
-            raise QueryError(f"{name}: {length} is a duration, and the unit of timestamps is unknown; expected --time-unit")
-        return query.in_unit(unit)
-    if not getattr(query, "declares_durations", False):  # only SPARQL declares windows
-        return query
-    if unit is None:
-        raise QueryError(
-            "the text declares windows in durations (RANGE PT2H), and the unit of the timestamps is unknown; expected "
-            "--time-unit"
-        )
-    converted: Query = query.in_unit(unit)
-    return converted
+def queries_of(entries: Iterable[QueryEntry], *, unit: str | None, integers: bool) -> list[Query]:
+    """Return the queries for a stream with this time unit, and with integers or texts as vertices."""
+    try:
+        return [entry.query(unit=unit, integers=integers) for entry in entries]
+    except QueryFileError as error:
+        is_about_units = unit is None and "has a unit" in str(error)
+        hint = "; --time-unit says the unit of the timestamps" if is_about_units else ""
+        raise click.UsageError(f"{error}{hint}") from error
 
 
 def has_default_window(query: Query) -> bool:
     """Return whether a query has a window that its text does not declare: always true, except for SPARQL."""
     return bool(getattr(query, "has_default", True))
-
-
-def is_sparql(text: str, language: Language | None) -> bool:
-    """Return whether a text is in SPARQL; with `language` None this is detected from the text."""
-    from rpq.language.notation import language_of
-
-    return (language or language_of(text)) == "sparql"
-
-
-def _bad_window(error: WindowTextError, unit: str | None) -> click.UsageError:
-    if error.is_missing:
-        return click.UsageError(f"Missing option '--{error.field}'.")
-    hint = "; --time-unit says the unit of the timestamps" if unit is None and "has a unit" in str(error) else ""
-    return click.UsageError(f"--{error.field}: {error}{hint}")
-
-
-def _vertices(option: str, texts: tuple[str, ...], integers: bool) -> frozenset[int | str] | None:
-    if not texts:
-        return None
-    if not integers:
-        return frozenset(texts)
-    try:
-        return frozenset(map(int, texts))
-    except ValueError as error:
-        raise click.UsageError(f"{option}: the vertices of this input are integers: {error}") from error
 
 
 def max_ahead_of(settings: RunSettings, unit: str | None, *, durations: bool = False) -> int | str | None:
@@ -253,7 +89,7 @@ def max_ahead_of(settings: RunSettings, unit: str | None, *, durations: bool = F
     Raises a usage error for a duration that the unit cannot express; without a unit it stays a text with `durations`.
     """
     text = settings.max_ahead
-    if text is None or text.endswith("x"):
+    if text is None or isinstance(text, int) or text.endswith("x"):
         return text
     try:
         if unit is None and durations and not text.isdecimal():
@@ -265,8 +101,8 @@ def max_ahead_of(settings: RunSettings, unit: str | None, *, durations: bool = F
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunSettings(QueryOptions):
-    """All options of `rpq run`.
+class RunSettings(WrittenOptions):
+    """All options of `rpq run`, and of `rpq.run_topics`, where `rules` are those of `edges_from`.
 
     There is an `expression`, with a window and a slide, or else a `queries_file`, for whose queries these are defaults.
     `streams` has a name or None for each of the `inputs`, and `static_graphs` for each of `static`.
@@ -291,12 +127,12 @@ class RunSettings(QueryOptions):
     columns: str | None = None
     label: str | None = None
     edges_from: str | None = None
+    rules: EdgeRules | None = None
     changes: str | None = None
     time_format: str | None = None
     vertices: Literal["text"] | None = None
     trim: bool = False
     where: str | None = None
-    output: str | None = None
     times: Literal["iso"] | None = None
     message: str | None = None
     witness: bool = False
@@ -304,7 +140,7 @@ class RunSettings(QueryOptions):
     memory_limit: int | None = None
     max_rows: int | None = 10_000_000
     keep: str | None = None
-    max_ahead: str | None = None
+    max_ahead: int | str | None = None
     limit: int | None = None
     flush: bool = True
     report_empty: bool = False
@@ -314,8 +150,8 @@ class RunSettings(QueryOptions):
     checkpoint: str | None = None
     stats: str | None = None
     quiet: bool = False
-    kafka_config: str | None = None
-    schema_registry: str | None = None
+    kafka_config: str | Mapping[str, str] | None = None
+    schema_registry: str | SchemaRegistry | None = None
     schema_registry_config: str | None = None
     max_delay: float = 1.0
     upsert: bool = False
@@ -328,60 +164,29 @@ class RunSettings(QueryOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """The queries of a run before its input is known: the `entries` of a file, or none for an expression."""
+    """The queries of a run before its input is known: those of a file, one of the options, or `python_queries`."""
 
     settings: RunSettings
-    entries: tuple[QueryEntry, ...] = ()
+    entries: tuple[QueryEntry, ...]
+    python_queries: tuple[Query, ...] = ()
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the answers to the expression."""
-        from rpq.language.query import columns_of_text
-
-        text = str(self.settings.expression)
-        language = self.settings.language or language_of(text)
-        return columns_of_text(language, text, select=self.settings.select, paths=self.settings.paths)
-
-    @property
-    def properties(self) -> tuple[str, ...]:
-        """The names of the properties of edges that the queries read."""
-        from rpq.language.query import properties_in
-
-        text = str(self.settings.expression)
-        texts: list[tuple[Language, str, QueryEntry | RunSettings]]
-        texts = [(entry.language, entry.expression, entry) for entry in self.entries]
-        texts = texts or [(self.settings.language or language_of(text), text, self.settings)]
-        found = (properties_in(language, text, select=one.select, filter=one.filter) for language, text, one in texts)
-        return tuple(sorted(frozenset().union(*found)))
+    def names_queries(self) -> bool:
+        """True if rows have a column with the name of the query: those of a file, and of several queries."""
+        return self.settings.queries_file is not None or len(self.entries) > 1
 
     @property
     def further_columns(self) -> tuple[str, ...]:
         """The columns of an input besides those of every tuple: properties, and the ids of edges where they have some."""
+        from rpq.language.readings import properties_of
         from rpq.stream.arrays.fields import EDGE
 
-        return (*self.properties, *((EDGE,) if self.settings.edges == "id" else ()))
+        properties = frozenset().union(*(properties_of(entry.parsed) for entry in self.entries))
+        return (*sorted(properties), *((EDGE,) if self.settings.edges == "id" else ()))
 
     def queries(self, *, unit: str | None, integers: bool) -> list[Query]:
         """Return the queries for a stream with this time unit, and with integers or texts as vertices."""
-        from rpq.errors import QueryError
-        from rpq.language.query_file import QueryFileError
-
-        if not self.entries:
-            return self.settings.queries([str(self.settings.expression)], unit=unit, integers=integers)
-        self.settings.refuse_windows(unit=unit)  # an error in an option is reported for the option, not for each query
-        try:
-            found = []
-            for entry in self.entries:
-                query = entry.query(unit=unit, integers=integers)
-                try:
-                    found.append(convert_windows(query, unit))
-                except QueryError as error:
-                    raise entry.place.error(str(error), field="query") from error
-            return found
-        except QueryFileError as error:
-            is_about_units = unit is None and error.field in ("window", "slide")
-            hint = "; --time-unit says the unit of the timestamps" if is_about_units else ""
-            raise click.UsageError(f"{error}{hint}") from error
+        return [*self.python_queries] or queries_of(self.entries, unit=unit, integers=integers)
 
 
 def query_text(
@@ -442,30 +247,21 @@ def read_request(settings: RunSettings) -> RunRequest:
         settings = replace(settings, window="unbounded")  # the window is the event as a whole
     if settings.queries_file is not None:
         return RunRequest(settings=settings, entries=tuple(read_query_entries(settings.queries_file, settings)))
-    text = str(settings.expression)
-    if not is_sparql(text, settings.language):
-        settings.refuse_missing(text)
-    settings.refuse_misspelt(text)
-    settings.refuse_missing(text, has_static=bool(settings.static))
-    return RunRequest(settings=settings)
+    entry = query_of_command(settings, str(settings.expression), has_static=bool(settings.static))
+    return RunRequest(settings=settings, entries=(replace(entry, output=settings.output),))
 
 
-def read_query_entries(path: str, settings: RunSettings | None = None) -> list[QueryEntry]:
+def read_query_entries(path: str, settings: WrittenOptions | None = None) -> list[QueryEntry]:
     """Read a file of queries, with the options as defaults.  Raises a usage error if the file is invalid."""
-    from rpq.language.query_file import QueryFileError, read_query_file
-
+    defaults = {} if settings is None else settings.given_options
+    if settings is not None and settings.output is not None:
+        defaults["output"] = settings.output
     try:
-        entries = read_query_file(path, _defaults(settings) if settings else None, default_place="the options")
+        entries = read_query_file(path, defaults, default_place=COMMAND)
         _check_outputs(entries, are_written=settings is not None)
     except QueryFileError as error:
         raise click.UsageError(str(error)) from error
     return entries
-
-
-def _defaults(settings: RunSettings) -> dict[str, Any]:
-    names = ("window", "slide", "paths", "semantics", "simple_budget", "on_budget", "language", "output")
-    values = {name: getattr(settings, name) for name in names}
-    return {name: value for name, value in values.items() if value is not None} | settings.language_options
 
 
 def _check_outputs(entries: Sequence[QueryEntry], *, are_written: bool) -> None:

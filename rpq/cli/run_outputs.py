@@ -21,9 +21,8 @@ from rpq.cli.outputs.formats import (
     check_suffix,
 )
 from rpq.cli.outputs.sinks import QUERY_COLUMN, LateFile, Sink, columns_of, open_sink
-from rpq.cli.request import RunRequest
+from rpq.cli.request import COMMAND, RunRequest
 from rpq.kafka.topic_names import is_topic, one_topic
-from rpq.language.query import shows_removals
 from rpq.language.query_file import QueryEntry
 from rpq.rows.table_formats import MESSAGE, MessageTemplate
 from rpq.rows.typed_columns import WITNESS_COLUMNS, without_terms
@@ -140,22 +139,21 @@ class FileOutputs(RunOutput):
 
 def output_names(request: RunRequest) -> set[str]:
     """Return the names of the outputs of rows."""
-    outputs = [entry.output for entry in request.entries] if request.entries else [request.settings.output]
-    return {output for output in outputs if output is not None}
+    return {entry.output for entry in request.entries if entry.output is not None}
 
 
 def output_options(request: RunRequest) -> list[tuple[str, str | None]]:
     """Return the outputs of rows, each once, with the option or field that names it first."""
-    if not request.entries:
+    if not request.names_queries:
         return [("--output", request.settings.output)]
     return [
-        (f"{entry.places['output']}, field output:" if "output" in entry.places else "--output", entry.output)
+        ("--output" if entry.place_of("output") is COMMAND else f"{entry.place_of('output')}, field output:", entry.output)
         for entry in _first_by_output(request).values()
     ]
 
 
 def _open_rows(request: RunRequest, queries: Sequence[Query], position: Any, *, grows: bool) -> Sink | QueryOutputs | None:
-    if request.entries:
+    if request.names_queries:
         return _open_query_outputs(request, position, grows=grows)
     settings = request.settings
     if settings.output is None:
@@ -204,7 +202,7 @@ def _open_query_outputs(
 def check_columns(request: RunRequest) -> None:
     """Raise a usage error if queries share an output but not their columns, or a column has the name of the witnesses."""
     if request.settings.witness:
-        for columns in [entry.columns for entry in request.entries] or [request.columns]:
+        for columns in [entry.columns for entry in request.entries]:
             if taken := [name for name in WITNESS_COLUMNS if name in columns]:
                 raise click.UsageError(
                     f"--witness: the columns of witnesses are called {' and '.join(WITNESS_COLUMNS)}; rename the variable "
@@ -228,9 +226,8 @@ def check_columns(request: RunRequest) -> None:
 
 def _check_n_quads(request: RunRequest) -> None:
     """Raise a usage error for N-Quads of answers that are no edges, or of witnesses."""
-    of_file = [(entry.output, entry.columns, entry.expression) for entry in request.entries]
-    settings = request.settings
-    for output, columns, expression in of_file or [(settings.output, request.columns, str(settings.expression))]:
+    for entry in request.entries:
+        output, columns = entry.output, entry.columns
         if output is None or is_table(output) or not output.lower().endswith(N_QUADS_ENDINGS):
             continue
         if request.settings.witness:
@@ -239,7 +236,7 @@ def _check_n_quads(request: RunRequest) -> None:
             check_edges(output, columns)
         except SinkError as error:
             raise click.UsageError(str(error)) from error
-        if tuple(columns) == QUAD and shows_removals(expression):
+        if tuple(columns) == QUAD and entry.shows_removals:
             raise click.UsageError(
                 f"{output}: N-Quads cannot show which quads are removed, as quads have their own graphs: write REGISTER "
                 "ISTREAM <name> AS, or RSTREAM, before the query, or an output in another format, which has a column op"
@@ -278,7 +275,7 @@ def _check_message(request: RunRequest) -> None:
             f"--message: {output} is in a format of SPARQL or RDF, which has no such column; expected -, .csv, .jsonl or "
             ".parquet"
         )
-    for columns in [entry.columns for entry in request.entries if entry.output is not None] or [request.columns]:
+    for columns in [entry.columns for entry in request.entries if entry.output is not None]:
         if MESSAGE in columns:
             raise click.UsageError(
                 f"--message: the column of messages is called {MESSAGE}; rename the variable ?{MESSAGE}, or select others"
@@ -291,9 +288,9 @@ def _check_message(request: RunRequest) -> None:
 
 def _check_tables(request: RunRequest) -> None:
     """Raise a usage error for answers that cannot be maintained in a table, and for columns that a table cannot have."""
-    of_file = [(entry.output, entry.columns, entry.expression) for entry in request.entries]
     settings = request.settings
-    for output, columns, expression in of_file or [(settings.output, request.columns, str(settings.expression))]:
+    for entry in request.entries:
+        output, columns = entry.output, entry.columns
         if not is_table(output):
             continue
         label = shown_output(str(output))
@@ -307,7 +304,7 @@ def _check_tables(request: RunRequest) -> None:
                 f"--message: {label} contains answers, and a message describes a row + or -; expected a file, a topic, or "
                 "an expression of SQL over the table"
             )
-        if not shows_removals(expression):
+        if not entry.shows_removals:
             raise click.UsageError(
                 f"{label}: rows + and - keep a table equal to the answer, and REGISTER writes only one of the two, or whole "
                 "answers; leave out ISTREAM, DSTREAM and RSTREAM"
@@ -315,7 +312,7 @@ def _check_tables(request: RunRequest) -> None:
         if not columns:
             raise click.UsageError(f"{label}: the answers have no columns to find a row by; select at least one")
         for column in columns:
-            if column in ("times", "timestamp", *(["query"] if request.entries else [])):
+            if column in ("times", "timestamp", *(["query"] if request.names_queries else [])):
                 raise click.UsageError(
                     f"{label}: the table has a column {column} of its own; rename the variable ?{column}, or select others"
                 )
@@ -340,9 +337,7 @@ def table_outputs(
     `identity` is that of the run, and `times` the type of timestamps if they are no numbers.  If the input `waits` for more,
     each slice is committed.
     """
-    outputs = (
-        {entry.name: entry.output for entry in request.entries} if request.entries else {"": request.settings.output}
-    )
+    outputs = {entry.name: entry.output for entry in request.entries}
     if not any(map(is_table, outputs.values())):
         return None
     from rpq.run.table_output import COMMIT_SECONDS, PostgresTables, TableOutputs, answer_tables
@@ -356,10 +351,10 @@ def table_outputs(
         raise click.UsageError(
             "--times iso: the times of this input have nanoseconds, and those of PostgreSQL microseconds; leave it out"
         )
-    output_of_query = ((query, outputs[query.name if request.entries else ""]) for query in queries)
+    output_of_query = ((query, outputs[query.name]) for query in queries)
     tables = answer_tables(
         ((query.name, query.columns, output) for query, output in output_of_query if output is not None),
-        names_queries=bool(request.entries),
+        names_queries=request.names_queries,
     )
     return TableOutputs(
         tables,
@@ -408,17 +403,16 @@ def row_messages(request: RunRequest, queries: Sequence[Query]) -> RowMessages |
     """Return the conversion of rows to messages; None if rows go to files, or nowhere.  Raises errors of click."""
     settings = request.settings
     if settings.upsert and any(query.semantics != "explicit" for query in queries):
-        from rpq.kafka.topic_run import UPSERT_NEEDS_EXPLICIT
-
-        raise click.UsageError(f"--{UPSERT_NEEDS_EXPLICIT}")
+        raise click.UsageError(
+            "--upsert needs semantics 'explicit': with 'implicit' no row reports an expired answer, which would remain in "
+            "the topic"
+        )
     if not any(map(is_topic, output_names(request))):
         return None
     from rpq.kafka.row_outputs import RowMessages, TopicDestination
 
-    outputs = (
-        {entry.name: entry.output for entry in request.entries} if request.entries else {queries[0].name: settings.output}
-    )
-    with_query = bool(request.entries)
+    outputs = {entry.name: entry.output for entry in request.entries}
+    with_query = request.names_queries
     destinations = {
         query.name: TopicDestination(
             topic=one_topic(output), columns=columns_of(

@@ -24,8 +24,9 @@ from rpq.errors import InputError, LimitError, QueryError, RowLimitError, RpqErr
 from rpq.language import kinds
 from rpq.language.conditions import TUPLE_COLUMNS
 from rpq.language.hypercube import Share
+from rpq.language.options import Vertex
 from rpq.language.protocol import MAX_ROWS
-from rpq.language.query import Query, Vertex
+from rpq.language.query import Query
 from rpq.language.readings import Identity, describe_identity, for_identity, over_dataset
 from rpq.operators.paths import path_query
 from rpq.rows.answers import Answers, cursor_of, html_table, position_of

@@ -9,23 +9,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rpq.language.conditions import parse_expression
-from rpq.language.query import PatternQuery, Query, query_in
-from rpq.stream.window import Window
+from rpq.language.query import PatternQuery, Query
 
 if TYPE_CHECKING:
-    from rpq.language.notation import Language
     from rpq.operators.paths.explanation import Drawing, ExpressionExplanation
     from rpq.operators.patterns.explanation import Explanation
     from rpq.operators.relational.explanation import SparqlExplanation
 
     QueryExplanation: TypeAlias = ExpressionExplanation | Explanation | SparqlExplanation
 
-__all__ = ["Drawing", "QueryExplanation", "explain_query", "explain_text"]
+__all__ = ["Drawing", "QueryExplanation", "explain_query", "explain_without_window"]
 
 
 def explain_query(query: Query) -> QueryExplanation:
     """Return the explanation of a query. Raises `QueryError` if it cannot be evaluated.
 
+    >>> from rpq.stream.window import Window
     >>> explain_query(Query("?x a ?y", window=Window(size=10, slide=1))).relations[0].name
     'a'
     """
@@ -42,17 +41,17 @@ def explain_query(query: Query) -> QueryExplanation:
     return explain_algebra(query, "")  # type: ignore[arg-type]  # SPARQL and MATCH
 
 
-def explain_text(language: Language, text: str, *, identity: str = "", **options: Any) -> QueryExplanation:
-    """Return the explanation of the text of a query without a window. Raises `QueryError`.
+def explain_without_window(query: Query, *, identity: str = "") -> QueryExplanation:
+    """Return the explanation of a query over any window. Raises `QueryError`.
 
-    `identity` says when two inserts are the same edge, and `options` are those of the query. Of the windows of SPARQL, those
-    that the text declares are explained.
+    `identity` says when two inserts are the same edge. Of the windows of SPARQL, those that the text declares are explained.
 
-    >>> explain_text("path", "a/b*").dfa.accepts_empty
+    >>> from rpq.stream.window import UnboundedWindow
+    >>> explain_without_window(Query("a/b*", window=UnboundedWindow())).dfa.accepts_empty
     False
     """
-    explanation: Any = explain_query(query_in(language, text, window=Window(size=1, slide=1), **options))
-    if language in ("path", "pattern"):
+    explanation: Any = explain_query(query)
+    if query.notation in ("path", "pattern"):
         more: dict[str, Any] = {"identity": identity}
     else:
         more = {"windows": tuple(one for one in explanation.windows if one[0] != "default")}

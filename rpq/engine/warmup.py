@@ -17,7 +17,7 @@ import numpy as np
 
 from rpq.engine.engine import Engine
 from rpq.language.kinds import kind_of
-from rpq.language.notation import Paths
+from rpq.language.options import Paths
 from rpq.language.query import PAIR_AND_LENGTH, PatternQuery, Query
 from rpq.language.readings import has_conditions, is_ordered
 from rpq.operators.paths.closure.closure_index import ClosureIndex

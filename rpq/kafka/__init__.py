@@ -1,6 +1,6 @@
 """Runs that read topics of Apache Kafka and write topics, exactly once, with the extra `kafka` (`pip install '.[kafka]'`).
 
-`run_topics` (of `topic_run`) is the entry point.  A stream passes through
+`TopicRun` (of `topic_run`) is the run, which `rpq run` and `rpq.run_topics` set up.  A stream passes through
 
     messages (topic_reader, message_reader, rdf_messages, schema_registry) → one order (partition_merge, topic_source)
     → the engine (rpq.run) → rows as messages in a transaction that carries the offsets (row_outputs)
@@ -23,14 +23,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rpq.kafka.schema_registry import SchemaRegistry
     from rpq.kafka.topic_reader import TopicFigures
-    from rpq.kafka.topic_run import run_topics
 
-__all__ = ["SchemaRegistry", "TopicFigures", "run_topics"]
+__all__ = ["SchemaRegistry", "TopicFigures"]
 
 _LAZY = {
     "SchemaRegistry": "rpq.kafka.schema_registry",
     "TopicFigures": "rpq.kafka.topic_reader",
-    "run_topics": "rpq.kafka.topic_run",
 }
 
 

@@ -1,6 +1,7 @@
 """Queries as users write them: their texts, options and files, and their meaning, without an engine.
 
-- `query`, `query_file`: queries in Python and in files; `notation`: which notation the text of a query has
+- `options`: the options of queries; `query`, `query_file`: queries in Python and elsewhere; `notation`: which notation the
+  text of a query has
 - `pattern`: graph patterns; `edge_variables`, `conditions`, `time_order`: what they and path expressions say of edges
 - `where`, `predicate`: conditions on columns, and their meaning
 - `readings`: the labels that a query reads; `hypercube`: how shares divide it

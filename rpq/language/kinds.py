@@ -9,15 +9,15 @@ patterns and of SPARQL, which take 20 MB.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 from rpq.errors import QueryError, RpqError
+from rpq.language.options import OPTIONS, Vertex
 from rpq.language.protocol import EnginePart, Question, Resources, RunningQuery
-from rpq.language.query import PatternQuery, Query, Vertex
-from rpq.language.time_order import LENGTHS
+from rpq.language.query import PatternQuery, Query
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.json_values import Damage, JsonValue
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
@@ -125,91 +125,53 @@ def read_window(content: JsonValue) -> AnyWindow:
         raise Damage(f"a window is not understood: {problem}") from problem
 
 
-# --- options of queries as JSON ------------------------------------------------------------------------------
+# --- queries as JSON ----------------------------------------------------------------------------------------
 
-_TEXTS = ("name", "paths", "semantics", "on_budget", "order", "matching", "filter", "report", "language", "node_label")
 _READERS: Mapping[str, Callable[[JsonValue], Any]] = {
-    **dict.fromkeys(_TEXTS, JsonValue.unicode),
-    **dict.fromkeys(LENGTHS, lambda length: length.integer(0)),
-    **dict.fromkeys(("sources", "targets"), lambda vertices: [vertex.vertex() for vertex in vertices]),
-    "select": lambda names: tuple(name.unicode() for name in names),
-    "simple_budget": lambda budget: budget.integer(1),
-    "distinct": JsonValue.flag,
+    "words": JsonValue.unicode,
+    "text": JsonValue.unicode,
+    "flag": JsonValue.flag,
+    "number": lambda number: number.integer(1),
+    "length": lambda length: length.integer(0),
+    "names": lambda names: tuple(name.unicode() for name in names),
+    "vertices": lambda vertices: [vertex.vertex() for vertex in vertices],
 }
-"""The functions that read the options of queries."""
+"""The functions that read the values of options, by their kind."""
 
 
-def read_options(content: JsonValue, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, Any]:
-    """Return options of a query from JSON values; those that are `optional` may be missing or null. Raises `Damage`."""
-    names = [*required, *(name for name in optional if name in content and not content[name].is_none)]
-    return {name: _READERS[name](content[name]) for name in names}
+def options_json(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by name as JSON values, without windows and those that are None."""
+    values = {name: value for name, value in options.items() if OPTIONS[name].kind != "window" and value is not None}
+    return {
+        name: list(value) if isinstance(value, tuple) else _sort_vertices(value) if isinstance(value, frozenset) else value
+        for name, value in values.items()
+    }
 
 
-def read_question(content: JsonValue, kind: type[AnyQuery], text: str, options: Mapping[str, Any]) -> AnyQuery:
-    """Return the query of a kind with options; JSON values have its `text` and perhaps its unit. Raises `Damage`."""
+def content_of(query: Query) -> dict[str, Any]:
+    """Return a query as JSON values; its window is in the integers of its stream."""
+    unit = getattr(query, "unit", None)
+    options = options_json({name: getattr(query, name, None) for name in OPTIONS})
+    content = {"expression": query.expression, "window": window_json(query.window), **options}
+    return content if unit is None else content | {"unit": unit}
+
+
+def read_content(
+    content: JsonValue, kind: type[AnyQuery], *, window_of: Callable[[JsonValue], AnyWindow | None] = read_window
+) -> AnyQuery:
+    """Return the query of a kind that JSON values describe; `window_of` reads its window. Raises `Damage`."""
+    given = [one for one in OPTIONS.values() if one.kind in _READERS and one.name in content]
+    options = {one.name: _READERS[one.kind](content[one.name]) for one in given}
+    window = window_of(content["window"])
     try:
-        query = kind(content[text].unicode(), **options)
-        is_plain = "unit" not in content or content["unit"].is_none
-        return query if is_plain else query.in_unit(content["unit"].one_of(*TIME_UNITS))
+        query = kind(content["expression"].unicode(), window=window, **options)
+        return query.in_unit(content["unit"].one_of(*TIME_UNITS)) if "unit" in content else query
     except (RpqError, RecursionError) as problem:
         raise Damage(f"a query is not understood: {problem}") from problem
 
 
-# --- path queries as JSON -----------------------------------------------------------------------------------
-
-def path_query_json(query: Query) -> dict[str, Any]:
-    """Return a query as JSON values; its window is in the integers of its stream."""
-    return {
-        "expression": query.expression,
-        "window": window_json(query.window),
-        "name": query.name,
-        "paths": query.paths,
-        "semantics": query.semantics,
-        "sources": _sort_vertices(query.sources),
-        "targets": _sort_vertices(query.targets),
-        "simple_budget": query.simple_budget,
-        "on_budget": query.on_budget,
-        **({} if query.time_order is None else {"order": query.order, **dict(query.time_lengths)}),
-        **({} if query.select is None else {"select": list(query.select)}),
-    }
-
-
-def read_path_query(content: JsonValue) -> Query:
-    """Return the query of JSON values. Raises `Damage`."""
-    texts = "name", "paths", "semantics", "on_budget", "order"
-    options = read_options(content, (), (*texts, "sources", "targets", "simple_budget", *LENGTHS, "select"))
-    return read_question(content, Query, "expression", options | {"window": read_window(content["window"])})
-
-
-def _sort_vertices(vertices: Collection[Vertex] | None) -> list[Vertex] | None:
-    return None if vertices is None else sorted(vertices, key=lambda v: (isinstance(v, str), v))
-
-
-# --- graph patterns as JSON ---------------------------------------------------------------------------------
-
-def pattern_query_json(query: PatternQuery) -> dict[str, Any]:
-    """Return a pattern as JSON values; its window is in the integers of its stream."""
-    return {
-        "pattern": query.expression,
-        "window": window_json(query.window),
-        "name": query.name,
-        "select": None if query.select is None else list(query.select),
-        "distinct": query.distinct,
-        "matching": query.matching,
-        "paths": query.paths,
-        "semantics": query.semantics,
-        "simple_budget": query.simple_budget,
-        "report": query.report,
-        **({} if query.filter is None else {"filter": query.filter}),
-        **({} if query.unit is None else {"unit": query.unit}),
-    }
-
-
-def read_pattern_query(content: JsonValue) -> PatternQuery:
-    """Return the pattern of JSON values. Raises `Damage`."""
-    required = "name", "matching", "paths", "semantics", "distinct"
-    options = read_options(content, required, ("select", "simple_budget", "filter", "report"))
-    return read_question(content, PatternQuery, "pattern", options | {"window": read_window(content["window"])})
+def _sort_vertices(vertices: Collection[Vertex]) -> list[Vertex]:
+    return sorted(vertices, key=lambda v: (isinstance(v, str), v))
 
 
 # --- the kernels of queries ---------------------------------------------------------------------------------

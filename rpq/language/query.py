@@ -9,23 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from weakref import WeakValueDictionary
 
 import rpq.automata as automata
 from rpq.automata.symbols import LabelSymbol
 from rpq.errors import ExpressionError, QueryError
-from rpq.language.conditions import condition_of, conditions_in, parse_expression
+from rpq.language.conditions import parse_expression
 from rpq.language.edge_variables import BindingFilter, Value
 from rpq.language.hypercube import Hypercube, has_bare_path, reads_of, roots_of, undivided
-from rpq.language.notation import (
+from rpq.language.notation import language_of
+from rpq.language.options import (
     CHOICES,
-    ORDER_OPTIONS,
     REFUSED_OPTIONS,
-    REFUSED_PATHS,
     Language,
-    language_of,
+    QueryOptions,
+    Semantics,
+    Vertex,
+    check_word,
+    is_given,
     unsuitable_option,
 )
 from rpq.language.pattern import (
@@ -41,7 +43,6 @@ from rpq.stream.edges.edge_ends import ALL, Ends
 from rpq.stream.names.terms import normal_form
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
-Vertex = int | str
 _MAX_SHOWN_VERTICES = 5  # the number of vertices of `sources` and `targets` in a repr
 
 PAIR = ("source", "target")
@@ -56,27 +57,8 @@ _classes: dict[Language, Callable[[], type[Query]]] = {}
 """Functions that return the classes of queries in notations above this module (`register_class`)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Options:
-    """The keyword-only part of a query."""
-
-    window: Any = None  # an `AnyWindow`; not annotated, because code that reads its size knows the kind of window
-    name: str = ""
-    paths: Literal["walk", "simple", "simple_cycle"] = "walk"
-    semantics: Literal["implicit", "explicit"] = None  # type: ignore[assignment]  # the default depends on the report
-    sources: Collection[Vertex] | None = None
-    targets: Collection[Vertex] | None = None
-    simple_budget: int = 10_000_000
-    on_budget: Literal["error", "set_aside"] = "error"
-    order: Literal["increasing", "non_decreasing"] | None = None
-    max_gap: int | str | timedelta | None = None
-    max_span: int | str | timedelta | None = None
-    select: Sequence[str] | None = None
-    language: Language | None = None
-
-
 @dataclass(frozen=True, repr=False)
-class Query(_Options):
+class Query(QueryOptions):
     """A persistent regular path query: `expression` over a sliding `window`.
 
     - `window`: a `Window` of time, a `CountWindow`, or `UnboundedWindow()`
@@ -105,31 +87,15 @@ class Query(_Options):
 
     expression: str = field(kw_only=False)
 
-    if TYPE_CHECKING:
-        # The parameters of `Query(…)`, including the options of the patterns that it creates; the dataclass defines its own.
-        def __init__(
-            self,
-            expression: str,
-            *,
-            window: AnyWindow | None = None,
-            name: str = "",
-            paths: Literal["walk", "simple", "simple_cycle"] = "walk",
-            semantics: Literal["implicit", "explicit"] | None = None,
-            sources: Collection[Vertex] | None = None,
-            targets: Collection[Vertex] | None = None,
-            simple_budget: int = 10_000_000,
-            on_budget: Literal["error", "set_aside"] = "error",
-            order: Literal["increasing", "non_decreasing"] | None = None,
-            max_gap: int | str | timedelta | None = None,
-            max_span: int | str | timedelta | None = None,
-            select: Sequence[str] | None = None,
-            distinct: bool = False,
-            matching: Literal["homomorphism", "isomorphism"] = "homomorphism",
-            report: Literal["change", "slide", "time"] = "change",
-            filter: str | None = None,
-            language: Language | None = None,
-            node_label: str = "type",
-        ) -> None: ...
+    _notation: ClassVar[Language] = "path"
+
+    if TYPE_CHECKING:  # a query has both; code that reads the size of its window knows the kind of window
+
+        @property  # type: ignore[misc]
+        def window(self) -> Any: ...
+
+        @property  # type: ignore[misc]
+        def semantics(self) -> Semantics: ...
 
     def __new__(cls, expression: Any = None, **options: Any) -> Query:
         if refused := next((name for name in REFUSED_OPTIONS if options.get(name) is not None), None):
@@ -137,62 +103,49 @@ class Query(_Options):
         if cls is not Query or not isinstance(expression, str):
             return super().__new__(cls)
         language = options.get("language") or language_of(expression)
-        if "node_label" in options and (misfit := unsuitable_option(language, expression, ["node_label"])):
-            raise QueryError(f"{misfit.option} {misfit.reason}")
         if language == "pattern":
             return PatternQuery.__new__(PatternQuery, expression, **options)
-        if language in _classes:
-            return super().__new__(_classes[language]())
-        if misfit := unsuitable_option(language, expression, options):
-            raise QueryError(f"{misfit.option} {misfit.reason}")
-        return super().__new__(cls)
+        return super().__new__(_classes[language]() if language in _classes else cls)
 
     def __post_init__(self) -> None:
-        self._check_expression()
-        dfa = automaton_of(self.expression)
-        columns = selected_columns(self.select, self.expression)
-        object.__setattr__(self, "select", None if columns == PAIR else columns)
-        self._check_options()
-        object.__setattr__(self, "_dfa", dfa)
-        if self.has_length:
-            self._check_length()
-        self._set_default_name()
-
-    def _check_expression(self) -> None:
         if not isinstance(self.expression, str):
             raise QueryError(f"the expression of a query is text, not {self.expression!r}")
+        for name in CHOICES:
+            if is_given(name, value := getattr(self, name)):
+                check_word(name, value)
+        self._read()
+        if misfit := unsuitable_option(self.notation, self.expression, vars(self)):
+            raise QueryError(f"{misfit.option} {misfit.reason}")
+        self._check_options()
+        for option in ("expression", "name"):
+            _check_text(f"the {option} of a query", getattr(self, option))
 
-    def _check_kind_of_paths(self) -> None:
-        if self.paths in REFUSED_PATHS:
-            raise QueryError(f"paths={self.paths!r}, {REFUSED_PATHS[self.paths]}")
-        if self.paths not in CHOICES["paths"]:
-            raise QueryError(f"paths are 'walk', 'simple' or 'simple_cycle', not {self.paths!r}")
+    def _read(self) -> None:
+        """Read the text."""
+        object.__setattr__(self, "_dfa", automaton_of(self.expression))
+        columns = selected_columns(self.select, self.expression)
+        object.__setattr__(self, "select", None if columns == PAIR else columns)
 
     def _check_options(self) -> None:
-        if not isinstance(self.name, str):
-            raise QueryError(f"the name of a query is text, not {self.name!r}")
+        """Check the options that the text admits, and set those whose default depends on others."""
         windows = "rpq.Window(size=…, slide=…), rpq.CountWindow(size=…, step=…) or rpq.UnboundedWindow()"
         if self.window is None:
             raise QueryError(f"the query has no window: pass one, as window={windows}")
         if not isinstance(self.window, Window | CountWindow | UnboundedWindow):
             raise QueryError(f"the window of a query is a {windows}, not {self.window!r}")
-        self._check_kind_of_paths()
-        semantics: str | None = self.semantics
-        if semantics is None:
-            object.__setattr__(self, "semantics", self._usual_semantics)
-        if self.semantics not in ("implicit", "explicit"):
-            raise QueryError(f"window semantics are 'implicit' or 'explicit', not {self.semantics!r}")
-        if self.language not in (None, *CHOICES["language"]):
-            raise QueryError(f"the language of a query is one of {', '.join(CHOICES['language'])}, not {self.language!r}")
-        if self.language not in ("gql", "cypher"):  # only MATCH is read in different ways
+        if not isinstance(self.name, str):
+            raise QueryError(f"the name of a query is text, not {self.name!r}")
+        if not self.name:
+            object.__setattr__(self, "name", self.expression)
+        object.__setattr__(self, "semantics", vars(self)["semantics"] or self._usual_semantics)
+        if self.notation not in ("gql", "cypher"):  # only MATCH is read in different ways
             object.__setattr__(self, "language", None)
-        if self.on_budget not in ("error", "set_aside"):
-            raise QueryError(f"on_budget is 'error' or 'set_aside', not {self.on_budget!r}")
+        if not isinstance(self.distinct, bool):
+            raise QueryError(f"distinct is True or False, not {self.distinct!r}")
         if not isinstance(self.simple_budget, int) or isinstance(self.simple_budget, bool) or self.simple_budget < 1:
             raise QueryError(f"the budget of simple paths is a positive number of nodes, not {self.simple_budget!r}")
         for ends in ("sources", "targets"):
-            value = getattr(self, ends)
-            if value is not None:
+            if (value := getattr(self, ends)) is not None:
                 object.__setattr__(self, ends, _vertices(ends, value))
         order = time_order(self.order, self.max_gap, self.max_span)
         if order is not None:
@@ -203,6 +156,17 @@ class Query(_Options):
                 )
             object.__setattr__(self, "max_gap", order.max_gap)
             object.__setattr__(self, "max_span", order.max_span)
+        if self.has_length:
+            self._check_length()
+
+    @property
+    def notation(self) -> Language:
+        """The notation of the text.
+
+        >>> Query("?x a ?y", window=UnboundedWindow()).notation
+        'pattern'
+        """
+        return self._notation
 
     def _check_length(self) -> None:
         """Raise `QueryError` for an option that cannot be combined with lengths."""
@@ -229,12 +193,6 @@ class Query(_Options):
         [True, False]
         """
         return self.select == PAIR_AND_LENGTH
-
-    def _set_default_name(self) -> None:
-        if not self.name:
-            object.__setattr__(self, "name", self.expression)
-        for option in ("expression", "name"):
-            _check_text(f"the {option} of a query", getattr(self, option))
 
     def __repr__(self) -> str:
         shown = [repr(self.expression)]
@@ -385,7 +343,6 @@ class Query(_Options):
         return other
 
 
-@dataclass(frozen=True, repr=False)
 class PatternQuery(Query):
     """A persistent graph pattern. Create it with `Query`.
 
@@ -408,27 +365,24 @@ class PatternQuery(Query):
     (('x', 'z'), ['a2q', 'c2q'])
     """
 
-    select: Sequence[str] | None = field(default=None, kw_only=True)
-    distinct: bool = field(default=False, kw_only=True)
-    matching: Literal["homomorphism", "isomorphism"] = field(default="homomorphism", kw_only=True)
-    report: Literal["change", "slide", "time"] = field(default="change", kw_only=True)
-    filter: str | None = field(default=None, kw_only=True)
+    _notation: ClassVar[Language] = "pattern"
 
     def __new__(cls, expression: Any = None, **options: Any) -> PatternQuery:
         if cls is PatternQuery and (options.get("filter") is not None or has_edge_variables(expression)):
             return object.__new__(EdgeValuesQuery)
         return object.__new__(cls)
 
-    def __post_init__(self) -> None:
-        self._check_expression()
+    def _read(self) -> None:
         pattern = Pattern.read(self.expression, self.select, self.filter)
-        self._check_options()
-        if self.matching not in ("homomorphism", "isomorphism"):
-            raise QueryError(f"matching is 'homomorphism' or 'isomorphism', not {self.matching!r}")
-        if not isinstance(self.distinct, bool):
-            raise QueryError(f"distinct is True or False, not {self.distinct!r}")
-        if self.report not in ("change", "slide", "time"):
-            raise QueryError(f"reports are 'change', 'slide' or 'time', not {self.report!r}")
+        object.__setattr__(self, "select", None if self.select is None else pattern.columns)
+        object.__setattr__(self, "_pattern", pattern)
+        join = pattern.to_join(paths=self.paths)
+        object.__setattr__(self, "_join", join)
+        paths = tuple((atom, automaton_of(str(atom.expression))) for atom in join.atoms if atom.edge is None)
+        object.__setattr__(self, "_path_atoms", paths)
+
+    def _check_options(self) -> None:
+        super()._check_options()
         if self.report != "change" and self.window.kind != "time":
             raise QueryError(
                 f"report={self.report!r} reports at boundaries of a time window, such as rpq.Window(size=…, slide=…), "
@@ -439,29 +393,14 @@ class PatternQuery(Query):
                 f'report={self.report!r} reports the net difference from the previous report, so its rows are explicit: '
                 'omit semantics, or pass semantics="explicit"'
             )
-        if self.on_budget != "error":
-            raise QueryError('on_budget="set_aside" is for path queries: an answer to a pattern must not miss a path')
-        for ends in ("sources", "targets"):
-            if getattr(self, ends) is not None:
-                raise QueryError(f"{ends} are options of path queries: in a pattern, write a name instead of a variable")
-        used_options = [name for name in ORDER_OPTIONS if getattr(self, name) is not None]
-        if misfit := unsuitable_option("pattern", self.expression, used_options):
-            raise QueryError(f"{misfit.option} {misfit.reason}")
-        object.__setattr__(self, "select", None if self.select is None else pattern.columns)
-        object.__setattr__(self, "_pattern", pattern)
-        join = pattern.to_join(paths=self.paths)
-        object.__setattr__(self, "_join", join)
-        paths = tuple((atom, automaton_of(str(atom.expression))) for atom in join.atoms if atom.edge is None)
-        object.__setattr__(self, "_path_atoms", paths)
-        if pattern.has_values:
-            self._check_values(pattern)
-        if self.paths != "walk" and pattern.orders:
-            atom = next(atom for atom in pattern.atoms if atom.order is not None)
+        if self.pattern.has_values:
+            self._check_values(self.pattern)
+        if self.paths != "walk" and self.pattern.orders:
+            atom = next(atom for atom in self.pattern.atoms if atom.order is not None)
             raise QueryError(
                 f'{atom} cannot be combined with paths="{self.paths}" yet: paths in time order are walks: leave out paths, '
                 "or the order"
             )
-        self._set_default_name()
 
     def _check_values(self, pattern: Pattern) -> None:
         """Raise `QueryError` for options that cannot be combined with edge variables or a filter."""
@@ -711,65 +650,6 @@ def labels_of(atoms: Iterable[Atom]) -> LabelSet:
     return LabelSet.of(named, lambda label: any(path.is_relevant(label) for path in paths), conditions)
 
 
-def query_in(language: Language | None, text: str, **options: Any) -> Query:
-    """Return the query for a text in a notation; with None, the notation is detected. Raises `QueryError`.
-
-    >>> query_in("path", "?x a ?y", window=Window(size=1, slide=1))
-    Traceback (most recent call last):
-    ...
-    rpq.errors.ExpressionError: column 1: unexpected '?'; expected a name, '(', '!' or '^'
-      ?x a ?y
-      ^
-    """
-    if language == "pattern":
-        return PatternQuery(text, **options)
-    if language in _classes:
-        if language is not None and language != "sparql":
-            options["language"] = language
-        return _classes[language]()(text, **options)
-    if language == "path":
-        automaton_of(text)  # raises an error if `Query` would detect another notation
-    return Query(text, **options)
-
-
-def columns_of_text(
-    language: Language,
-    text: str,
-    *,
-    select: Sequence[str] | None,
-    paths: Literal["walk", "simple", "simple_cycle"],
-) -> tuple[str, ...]:
-    """Return the columns of the answers to a text in a notation, which do not depend on the window. Raises `QueryError`.
-
-    >>> columns_of_text("pattern", "?x a ?y", select=["y"], paths="walk")
-    ('y',)
-    """
-    if language == "path":
-        return path_columns(selected_columns(select, text))
-    if language == "pattern":
-        return Pattern.read(text, select).columns
-    return _any_query(language, text, paths=paths).columns
-
-
-def _any_query(language: Language, text: str, **options: Any) -> Query:
-    """Return a query over some window; one in SPARQL reports at slides, because some texts need that."""
-    reports = {"report": "slide"} if language == "sparql" else {}
-    return query_in(language, text, window=Window(size=1, slide=1), **reports, **options)
-
-
-def shows_removals(text: str) -> bool:
-    """Return whether the rows of a text show which answers leave.
-
-    Rows of reports of entering answers (ISTREAM) or of whole answers (RSTREAM) do not.
-
-    >>> shows_removals("a+"), shows_removals("REGISTER RSTREAM <r> AS SELECT ?x { ?x <a> ?y }")
-    (True, False)
-    """
-    language = language_of(text)
-    shows: bool = language != "sparql" or getattr(_any_query(language, text), "shows_removals", True)
-    return shows
-
-
 def selected_columns(select: Sequence[str] | None, expression: str) -> tuple[str, ...]:
     """Return the columns that `select` names for the rows of a path expression. Raises `QueryError`.
 
@@ -808,30 +688,6 @@ def path_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
     from rpq.rows.typed_columns import TypedColumns  # imports Arrow
 
     return TypedColumns(PAIR_AND_LENGTH, ("vertex", "vertex", "count"))
-
-
-def properties_in(
-    language: Language, text: str, *, select: Sequence[str] | None = None, filter: str | None = None
-) -> frozenset[str]:
-    """Return the names of the properties that a text in a notation, its columns and its filter read. Raises `QueryError`.
-
-    >>> sorted(properties_in("pattern", "?x a[n > 1 and timestamp < 5]+ ?y"))
-    ['n']
-    """
-    if language == "sparql":
-        return frozenset()
-    if language in ("gql", "cypher"):
-        query = query_in(language, text, window=Window(size=1, slide=1))
-        found: frozenset[str] = query.properties_of_edges  # type: ignore[attr-defined]
-        return found
-    read: frozenset[str] = frozenset()
-    if language == "path":
-        automaton_of(text)  # raises the error that the query would
-        trees = [parse_expression(text)]
-    else:
-        pattern = Pattern.read(text, select, filter)
-        trees, read = [atom.expression for atom in pattern.atoms], pattern.properties
-    return read.union(*(condition_of(one).properties for tree in trees for one in conditions_in(tree)))
 
 
 def register_class(language: Language, load: Callable[[], type[Query]]) -> None:

@@ -31,45 +31,30 @@ objects, which create a `Query` once the stream is known.
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
+import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import rpq.automata as automata
-from rpq.errors import QueryError
-from rpq.language.notation import (
-    CHOICES,
-    MATCH_OPTIONS,
-    ORDER_OPTIONS,
-    PATH_OPTIONS,
-    PATTERN_OPTIONS,
-    REFUSED_PATHS,
-    Language,
-    Matching,
-    OnBudget,
-    Paths,
-    Report,
-    Semantics,
-    language_of,
-    unsuitable_option,
-)
-from rpq.language.pattern import Pattern
-from rpq.language.query import Query, Vertex, automaton_of, path_columns, query_in, selected_columns
-from rpq.language.time_order import LENGTHS, Order, length_of_text, time_order
+from rpq.errors import ExpressionError, QueryError, did_you_mean
+from rpq.language.notation import language_of
+from rpq.language.options import OPTIONS, Vertex, WrittenOptions, check_word, unsuitable_option
+from rpq.language.query import Query
+from rpq.language.time_order import length_of_text, time_order
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.window import AnyWindow, Window, WindowTextError, kind_of_text, length_of, window_of
 
-_VALUES = ("sources", "targets", *LENGTHS, "select", "distinct", "filter", *MATCH_OPTIONS)
-DEFAULT_FIELDS = ("window", "slide", *CHOICES, "simple_budget", *_VALUES, "output")
+DEFAULT_FIELDS = (*(name for name in OPTIONS if name != "name"), "output")
 """The fields that can have defaults."""
 
 FIELDS = ("name", "query", *DEFAULT_FIELDS)
 """All fields of a query."""
+
+_OPTION_IN_ERROR = re.compile(rf"({'|'.join(OPTIONS)}): (.*)", re.DOTALL)
 
 
 class QueryFileError(QueryError):
@@ -108,43 +93,50 @@ class FilePlace:
         where = f"{self}, field {field}" if field else f"{self}"
         return QueryFileError(f"{where}: {message}", file=self.file, line=self.line, entry=self.entry, field=field)
 
+    def query_error(self, error: QueryError, *, places: Mapping[str, FilePlace], what: str = "query") -> QueryFileError:
+        """Return the error of a query that stands here, at the field that it is about: an option, or the text."""
+        if isinstance(error, ExpressionError):
+            return self.error(f"the {what} is not understood\n{error}", field="query")
+        found = _OPTION_IN_ERROR.fullmatch(str(error))
+        field, message = ("query", str(error)) if found is None else found.groups()
+        return places.get(field, self).error(message, field=field)
+
 
 @dataclass(frozen=True, kw_only=True)
-class QueryEntry:
+class ArgumentPlace(FilePlace):
+    """A command or a call as the place of a query: an error begins with the name of the argument that it is about."""
+
+    name_of: Callable[[str], str]
+
+    def error(self, message: str, *, field: str | None = None) -> QueryFileError:
+        """Return an error of an argument; `query` is the text of the query."""
+        separator = " " if message.startswith("is ") else ": "
+        text = message if field in (None, "query") else f"{self.name_of(str(field))}{separator}{message}"
+        return QueryFileError(text, file=self.file, field=field)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryEntry(WrittenOptions):
     """A query in a file; `query` creates the query over a stream.
 
-    `window` and `slide` are None if neither the file nor the defaults contain them; `sources` and `targets` are None
-    without a restriction, and so are the options of patterns if they are not set.  `columns` are those of its rows, `dfa`
-    is None except for a path, `pattern` is None except for a pattern.  `place` is the place of the query, `places` are
-    those of its fields in the file.
+    `window` and `slide` are None if neither the file nor the defaults contain them.  `parsed` is the query over some window.
+    `place` is the place of the query, `places` are those of its fields in the file.
     """
 
     place: FilePlace
     places: Mapping[str, FilePlace]
-    name: str
     expression: str
-    language: Language
-    columns: tuple[str, ...]
-    dfa: automata.DFA | None
-    pattern: Pattern | None = None
-    window: int | str | None = None
-    slide: int | str | None = None
-    paths: Paths = "walk"
-    semantics: Semantics | None = None
-    simple_budget: int = 10_000_000
-    on_budget: OnBudget = "error"
-    sources: tuple[Vertex, ...] | None = None
-    targets: tuple[Vertex, ...] | None = None
-    select: tuple[str, ...] | None = None
-    distinct: bool | None = None
-    matching: Matching | None = None
-    report: Report | None = None
-    filter: str | None = None
-    order: Order | None = None
-    max_gap: int | str | None = None
-    max_span: int | str | None = None
-    node_label: str | None = None
-    output: str | None = None
+    parsed: Query
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its rows."""
+        return self.parsed.columns
+
+    @property
+    def shows_removals(self) -> bool:
+        """True if its rows show which answers leave; those of ISTREAM and RSTREAM do not."""
+        return bool(getattr(self.parsed, "shows_removals", True))
 
     def place_of(self, field: str) -> FilePlace:
         """Return the place of a field in the file, in the query or in the defaults; without the field, that of the query."""
@@ -157,31 +149,20 @@ class QueryEntry:
     def query(self, *, unit: str | None, durations: bool = False, integers: bool | None = None) -> Query:
         """Return the query over a stream with this time unit, with `integers` or texts as vertices (None: as in the file).
 
-        Without a unit, windows in durations are returned as such if `durations` are allowed, and refused otherwise.
+        Without a unit, durations are returned as such if `durations` are allowed, and refused otherwise.
         """
+        ends = {name: self._vertices(name, integers) for name in ("sources", "targets")}
+        window = self._window(unit, durations)
         try:
-            ends = {field: self._vertices(field, integers) for field in PATH_OPTIONS if getattr(self, field) is not None}
-            options = ("semantics", *ORDER_OPTIONS, *PATTERN_OPTIONS, *MATCH_OPTIONS)
-            query = query_in(
-                self.language,
-                self.expression,
-                name=self.name,
-                window=self._window(unit, durations),
-                paths=self.paths,
-                simple_budget=self.simple_budget,
-                on_budget=self.on_budget,
-                **ends,
-                **{field: value for field in options if (value := getattr(self, field)) is not None},
-            )
-            return query.in_unit(unit) if unit is not None and query.is_ordered else query
-        except QueryFileError:
-            raise
+            given = {name: value for name, value in self.given_options.items() if name != "slide"}
+            query = Query(self.expression, **given | ends | {"window": window})
+            return query if unit is None and durations else _in_unit(query, unit)
         except QueryError as error:
-            raise self.place.error(str(error)) from error
+            raise self.place.query_error(error, places=self.places) from error
 
     def _window(self, unit: str | None, durations: bool) -> AnyWindow | None:
         slide = self.slide
-        if self.window is None and slide is None and self.language == "sparql":
+        if self.window is None and slide is None and self.parsed.notation == "sparql":
             return None  # the text may declare all windows
         if self.window is not None and kind_of_text(self.window) == "unbounded":
             # A slide from the defaults is for queries with a sliding window.
@@ -206,6 +187,25 @@ class QueryEntry:
             raise self.error(field, f"the vertices of this input are integers: {error}") from error
 
 
+def _in_unit(query: Query, unit: str | None) -> Query:
+    """Convert windows that the text declares as durations, and bounds of an order in time, to the stream's unit.
+
+    Raises `QueryError`.
+    """
+    lengths = [one for one in query.time_lengths if isinstance(one.length, str)]
+    if not lengths and not getattr(query, "declares_durations", False):  # only SPARQL declares windows
+        return query
+    if unit is None:
+        what = "the text declares windows in durations (RANGE PT2H)"
+        if lengths:
+            what = f"{lengths[0].name}: {lengths[0].length} is a duration"
+        raise QueryError(f"{what}, and the unit of the timestamps is unknown; expected --time-unit")
+    return query.in_unit(unit)
+
+
+_DEFAULTS = FilePlace(file="the defaults")
+
+
 def read_queries(path: str | os.PathLike[str], *, time_unit: str | None = None, **defaults: Any) -> list[Query]:
     """Read a file of queries, `.toml` or `.jsonl`, for `Engine(*queries)`.
 
@@ -225,7 +225,7 @@ def read_queries(path: str | os.PathLike[str], *, time_unit: str | None = None, 
 
 
 def read_query_file(
-    path: str | os.PathLike[str], defaults: Mapping[str, Any] | None = None, *, default_place: str = "the defaults"
+    path: str | os.PathLike[str], defaults: Mapping[str, Any] | None = None, *, default_place: FilePlace = _DEFAULTS
 ) -> list[QueryEntry]:
     """Read and check a file of queries; at least one, each with a distinct name.
 
@@ -238,14 +238,14 @@ def read_query_file(
             content = opened.read()
     except OSError as error:
         raise FilePlace(file=file).error(f"cannot be read: {error.strerror or error}") from error
-    common = _fields(dict(defaults or {}), FilePlace(file=default_place), DEFAULT_FIELDS)
+    common = _fields(dict(defaults or {}), default_place, DEFAULT_FIELDS)
     ending = os.path.splitext(file)[1].lower()
-    places: dict[str, FilePlace] = {}
+    places: dict[str, FilePlace] = dict.fromkeys(common, default_place)
     if ending == ".toml":
         document = _toml(file, content)
         place = FilePlace(file=file, title=", [defaults]")
         in_file = _fields(document.get("defaults", {}), place, DEFAULT_FIELDS)
-        common, places = common | in_file, dict.fromkeys(in_file, place)
+        common, places = common | in_file, places | dict.fromkeys(in_file, place)
         entries = _tables(document, file)
     elif ending in (".jsonl", ".ndjson", ".json"):
         entries = _lines(file, content)
@@ -265,7 +265,7 @@ def read_query_file(
     return list(found.values())
 
 
-def query_entry(entry: Mapping[str, Any], *, defaults: Mapping[str, Any], place: FilePlace) -> QueryEntry:
+def query_entry(entry: Mapping[str, Any], *, place: FilePlace, defaults: Mapping[str, Any] | None = None) -> QueryEntry:
     """Return one query from its fields, as in a file; `defaults` are used for missing fields.
 
     Raises `QueryFileError`.
@@ -273,60 +273,33 @@ def query_entry(entry: Mapping[str, Any], *, defaults: Mapping[str, Any], place:
     >>> query_entry({"query": "a/b", "window": 10}, defaults={"slide": 1}, place=FilePlace(file="the query")).slide
     1
     """
-    return _read_entry(place, entry, _fields(dict(defaults), FilePlace(file="the defaults"), DEFAULT_FIELDS), {})
+    common = _fields(dict(defaults or {}), _DEFAULTS, DEFAULT_FIELDS)
+    return _read_entry(place, entry, common, dict.fromkeys(common, _DEFAULTS))
 
 
 def _read_entry(place: FilePlace, entry: Any, common: dict[str, Any], places: dict[str, FilePlace]) -> QueryEntry:
-    """Return one query; `common` contains the defaults of its fields, and `places` their places in the file."""
+    """Return one query; `common` contains the defaults of its fields, and `places` their places.
+
+    This is the one place that reads the text of a query that is not created in Python.
+    """
     own = _fields(entry, place, FIELDS)
     if "query" not in own:
         raise place.error("has no field query: an expression such as 'a/b*', or a pattern such as '?x a ?y'")
     text = own.pop("query")
     values = common | own
     places = places | dict.fromkeys(own, place)
-    if (values.get("language") or language_of(text)) not in ("gql", "cypher"):
-        values = {field: value for field, value in values.items() if field in own or field not in MATCH_OPTIONS}
-    name, language, columns, dfa, pattern = _parse_text(text, values, place, places)
-    values = {"name": name} | values | {"language": language}
-    return QueryEntry(place=place, places=places, expression=text, columns=columns, dfa=dfa, pattern=pattern, **values)
-
-
-def _parse_text(
-    text: str, values: Mapping[str, Any], place: FilePlace, places: Mapping[str, FilePlace]
-) -> tuple[str, Language, tuple[str, ...], automata.DFA | None, Pattern | None]:
-    """Return for a text its default name, its notation, the columns of its rows, and the automaton of a path or the pattern.
-
-    The name is that of REGISTER in SPARQL, and otherwise the text.
-    """
-    language = values.get("language") or language_of(text)
-    try:
-        select = values.get("select")
-        if language not in ("path", "pattern"):
-            if misfit := unsuitable_option(language, text, values):
-                raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
-            options = {name: values[name] for name in ("paths", *MATCH_OPTIONS) if name in values}
-            query = query_in(language, text, window=Window(size=1, slide=1), **options)
-            return query.name, language, query.columns, None, None
-        is_path = language == "path"
-        path_select = selected_columns(select, text) if is_path else None
-        dfa, pattern = (automaton_of(text), None) if is_path else (None, Pattern.read(text, select, values.get("filter")))
-    except automata.ExpressionError as error:
-        what = "expression" if language == "path" else "pattern"
-        raise place.error(f"the {what} is not understood\n{error}", field="query") from error
-    except QueryError as error:
-        if str(error).startswith("select"):
-            raise places.get("select", place).error(str(error).removeprefix("select: "), field="select") from error
-        if str(error).startswith("filter"):
-            raise places.get("filter", place).error(str(error).removeprefix("filter: "), field="filter") from error
-        raise place.error(str(error), field="query") from error
+    language = values["language"] = values.get("language") or language_of(text)
+    if language not in ("gql", "cypher") and "node_label" not in own:
+        values.pop("node_label", None)
     if misfit := unsuitable_option(language, text, values):
         raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
-    if pattern is None:
-        return text, language, path_columns(path_select), dfa, None
-    if values.get("on_budget") == "set_aside":
-        where = places.get("on_budget", place)
-        raise where.error("'set_aside' is for path queries: an answer to a pattern must not miss a path", field="on_budget")
-    return text, language, pattern.columns, None, pattern
+    options = {name: value for name, value in values.items() if name not in ("window", "slide", "output")}
+    try:
+        parsed = Query(text, **options, window=Window(size=1, slide=1))
+    except QueryError as error:
+        what = "expression" if language == "path" else "pattern"
+        raise place.query_error(error, places=places, what=what) from error
+    return QueryEntry(place=place, places=places, expression=text, parsed=parsed, **{"name": parsed.name} | values)
 
 
 def _toml(file: str, content: bytes) -> dict[str, Any]:
@@ -341,7 +314,7 @@ def _toml(file: str, content: bytes) -> dict[str, Any]:
     for key in document:
         if key not in ("defaults", "query"):
             hint = " (fields that all queries share belong in [defaults])" if key in FIELDS else ""
-            hint = _did_you_mean(key, ("defaults", "query")) + hint
+            hint = did_you_mean(key, ("defaults", "query")) + hint
             raise place.error(f"{key!r} is not known here: expected [defaults] and [[query]]{hint}")
     return document
 
@@ -389,49 +362,44 @@ def _fields(table: Any, place: FilePlace, names: Iterable[str]) -> dict[str, Any
     for field in table:
         if field not in names:
             raise place.error(
-                f"is not known: expected one of {', '.join(names)}{_did_you_mean(field, names)}", field=_name(field)
+                f"is not known: expected one of {', '.join(names)}{did_you_mean(field, [*names])}", field=_name(field)
             )
     return {field: _check_field(field, value, place) for field, value in table.items() if value is not None}
 
 
 def _check_field(field: str, value: Any, place: FilePlace) -> Any:
     """Return the value of a field in the form of `QueryEntry`."""
-    if field in CHOICES:
-        if field == "paths" and isinstance(value, str) and value in REFUSED_PATHS:
-            raise place.error(f"{value!r}, {REFUSED_PATHS[value]}", field=field)
-        if not isinstance(value, str) or value not in CHOICES[field]:
-            hint = _did_you_mean(value, CHOICES[field]) if isinstance(value, str) else ""
-            raise place.error(f"expected one of {', '.join(CHOICES[field])}, not {_json_text(value)}{hint}", field=field)
-    elif field in ("window", "slide"):
-        _check_length(field, value, place)
-    elif field in LENGTHS:
-        if isinstance(value, bool) or not isinstance(value, (int, str)):
-            message = f"expected a number in the stream's unit, or a text such as '6h', not {_json_text(value)}"
-            raise place.error(message, field=field)
+    kind = OPTIONS[field].kind if field in OPTIONS else "text"
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    expected = None
+    if kind in ("words", "length"):
         try:
-            time_order("increasing", **{field: length_of_text(value)})
+            if kind == "words":
+                check_word(field, value)
+            elif not is_number and not isinstance(value, str):
+                expected = "a number in the stream's unit, or a text such as '6h'"
+            else:
+                value = length_of_text(value)
+                time_order("increasing", **{field: value})
         except QueryError as error:
             raise place.error(str(error).removeprefix(f"{field}: "), field=field) from error
-        return length_of_text(value)
-    elif field in ("sources", "targets"):
+    elif kind == "window":
+        _check_length(field, value, place)
+    elif kind in ("vertices", "names"):
         if isinstance(value, str) or not isinstance(value, Iterable):
-            raise place.error(f"expected a list of vertices, not {_json_text(value)}", field=field)
-        for vertex in value:
-            if isinstance(vertex, bool) or not isinstance(vertex, (int, str)):
-                raise place.error(f"vertices are texts or integers, not {_json_text(vertex)}", field=field)
-        return tuple(value)
-    elif field == "select":
-        if isinstance(value, str) or not isinstance(value, Iterable):
-            raise place.error(f"expected a list of variables, not {_json_text(value)}", field=field)
-        return tuple(value)
-    elif field == "distinct":
-        if not isinstance(value, bool):
-            raise place.error(f"expected true or false, not {_json_text(value)}", field=field)
-    elif field == "simple_budget":
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise place.error(f"expected a positive number of nodes, not {_json_text(value)}", field=field)
+            expected = "a list of vertices" if kind == "vertices" else "a list of variables"
+        elif kind == "vertices" and not all(isinstance(one, (int, str)) and not isinstance(one, bool) for one in value):
+            expected = "texts or integers as vertices"
+        else:
+            value = tuple(value)
+    elif kind == "flag":
+        expected = None if isinstance(value, bool) else "true or false"
+    elif kind == "number":
+        expected = None if is_number and value > 0 else "a positive number of nodes"
     elif not isinstance(value, str) or not value or (field == "output" and "\0" in value):
-        raise place.error(f"expected a text, not {_json_text(value)}", field=field)
+        expected = "a text"
+    if expected is not None:
+        raise place.error(f"expected {expected}, not {_json_text(value)}", field=field)
     return value
 
 
@@ -454,11 +422,6 @@ def _check_length(field: str, value: Any, place: FilePlace) -> None:
             f"expected a positive whole number in the stream's time unit, or a text such as '30d', not {_json_text(value)}",
             field=field,
         )
-
-
-def _did_you_mean(word: str, candidates: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(candidates), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _name(field: str) -> str:

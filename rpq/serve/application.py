@@ -47,7 +47,6 @@ from rpq.serve.requests import (
     content_type,
     describe_query,
     json_response,
-    language_of,
     problem_of,
     problem_response,
     read_tuple_body,
@@ -299,7 +298,7 @@ class Application:
     async def get_witness(self, request: Request, name: str, parameters: models.WitnessParameters) -> Response:
         values = parameters.value
         query = await self.service.call(lambda: self.service.find_query(name))
-        if language_of(query) == "path":
+        if query.notation == "path":
             await self._compile_kernels(query, witness=True)
 
         def find() -> models.Witness:
@@ -325,7 +324,7 @@ class Application:
     async def explain_query(self, request: Request, name: str) -> Response:
         def find() -> tuple[Any, str | None]:
             query = self.service.find_query(name)
-            running = None if language_of(query) == "path" else str(self.service.engine.explain(name))
+            running = None if query.notation == "path" else str(self.service.engine.explain(name))
             return query, running
 
         query, running = await self.service.call(find)

@@ -91,7 +91,6 @@ def _limit(name: str, field: str, kind: click.ParamType, default: int | str, hel
     metavar="ORIGIN",
     help="Origin whose pages may send requests: https://example.org.",
 )
-@shared.language
 @click.option(
     "--input",
     "inputs",
@@ -122,13 +121,9 @@ def _limit(name: str, field: str, kind: click.ParamType, default: int | str, hel
     help="Edges that are always present, without time; <GRAPH>=FILE are those of a graph, for GRAPH and FROM in SPARQL.",
 )
 @click.option("--static-format", default="edges", show_default=True, help="Format of the static edges.")
-@shared.window_and_slide("30d, 10m (minutes), or a number in the stream's unit; count:N; unbounded")
+@shared.query_options("serve")
 @shared.time_unit("if windows are durations or tuples have times")
 @shared.times
-@shared.paths
-@shared.simple_budget_options
-@shared.semantics
-@shared.pattern_options
 @click.option(
     "--keep", metavar="WINDOW", help="Window whose edges are all stored, for queries that are registered later: 30d."
 )

@@ -24,7 +24,7 @@ from rpq.errors import RpqError
 
 if TYPE_CHECKING:
     from rpq import Answers, Changes, Engine, Path, Query, Statistics, Witness
-    from rpq.language.query import Vertex
+    from rpq.language.options import Vertex
 
 LOG = logging.getLogger("rpq.serve")
 

@@ -10,6 +10,7 @@ import datetime
 import functools
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -17,8 +18,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from rpq.errors import QueryError, did_you_mean
-from rpq.language.notation import Language, Matching, OnBudget, Paths, Report, Semantics
-from rpq.language.time_order import Order
+from rpq.language.options import OPTIONS, Kind, Language, Option, Paths, Report, Semantics
 
 EVENT_ID = "([0-9]{1,18})([.][0-9]{1,9})?(-[0-9a-f]+)?"
 """The pattern of an event id: a position, the number of a part if there are several, and the run of the server."""
@@ -45,54 +45,43 @@ class RequestFields(Struct, frozen=True, forbid_unknown_fields=True):
 # --- queries ---------------------------------------------------------------------------------------------------------
 
 
-class QueryRequest(RequestFields, frozen=True):
-    """A query in a request; null means that a field is missing."""
+_TYPES: Mapping[Kind, Any] = {
+    "window": Length,
+    "text": str,
+    "names": list[str],
+    "vertices": list[Integer | str],
+    "number": Size,
+    "flag": bool,
+    "length": Bound,
+}
 
-    expression: Annotated[
-        str,
-        Meta(
-            pattern=r"\S",
-            description="A path expression, a graph pattern, SPARQL, or MATCH.",
-            examples=["a/b*", "?x a ?y . ?y b ?z"],
-        ),
-    ]
-    name: Annotated[
-        str | None,
-        Meta(description="By default the text of the expression; not . or .., which have no address."),
-    ] = None
-    window: Annotated[
-        Length | None,
-        Meta(description="A number in the stream's unit, or a text such as 30d; count:1000; unbounded."),
-    ] = None
-    slide: Annotated[
-        Length | None,
-        Meta(description="A number in the stream's unit, or a text such as 1d; by default a thirtieth of the window."),
-    ] = None
-    language: Language | None = None
-    node_label: Annotated[
-        str | None, Meta(description="For MATCH: the label of the edges to the labels of nodes; by default type.")
-    ] = None
-    semantics: Semantics | None = None
-    paths: Paths | None = None
-    report: Report | None = None
-    select: list[str] | None = None
-    distinct: bool | None = None
-    matching: Matching | None = None
-    filter: str | None = None
-    sources: list[Integer | str] | None = None
-    targets: list[Integer | str] | None = None
-    simple_budget: Size | None = None
-    on_budget: OnBudget | None = None
-    order: Order | None = None
-    max_gap: Annotated[
-        Bound | None, Meta(description="With an order: the largest time from one edge of a path to the next, such as 6h.")
-    ] = None
-    max_span: Annotated[
-        Bound | None, Meta(description="With an order: the largest time from the first edge of a path to the last.")
-    ] = None
-    start: Annotated[
-        Literal["window", "empty"] | None, Meta(description="Begin with the edges in the window, or with none.")
-    ] = None
+
+def _field_of(option: Option) -> tuple[str, Any, None]:
+    """Return the field of an option of queries; null means that it is missing."""
+    help = option.help + " By default a thirtieth of the window." * (option.name == "slide")
+    type_ = Literal[option.words] if option.words else _TYPES[option.kind]
+    return option.name, Annotated[type_ | None, Meta(description=help)], None
+
+
+_TEXT = Annotated[
+    str,
+    Meta(
+        pattern=r"\S",
+        description="A path expression, a graph pattern, SPARQL, or MATCH.",
+        examples=["a/b*", "?x a ?y . ?y b ?z"],
+    ),
+]
+_START = Annotated[
+    Literal["window", "empty"] | None, Meta(description="Begin with the edges in the window, or with none.")
+]
+
+QueryRequest = msgspec.defstruct(
+    "QueryRequest",
+    [("expression", _TEXT), *map(_field_of, OPTIONS.values()), ("start", _START, None)],
+    bases=(RequestFields,),
+    namespace={"__doc__": "A query in a request; null means that a field is missing."},
+    frozen=True,
+)
 
 
 class Query(Struct, frozen=True):

@@ -37,7 +37,7 @@ from rpq.engine.explanation import explain_query
 from rpq.errors import RpqError
 from rpq.language.query import Query
 from rpq.serve.models import Explained, ServeLimits, Understood
-from rpq.serve.requests import Problem, QueryDefaults, language_of, parse_query, problem_of
+from rpq.serve.requests import Problem, QueryDefaults, parse_query, problem_of
 
 if TYPE_CHECKING:
     from rpq.engine.explanation import Drawing
@@ -271,7 +271,7 @@ def _check_query(fields: Any, defaults: QueryDefaults) -> Understood:
     about = explain(query)
     warnings = list(getattr(query, "warnings", ())) or UNSET
     return Understood(
-        text=about.text, svg=about.svg, language=language_of(query), columns=list(query.columns), warnings=warnings
+        text=about.text, svg=about.svg, language=query.notation, columns=list(query.columns), warnings=warnings
     )
 
 

@@ -7,7 +7,7 @@ import contextlib
 import re
 import struct
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from json import loads
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -30,8 +30,9 @@ from rpq.errors import (
     RegistrationError,
     RpqError,
 )
-from rpq.language.notation import Language
-from rpq.language.query import PatternQuery, Query
+from rpq.language.kinds import options_json
+from rpq.language.options import OPTIONS
+from rpq.language.query import Query
 from rpq.language.query_file import FilePlace, QueryEntry, query_entry
 from rpq.language.sparql.query import SparqlQuery
 from rpq.readers.batch import LABEL_TYPE
@@ -589,9 +590,6 @@ PLACE = FilePlace(file="the query")
 SLIDES = 30
 """The default slide of a time window is its size divided by this."""
 
-FIELDS = tuple(name for name in models.QueryRequest.__struct_fields__ if name != "start")
-"""The fields that define a query; `start` is a field of its registration."""
-
 UNREACHABLE = (".", "..")
 """Names that browsers and other clients resolve as relative paths in an address, however they are written."""
 
@@ -606,18 +604,18 @@ class QueryDefaults:
     def check_budget(self, query: Query) -> None:
         """Raise `QueryError` for a query of a client that has a larger budget than the server gives."""
         given = getattr(query, "simple_budget", 0)
-        limit = self.fields.get("simple_budget", 10_000_000)
+        limit = self.fields.get("simple_budget", OPTIONS["simple_budget"].default)
         if given > limit:
             raise QueryError(f"simple_budget: {given:,} is more than the budget of the server, {limit:,} (--simple-budget)")
 
 
 def parse_query(fields: Any, defaults: QueryDefaults) -> Query:
     """Return the query that a JSON object describes.  Raises `QueryError`, with its place in the text if it is known."""
-    expression = read_model(fields, models.QueryRequest, kind="field of a query").expression
+    read_model(fields, models.QueryRequest, kind="field of a query")
     entry = {name: value for name, value in fields.items() if name not in ("expression", "start") and value is not None}
     if entry.get("name") == "":
         del entry["name"]
-    parsed = query_entry({**entry, "query": expression}, defaults=defaults.fields, place=PLACE)
+    parsed = query_entry({**entry, "query": fields["expression"]}, defaults=defaults.fields, place=PLACE)
     query = query_of(parsed, defaults.time_unit)
     if query.name in UNREACHABLE:
         message = f"name: a query named {query.name!r} has no address: clients leave it out of paths; give it another"
@@ -651,15 +649,6 @@ def _usual_slide(window: int | str, time_unit: str | None) -> int | str | None:
         return None  # the error in the window is reported later
 
 
-def language_of(query: Query) -> Language:
-    """Return the language of a query: path, pattern, sparql, gql or cypher."""
-    if query.language is not None:  # only MATCH texts name theirs
-        return query.language
-    if isinstance(query, SparqlQuery):
-        return "sparql"
-    return "pattern" if isinstance(query, PatternQuery) else "path"
-
-
 def describe_window(query: Query) -> tuple[int | str | None, int | str | None]:
     """Return window and slide of a query as in a request; both are None if a SPARQL text declares all windows."""
     if isinstance(query, SparqlQuery) and not query.has_default:
@@ -670,30 +659,20 @@ def describe_window(query: Query) -> tuple[int | str | None, int | str | None]:
     return size_and_slide(window)
 
 
-_OPTIONS = (
-    "order", "max_gap", "max_span", "sources", "targets", "select", "distinct", "matching", "filter", "node_label",
-    "simple_budget", "on_budget",
-)  # fmt: skip
-
-
 def describe_query(query: Query, *, answers: int) -> models.Query:
     """Return the description of a query in responses."""
     window, slide = describe_window(query)
-    given = [(one.name, getattr(query, one.name), one.default) for one in fields(query) if one.name in _OPTIONS]
+    own = ("name", "language", "semantics", "paths", "report")
     return models.Query(
         name=query.name,
         expression=query.expression,
-        language=language_of(query),
+        language=query.notation,
         window=window,
         slide=slide,
         semantics=query.semantics,
         paths=query.paths,
-        report=getattr(query, "report", "change"),
-        options={
-            name: sorted(value, key=str) if isinstance(value, frozenset) else value
-            for name, value, default in given
-            if value != default
-        },
+        report=query.report,
+        options={name: value for name, value in options_json(query.given_options).items() if name not in own},
         columns=list(query.columns),
         answers=answers,
     )

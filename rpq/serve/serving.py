@@ -31,8 +31,7 @@ from rpq.cli.validation import check_ids
 from rpq.errors import ExpressionError, QueryError, QueryTextError, RpqError
 from rpq.kafka.client import KafkaUsageError, TextLines
 from rpq.kafka.topic_names import is_topic
-from rpq.language.notation import MATCH_OPTIONS, PATTERN_OPTIONS
-from rpq.language.query_file import QueryEntry
+from rpq.language.options import WrittenOptions
 from rpq.language.readings import properties_of
 from rpq.readers.column_names import ColumnNames
 from rpq.serve.application import Application, KernelCompiler
@@ -40,11 +39,11 @@ from rpq.serve.connections import Connections, Repetitions, raise_file_limit
 from rpq.serve.feeds import Feed, FileFeed, Playback, TopicFeed
 from rpq.serve.models import ServeLimits
 from rpq.serve.operations import Admission, parse_tokens
-from rpq.serve.requests import FIELDS, NameTaken, QueryDefaults, parse_query
+from rpq.serve.requests import NameTaken, QueryDefaults, parse_query
 from rpq.serve.service import INTERRUPT_SECONDS, Service
 from rpq.serve.storage import EngineOptions
 from rpq.stream.durations import NANOSECONDS, duration_text
-from rpq.stream.window import WindowTextError, window_of
+from rpq.stream.window import WindowTextError, kind_of_text, window_of
 
 if TYPE_CHECKING:
     from rpq.readers import EdgeRules
@@ -52,11 +51,6 @@ if TYPE_CHECKING:
 
 SWITCH_SECONDS = 0.001
 """The longest time that the engine's thread occupies the interpreter while a request waits."""
-
-_DEFAULTS = (
-    "window", "slide", "paths", "semantics", "simple_budget", "on_budget", "language", *PATTERN_OPTIONS, *MATCH_OPTIONS
-)  # fmt: skip
-
 
 def serve_with(
     *,
@@ -155,12 +149,19 @@ def serve_with(
 
 
 def _defaults(settings: RunSettings) -> QueryDefaults:
-    values = {name: getattr(settings, name) for name in _DEFAULTS}
-    usual = {"paths": "walk", "simple_budget": 10_000_000, "on_budget": "error", "distinct": False}
-    fields = {name: value for name, value in values.items() if value is not None and value != usual.get(name)}
-    fields = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
-    settings.refuse_windows(unit=settings.time_unit)
+    fields = _json_fields(settings)
+    size = fields.get("window", fields.get("slide"))
+    if size is not None:
+        slide = fields.get("slide", size if kind_of_text(size) == "time" else None)
+        try:
+            window_of(size, slide, unit=settings.time_unit)
+        except WindowTextError as error:
+            raise click.UsageError(f"--{error.field}: {error}{_unit_hint(settings)}") from error
     return QueryDefaults(fields=fields, time_unit=settings.time_unit)
+
+
+def _unit_hint(settings: RunSettings) -> str:
+    return "; --time-unit says the unit of the timestamps" if settings.time_unit is None else ""
 
 
 def _query_fields(
@@ -170,7 +171,8 @@ def _query_fields(
     if settings.queries_file is not None:
         if expressions or query_files:
             raise click.UsageError("--queries contains all queries; add the others to its file")
-        return [_fields_of(entry) for entry in read_query_entries(settings.queries_file, settings)]
+        entries = read_query_entries(settings.queries_file, settings)
+        return [{"expression": entry.expression, **_json_fields(entry)} for entry in entries]
     texts = [(expression, expression) for expression in expressions]
     texts += [(f"--query-file {path}", read_query_text(path)) for path in query_files]
     found: list[dict[str, Any]] = [{"expression": text} for _, text in texts]
@@ -183,10 +185,9 @@ def _query_fields(
     return found
 
 
-def _fields_of(entry: QueryEntry) -> dict[str, Any]:
-    values = {name: getattr(entry, name) for name in FIELDS if name != "expression"}
-    fields = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    return {"expression": entry.expression, **{name: value for name, value in fields.items() if value is not None}}
+def _json_fields(options: WrittenOptions) -> dict[str, Any]:
+    given = options.given_options.items()
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in given}
 
 
 def _roles_of_tokens(texts: Sequence[str]) -> dict[str, frozenset[str]]:
@@ -333,8 +334,7 @@ def _keep_window(settings: RunSettings) -> rpq.Window | None:
     try:
         window = window_of(settings.keep, settings.slide or 1, unit=settings.time_unit)
     except WindowTextError as error:
-        hint = "; --time-unit says the unit of the timestamps" if settings.time_unit is None else ""
-        raise click.BadParameter(f"{error}{hint}", param_hint="--keep") from error
+        raise click.BadParameter(f"{error}{_unit_hint(settings)}", param_hint="--keep") from error
     if not isinstance(window, rpq.Window):
         raise click.BadParameter("expected a time window, such as 30d", param_hint="--keep")
     return window

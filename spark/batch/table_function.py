@@ -23,8 +23,8 @@ from pyspark.sql.udtf import AnalyzeResult, OrderingColumn, SelectedColumn
 import rpq
 from rpq.engine.engine import Engine
 from rpq.errors import QueryError
-from rpq.language.notation import ORDER_OPTIONS, PATH_OPTIONS, PATTERN_OPTIONS, Language, language_of
-from rpq.language.query import query_in
+from rpq.language.options import OPTIONS
+from rpq.language.query_file import ArgumentPlace, query_entry
 from rpq.language.sparql.algebra import reads_default
 from rpq.rows.changes import Changes
 from rpq.spark.columns import (
@@ -45,7 +45,6 @@ from rpq.spark.envelopes import engine_tuples
 from rpq.spark.errors import PipelineError
 from rpq.spark.shipping import ShippedObject
 from rpq.stream.durations import NANOSECONDS
-from rpq.stream.window import WindowTextError, window_of
 
 if TYPE_CHECKING:
     from pyspark.sql.udtf import AnalyzeArgument
@@ -53,11 +52,11 @@ if TYPE_CHECKING:
 _TABLE_OPTIONS = ("sequence", "time_unit", "memory_limit", "columns", "label", "identity")
 """Options of `rpq.spark.rpq_changes` that a replay has, too."""
 
-_QUERY_OPTIONS = (
-    "name", "language", "paths", "semantics", "simple_budget", "on_budget", "node_label",
-    *PATH_OPTIONS, *ORDER_OPTIONS, *PATTERN_OPTIONS,
-)  # fmt: skip
+_QUERY_OPTIONS = tuple(name for name, option in OPTIONS.items() if option.kind != "window")
 """Options of `rpq.Query`, without its window."""
+
+_CALL = ArgumentPlace(file="", name_of=str)
+"""The arguments of a call as the place of a query."""
 
 _TIMES = "us"
 _BATCH_ROWS = 1 << 14
@@ -196,28 +195,21 @@ def _constant(name: str, argument: AnalyzeArgument | None) -> Any:
 
 def _query(text: str, window: Any, slide: Any, options: Mapping[str, Any]) -> rpq.Query:
     """Return the query of a call.  Raises `QueryError`."""
-    language: Language = options.get("language") or language_of(text)
-    further = {name: value for name, value in options.items() if name != "language"}
-    if window is None and slide is None and language == "sparql":
-        query: Any = query_in(language, text, **further)
-        if not reads_default(query.parsed.body):
-            return cast(rpq.Query, query)  # the text declares its windows
-    if window is None or slide is None:
-        missing = "window" if window is None else "slide"
-        example = f"rpq_changes(TABLE(edges), {text!r}, '30d', '1d')"
-        raise QueryError(f"{missing} is missing: write window and slide behind the query, as in {example}")
-    try:
-        over = window_of(_length(window), _length(slide), unit=None, durations=True)
-    except WindowTextError as error:
-        raise QueryError(f"{error.field}: {error}") from error
-    return query_in(language, text, window=over, **further)
+    lengths = {"window": _length(window), "slide": _length(slide)}
+    entry = query_entry({"query": text, **lengths, **options}, place=_CALL)
+    if entry.parsed.notation != "sparql" or window is not None or reads_default(entry.parsed.parsed.body):  # type: ignore[attr-defined]
+        for name, length in lengths.items():
+            if length is None:
+                example = f"rpq_changes(TABLE(edges), {text!r}, '30d', '1d')"
+                raise QueryError(f"{name} is missing: write window and slide behind the query, as in {example}")
+    return entry.query(unit=None, durations=True)
 
 
-def _length(value: Any) -> int | str:
+def _length(value: Any) -> int | str | None:
     """Return a length of time as a number or a text; it may be a number, a text or an INTERVAL of SQL."""
     if isinstance(value, timedelta):
         return f"{value // timedelta(microseconds=1)}us"
-    return cast("int | str", value)
+    return cast("int | str | None", value)
 
 
 def _analysis(

@@ -22,7 +22,7 @@ import pytest
 
 from rpq.cli import main
 from rpq.cli.checkpoint import differences, identity_of
-from rpq.cli.request import RunRequest, RunSettings
+from rpq.cli.request import RunSettings, read_request
 from rpq.run import loop
 from rpq.run.checkpoint import Checkpoint, CheckpointLock
 
@@ -341,7 +341,7 @@ OF_IDENTITY = [
 def test_an_option_that_changes_the_rows_makes_another_run(text, option):
     def identity(**options) -> dict:
         usual = {"expression": text, "window": "10", "slide": "1", "inputs": ("edges.txt",), "format": "edges"}
-        request = RunRequest(settings=RunSettings(**usual | options))
+        request = read_request(RunSettings(**usual | options))
         return identity_of(request, request.queries(unit=None, integers=False))
 
     (name,) = option

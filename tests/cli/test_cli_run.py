@@ -185,7 +185,7 @@ def test_durations_need_the_unit_of_the_stream(rpq, edges, tmp_path, window, uni
         (["a", "--output", "-", "--checkpoint", "c"], "cannot be taken back"),
         (["a", "--format", "edgse"], "unknown format 'edgse'"),
         (["a", "--witness"], "--witness needs an --output"),
-        (["a", "--paths", "simple", "--simple-budget", "0"], "budget of simple paths"),
+        (["a", "--paths", "simple", "--simple-budget", "0"], "expected a positive number of nodes"),
         (["a", "--memory-limit", "lots"], "expected a number of bytes"),
         (["a", "--max-rows", "0"], "is neither a whole number above 0 nor none"),
         (["a", "--input"], "requires a value"),

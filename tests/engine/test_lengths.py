@@ -138,7 +138,7 @@ def test_count_windows(expression: str, seed: int, size: int, step: int, threads
     [
         ({"select": ["source", "length"]}, "select: the columns of a path query are source, target, or source"),
         ({"select": ["source", "target", "cost"]}, "select: cost, the smallest sum of a property along a path, is not"),
-        ({"paths": "trail"}, "paths='trail', no edge twice, is not available: a walk"),
+        ({"paths": "trail"}, "paths: 'trail', no edge twice, is not available: a walk"),
         ({"cost": "amount"}, "cost='amount', the smallest sum of a property along a path, is not available yet"),
         ({"rings": "once"}, "rings='once', which reports a cycle once, is not available yet"),
         ({"select": "length"}, "select: expected a list of columns"),
@@ -154,5 +154,5 @@ def test_what_is_not_there_is_refused_by_name(options: dict, message: str) -> No
 
 @pytest.mark.parametrize("text", ["?x a ?y", "MATCH (x)-[:a]->(y) RETURN x"])
 def test_every_notation_refuses_trails_by_name(text: str) -> None:
-    with pytest.raises(rpq.QueryError, match="paths='trail', no edge twice, is not available: a walk"):
+    with pytest.raises(rpq.QueryError, match="paths: 'trail', no edge twice, is not available: a walk"):
         rpq.Query(text, window=WINDOW, paths="trail")  # type: ignore[arg-type]

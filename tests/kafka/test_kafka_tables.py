@@ -11,8 +11,8 @@ from functools import partial
 import pytest
 
 import rpq
+from rpq import run_topics
 from rpq.errors import InputError
-from rpq.kafka import run_topics
 from rpq.run.loop import OutputError
 from tests.kafka.kafka_process import ROOT
 from tests.services.kafka_topics import edges
@@ -73,12 +73,12 @@ def test_run_topics_keeps_tables_equal_to_the_answers_and_resumes(kafka, postgre
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"output": {"paths": "postgresql:///shop?table=a", "pattern": "kafka://localhost/b"}}, "or to topics, not both"),
+        ({"output": {"paths": "postgresql:///shop?table=a", "pattern": "kafka://localhost/b"}}, "or elsewhere, not both"),
         ({"output": {"paths": "postgresql:///shop?table=a", "pattern": "postgresql:///inn?table=a"}}, "different databases"),
-        ({"upsert": True}, "upsert: applies to topics; a table contains the current answers"),
-        ({"message": "{x}"}, "message: applies to topics"),
-        ({"on_error": "kafka://localhost/letters"}, "on_error: applies to topics"),
-        ({"output": "kafka://localhost/rows", "replace": True}, "replace: applies to tables; expected output='postgresql"),
+        ({"upsert": True}, "upsert applies to topics; a table contains the current answers"),
+        ({"message": "{query}"}, "message: .* contains answers, and a message describes a row"),
+        ({"on_error": "kafka://localhost/letters"}, "on_error kafka://… needs an output kafka://…"),
+        ({"output": "kafka://localhost/rows", "replace": True}, "replace applies to tables; it needs an output postgresql"),
     ],
 )
 def test_what_does_not_go_with_tables_is_refused(options, message) -> None:
@@ -88,7 +88,7 @@ def test_what_does_not_go_with_tables_is_refused(options, message) -> None:
 
 
 def test_a_table_needs_explicit_semantics() -> None:
-    with pytest.raises(InputError, match="tables need semantics 'explicit'"):
+    with pytest.raises(InputError, match="needs semantics explicit"):
         run_topics(
             rpq.Query("a", window=WINDOW), input="kafka://localhost/edges", output="postgresql:///shop?table=answers"
         )

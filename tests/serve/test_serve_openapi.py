@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rpq.language import query_file
+from rpq.language import options, query_file
 from rpq.serve.application import OPERATIONS
 from rpq.serve.models import ServeLimits
 from tests.services.served import Served
@@ -181,7 +181,7 @@ def test_what_can_be_read_is_as_it_says(served, path):
 def test_what_a_query_may_be_is_what_files_of_queries_may_have():
     fields = TEXT["components"]["schemas"]["QueryRequest"]["properties"]
     assert set(fields) - {"expression", "start"} == set(query_file.FIELDS) - {"query", "output"}
-    for name, words in query_file.CHOICES.items():
+    for name, words in options.CHOICES.items():
         (kind,) = (one for one in fields[name]["anyOf"] if one != {"type": "null"})
         assert sorted(kind["enum"]) == sorted(words), name
 

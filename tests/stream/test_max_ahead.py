@@ -401,7 +401,7 @@ def test_nothing_behind_a_refused_tuple_of_a_file_is_applied_or_passed_over(
 
 
 def test_a_message_too_far_ahead_is_a_bad_one(kafka: Any, request: pytest.FixtureRequest) -> None:
-    from rpq.kafka import run_topics
+    from rpq import run_topics
 
     read, written, letters = kafka.new(), kafka.new(), kafka.new()
     times = [1, 2, FAR, 3]

@@ -40,8 +40,8 @@ from rpq.engine.running.retention import WindowContents
 from rpq.engine.running.running_queries import RunningQueries
 from rpq.errors import LimitError, MemoryLimitError, QueryError, RowLimitError
 from rpq.language.hypercube import Share
+from rpq.language.options import Vertex
 from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery
-from rpq.language.query import Vertex
 from rpq.language.readings import (
     Identity,
     for_identity,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -14,7 +13,7 @@ from rpq.language.edge_variables import BindingFilter, Value, step_of
 from rpq.language.hypercube import Hypercube, undivided
 from rpq.language.match.syntax import Dialect, parse
 from rpq.language.match.translation import Translation, translate
-from rpq.language.notation import Language
+from rpq.language.options import Language
 from rpq.language.sparql.algebra import SparqlQuestion
 from rpq.language.sparql.query import SparqlQuery
 from rpq.rows.typed_columns import ColumnKind, TypedColumns, ValueColumns
@@ -31,7 +30,6 @@ _KINDS: dict[str, ColumnKind] = {
 }
 
 
-@dataclass(frozen=True, repr=False)
 class MatchQuery(SparqlQuery):
     """A persistent query in a subset of GQL or of openCypher. Create it with `Query`.
 
@@ -51,18 +49,18 @@ class MatchQuery(SparqlQuery):
     """
 
     _notation: ClassVar[Language] = "gql"
-    node_label: str = field(default="type", kw_only=True)
 
-    def __post_init__(self) -> None:
-        if self.language is None:
-            object.__setattr__(self, "language", "gql")
+    @property
+    def notation(self) -> Language:
+        """The language: gql or cypher."""
+        return self.language or self._notation
+
+    def _parse(self) -> SparqlQuestion:
+        object.__setattr__(self, "language", self.notation)
         if self.language not in ("gql", "cypher"):
             raise QueryError(f"the language of MATCH is 'gql' or 'cypher', not {self.language!r}")
         if not isinstance(self.node_label, str) or not self.node_label:
             raise QueryError(f"the label of the edges to labels of nodes is a text, not {self.node_label!r}")
-        super().__post_init__()
-
-    def _read(self) -> SparqlQuestion:
         object.__setattr__(self, "_translation", self._translate(is_triple=False))
         return self.translation.question
 

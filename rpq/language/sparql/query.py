@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import rpq.automata as automata
 from rpq.automata.expressions import Label
@@ -14,7 +13,7 @@ from rpq.automata.symbols import LabelSymbol
 from rpq.automata.transforms import accepts_empty
 from rpq.errors import QueryError
 from rpq.language.hypercube import Hypercube, reads_of, undivided
-from rpq.language.notation import ORDER_OPTIONS, Language, unsuitable_option
+from rpq.language.options import Language
 from rpq.language.pattern import (
     Atom,
     Constant,
@@ -80,7 +79,6 @@ _NO_FROM = (
 )
 
 
-@dataclass(frozen=True, repr=False)
 class SparqlQuery(Query):
     """A persistent query in SPARQL 1.1, with the window clauses of RSP-QL. Create it with `Query`.
 
@@ -99,56 +97,39 @@ class SparqlQuery(Query):
     """
 
     _notation: ClassVar[Language] = "sparql"
-    window: Any = field(default=None, kw_only=True)
-    report: Literal["change", "slide", "time"] = field(default="change", kw_only=True)
-    select: Any = field(default=None, kw_only=True)  # these are refused, with advice on what to write in the text
-    distinct: Any = field(default=None, kw_only=True)
-    filter: Any = field(default=None, kw_only=True)
-    matching: Any = field(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.expression, str):
-            raise QueryError(f"the text of a query is a string, not {self.expression!r}")
-        options = ("sources", "targets", *ORDER_OPTIONS, "select", "distinct", "matching", "filter")
-        usual = {"distinct": False, "matching": "homomorphism"}
-        used_options = [name for name in options if getattr(self, name) not in (None, usual.get(name))]
-        if misfit := unsuitable_option(self._notation, self.expression, used_options):
-            raise QueryError(f"{misfit.option} {misfit.reason}")
-        if self.on_budget != "error":
-            raise QueryError('on_budget="set_aside" is for path queries: NOT EXISTS would assert what is false')
-        self._check_kind_of_paths()
-        parsed = self._read()
+    def _read(self) -> None:
+        parsed = self._parse()
         object.__setattr__(self, "_parsed", parsed)
         object.__setattr__(self, "_declared", {one.name: _window_of(one.extent) for one in parsed.windows})
         object.__setattr__(self, "_unit", None)
         object.__setattr__(self, "_original", None)
         object.__setattr__(self, "_has_default", self.window is not None)
+        for path in self._paths:
+            automaton_of(path)
+
+    def _parse(self) -> SparqlQuestion:
+        """Return the parsed text."""
+        return read(self.expression, paths=self.paths)
+
+    def _check_options(self) -> None:
         self._set_default_window()
         self._check_report()
-        if not self.name and parsed.registration is not None and parsed.registration.name is not None:
-            object.__setattr__(self, "name", parsed.registration.name)
-        self._check_options()
+        registration = self.parsed.registration
+        if not self.name and registration is not None and registration.name is not None:
+            object.__setattr__(self, "name", registration.name)
+        super()._check_options()
         if self.semantics == "implicit" and not self._may_be_implicit:
             raise QueryError(
                 "implicit windows, in which solutions expire silently, are for SELECT without OPTIONAL, MINUS, NOT EXISTS, "
                 'aggregates, LIMIT, OFFSET and reports: omit semantics, or pass semantics="explicit"'
             )
-        for path in self._paths:
-            automaton_of(path)
-        self._set_default_name()
-
-    def _read(self) -> SparqlQuestion:
-        """Return the parsed text."""
-        return read(self.expression, paths=self.paths)
 
     def _set_default_window(self) -> None:
-        if self.window is not None:
-            return
-        object.__setattr__(self, "window", UnboundedWindow())
+        if self.window is None:
+            object.__setattr__(self, "window", UnboundedWindow())
 
     def _check_report(self) -> None:
-        if self.report not in ("change", "slide", "time"):
-            raise QueryError(f"reports are 'change', 'slide' or 'time', not {self.report!r}")
         if self.parsed.registration is not None:
             if self.report == "time":
                 raise QueryError('REGISTER reports at slides, not report="time"')

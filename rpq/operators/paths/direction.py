@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from rpq.automata import DFA, ExpressionError, parse, reversal
 from rpq.automata.expressions import SizeError
-from rpq.language.query import Query, Vertex, automaton_of
+from rpq.language.options import Vertex
+from rpq.language.query import Query, automaton_of
 from rpq.operators.paths.program import CompiledExpression
 
 _LARGER = 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +12,10 @@ import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError, QueryError
-from rpq.language.kinds import QueryKind, path_query_json, read_path_query
+from rpq.language.kinds import QueryKind, content_of, read_content
+from rpq.language.options import Vertex
 from rpq.language.protocol import Division, Figures, Overrun, PresentGraph, Resources, RunningQuery
-from rpq.language.query import PatternQuery, Query, Vertex
+from rpq.language.query import PatternQuery, Query
 from rpq.operators.paths.direction import way_of
 from rpq.operators.paths.index.delta_index import (
     NO_LIMIT,
@@ -415,4 +417,4 @@ _FIGURES = ("conflicts", "searches")
 _OF_DOUBT = ("conflicts", "conflicted_roots", "pairs_in_doubt", "searches", "roots_set_aside")
 
 
-KIND = QueryKind(name="path", question=Query, start=PathQuery, to_json=path_query_json, read=read_path_query)
+KIND = QueryKind(name="path", question=Query, start=PathQuery, to_json=content_of, read=partial(read_content, kind=Query))

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from rpq.automata import DFA
+from rpq.language.options import Vertex
 from rpq.language.protocol import Division, Guard, Resources
-from rpq.language.query import Query, Vertex
+from rpq.language.query import Query
 from rpq.operators.paths.closure.closure_index import index_over
 from rpq.operators.paths.direction import Way
 from rpq.operators.paths.index.delta_index import NO_LIMIT, DeltaIndex, PathDelta

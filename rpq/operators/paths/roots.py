@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.language.query import Vertex
+from rpq.language.options import Vertex
 from rpq.stream.names.vertices import VertexDictionary
 
 _NOBODY = np.zeros(0, np.int32)

@@ -7,13 +7,14 @@ variables, literals or DISTINCT, `Solutions` forms its rows from theirs.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from rpq.automata.symbols import LabelSymbol
 from rpq.language.hypercube import Cell, Share
-from rpq.language.kinds import QueryKind, pattern_query_json, read_pattern_query
+from rpq.language.kinds import QueryKind, content_of, read_content
 from rpq.language.protocol import Figures, PresentGraph, Resources
 from rpq.language.query import PatternQuery
 from rpq.operators.patterns.chains import chains_to_evaluate, single_atom_chains
@@ -461,7 +462,7 @@ KIND = QueryKind(
     name="pattern",
     question=PatternQuery,
     start=RunningPattern,
-    to_json=pattern_query_json,
-    read=read_pattern_query,
+    to_json=content_of,
+    read=partial(read_content, kind=PatternQuery),
     host=PatternHost,
 )

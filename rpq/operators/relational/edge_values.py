@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, islice
 from typing import Any
 
@@ -23,7 +24,7 @@ import pyarrow.compute as pc
 
 from rpq.errors import WhereError
 from rpq.language.edge_variables import ALWAYS, BindingFilter, Value, step_of
-from rpq.language.kinds import QueryKind, pattern_query_json, read_pattern_query
+from rpq.language.kinds import QueryKind, content_of, read_content
 from rpq.language.pattern import edge_column
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn, kind_of_type
 from rpq.language.protocol import Figures, PresentGraph, Resources
@@ -438,8 +439,8 @@ KIND = QueryKind(
     name="edge values",
     question=EdgeValuesQuery,
     start=RunningEdgeValues,
-    to_json=pattern_query_json,
-    read=read_pattern_query,
+    to_json=content_of,
+    read=partial(read_content, kind=EdgeValuesQuery),
     host=PatternHost,
 )
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, assert_never
 
@@ -69,7 +70,6 @@ from rpq.operators.relational.running_query import (
 from rpq.operators.relational.values.term_ids import FIRST, TermIds
 from rpq.rows.typed_columns import ValueColumns
 from rpq.rows.weighted_rows import UNBOUND
-from rpq.stream.json_values import JsonValue
 from rpq.stream.names.stream_labels import EdgeEnd
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
 
@@ -226,23 +226,12 @@ def start_match(question: MatchQuery, resources: Resources) -> RunningSparql:
     return start_sparql(question, resources, RunningMatch)
 
 
-def describe_match(query: MatchQuery) -> dict[str, Any]:
-    """Return a query as JSON values."""
-    content = describe_query(query)
-    return {"match": content.pop("sparql"), "language": query.language, "node_label": query.node_label, **content}
-
-
-def parse_match(content: JsonValue) -> MatchQuery:
-    """Return the query that JSON values describe. Raises `Damage`."""
-    return read_query(content, MatchQuery, text="match", own=("language", "node_label"))
-
-
 KIND = QueryKind(
     name="match",
     question=MatchQuery,
     start=start_match,
-    to_json=describe_match,
-    read=parse_match,
+    to_json=describe_query,
+    read=partial(read_query, kind=MatchQuery),
     host=PatternHost,
 )
 

@@ -10,11 +10,12 @@ with an empty window in mid-stream have operators of their own, as their windows
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from rpq.language.kinds import QueryKind, read_options, read_question, read_window, window_json
+from rpq.language.kinds import QueryKind, content_of, read_content, read_window, window_json
 from rpq.language.protocol import Figures, ReportContent, Resources
 from rpq.language.readings import report_windows_of
 from rpq.language.sparql.algebra import Reporting, atoms_of
@@ -599,42 +600,26 @@ def start_sparql(
 def describe_query(query: SparqlQuery) -> dict[str, Any]:
     """Return a query as JSON values: its original windows, and the unit to which they were converted."""
     original = query.original
-    window = original.window
-    is_duration = isinstance(window, Window) and window.unit is not None
-    return {
-        "sparql": query.expression,
-        "window": window_json(window) if original.has_default else None,
-        "nanoseconds": is_duration,
-        "unit": query.unit,
-        "name": query.name,
-        "paths": query.paths,
-        "semantics": query.semantics,
-        "simple_budget": query.simple_budget,
-        "report": query.report,
-        **({"dataset": list(query.parsed.dataset)} if query.reads_dataset else {}),
-    }
+    window = window_json(original.window) if original.has_default else None
+    if window is not None and isinstance(original.window, Window) and original.window.unit is not None:
+        window["unit"] = "ns"
+    dataset = {"dataset": list(query.parsed.dataset)} if query.reads_dataset else {}
+    return content_of(query) | {"window": window} | dataset
 
 
-def read_window_of(content: JsonValue) -> AnyWindow | None:
+def _read_window(content: JsonValue) -> AnyWindow | None:
     """Return the original default window in JSON values, or None if there is none. Raises `Damage`."""
-    if content["window"].is_none:
+    if content.is_none:
         return None
-    if content["nanoseconds"].flag():
-        length = {name: content["window"][name].integer(1, INT64_MAX) for name in ("size", "slide")}
-        return Window(**length, unit="ns")
-    return read_window(content["window"])
+    if "unit" in content:
+        return Window(size=content["size"].integer(1, INT64_MAX), slide=content["slide"].integer(1, INT64_MAX), unit="ns")
+    return read_window(content)
 
 
-def parse_query(content: JsonValue) -> SparqlQuery:
-    """Return the query that JSON values describe. Raises `Damage`."""
-    query = read_query(content, SparqlQuery, text="sparql")
+def read_query(content: JsonValue, kind: type[AnySparqlQuery]) -> AnySparqlQuery:
+    """Return the query of a kind that JSON values describe. Raises `Damage`."""
+    query = read_content(content, kind, window_of=_read_window)
     return query.over_dataset([name.unicode() for name in content["dataset"]]) if "dataset" in content else query
-
-
-def read_query(content: JsonValue, kind: type[AnySparqlQuery], *, text: str, own: Sequence[str] = ()) -> AnySparqlQuery:
-    """Return the query of a kind that JSON values describe, with options of its `own`. Raises `Damage`."""
-    options = read_options(content, ("name", "paths", "semantics", "report", "simple_budget", *own))
-    return read_question(content, kind, text, options | {"window": read_window_of(content)})
 
 
 KIND = QueryKind(
@@ -642,6 +627,6 @@ KIND = QueryKind(
     question=SparqlQuery,
     start=start_sparql,
     to_json=describe_query,
-    read=parse_query,
+    read=partial(read_query, kind=SparqlQuery),
     host=PatternHost,
 )

@@ -187,7 +187,7 @@ def test_the_pointer_stands_below_the_column(rpq, edges):
     ("args", "message"),
     [
         ((CHAIN, "--source", "s"), "--source is an option of path queries; in a pattern, write a name"),
-        ((CHAIN, "--on-budget", "set_aside"), "--on-budget set_aside applies to path queries"),
+        ((CHAIN, "--on-budget", "set_aside"), "--on-budget is an option of path queries"),
         ((CHAIN, "--select", "x,q"), "--select: the pattern has no variable 'q'; its variables are 'x', 'y', 'z'"),
         (("a/b", "--select", "x"), "--select: 'x' is no column of a path query, which has source, target and"),
         (("a/b", "--distinct"), "--distinct is an option of graph patterns"),
@@ -315,7 +315,7 @@ def test_a_file_of_queries_of_both_kinds(rpq, edges):
         ('{"query": "?x a ?y", "distinct": "yes"}', "line 2, field distinct: expected true or false, not 'yes'"),
         ('{"query": "?x a ?y", "matching": "iso"}', "line 2, field matching: expected one of homomorphism, isomorphism"),
         ('{"query": "?x a ?y", "language": "path"}', "line 2, field query: the expression is not understood"),
-        ('{"query": "?x a ?y", "on_budget": "set_aside"}', "line 2, field on_budget: 'set_aside' is for path queries"),
+        ('{"query": "?x a ?y", "on_budget": "set_aside"}', "line 2, field on_budget: is an option of path queries"),
         ('{"query": "?op a ?y"}', "line 2, field query: all rows have a column called op"),
         ('{"query": "?x a ?y", "window": "count:x"}', "line 2, field window: 'count:x' is no number of inserts"),
     ],

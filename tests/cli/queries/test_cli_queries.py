@@ -256,7 +256,7 @@ def test_options_that_do_not_go_with_a_file_of_queries(rpq, edges):
         (("a", *run, *WINDOW), "leave out EXPRESSION"),
         ((*run, *WINDOW, "--query", "Q1", "--dataset", "ldbc"), "leave out --query and --dataset"),
         (run, "q.jsonl, line 1, field window: is missing"),
-        ((*run, "--window", "3x", "--slide", 1), "the options, field window: '3x'"),
+        ((*run, "--window", "3x", "--slide", 1), "--window: '3x'"),
         ((*run, "--window", "3d", "--slide", 1), "--window: '3d' has a unit"),
         ((*run, *WINDOW, "--witness"), "--witness needs an --output"),
         ((*run, *WINDOW, "--checkpoint", "state", "--output", "-"), "--checkpoint needs an --output that is a file"),

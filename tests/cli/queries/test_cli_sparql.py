@@ -72,7 +72,7 @@ def test_every_error_is_told_by_query_and_by_the_command_with_its_place(rpq, con
     [
         (("SELECT ?x { ?x <a> ?y }", *WINDOW, "--matching", "isomorphism"), "--matching is an option of graph patterns"),
         (("SELECT ?x { ?x <a> ?y }", *WINDOW, "--source", "p"), "in SPARQL write VALUES or a FILTER"),
-        (("SELECT ?x { ?x <a> ?y }", *WINDOW, "--on-budget", "set_aside"), "--on-budget set_aside"),
+        (("SELECT ?x { ?x <a> ?y }", *WINDOW, "--on-budget", "set_aside"), "--on-budget is an option of path queries"),
         (("SELECT ?x { ?x <a> ?y }", "--window", "count:3", "--report", "slide"), "must be a time window"),
         (("ASK { ?x <a> ?y }", *WINDOW, "--semantics", "implicit"), "implicit windows, in which solutions expire silently"),
         (("REGISTER ISTREAM <o> AS SELECT ?x { ?x <a> ?y }", *WINDOW, "--report", "time"), "REGISTER reports at slides"),

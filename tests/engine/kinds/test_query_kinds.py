@@ -20,7 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.serve.requests import FIELDS, QueryDefaults, parse_query
+from rpq.language.options import OPTIONS
+from rpq.serve.requests import QueryDefaults, parse_query
 from tests.engine.kinds.edge_query import EdgesOf
 from tests.engine.test_engine_properties import cut, stream
 from tests.reference import COUNTS
@@ -165,7 +166,7 @@ def test_on_spark():
 
 
 def test_restarts_are_tested_with_every_field():
-    assert set().union(*REQUESTS) == set(FIELDS)
+    assert set().union(*REQUESTS) == {"expression", *OPTIONS}
 
 
 # --- a restart ----------------------------------------------------------------------------------------------
@@ -213,7 +214,7 @@ def test_command_resumes_with_the_same_queries(tmp_path, capfdbinary, command):
 
 @pytest.mark.ci
 def test_topics_resume_with_the_same_queries(tmp_path, kafka):
-    from rpq.kafka import run_topics
+    from rpq import run_topics
 
     read = kafka.new()
     queries = [

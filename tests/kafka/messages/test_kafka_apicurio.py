@@ -15,7 +15,7 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 import rpq
-from rpq.kafka import run_topics
+from rpq import run_topics
 from tests.kafka.messages.schema_registries import Apicurio, prefix, record
 from tests.services.kafka_broker import required_or_skipped
 from tests.services.kafka_topics import edges

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
+from rpq import run_topics
 from rpq.errors import InputError
-from rpq.kafka import run_topics
 from rpq.kafka.client import ClientSettings
 from rpq.kafka.message_reader import MessageColumns
 from rpq.kafka.partition_merge import LEAST, PartitionMerge, TopicPartition

@@ -18,7 +18,7 @@ pytest.importorskip("orjson", reason="the extra avro is not installed")
 from confluent_kafka.schema_registry import Schema, SchemaReference
 
 from rpq.cli.checkpoint import differences, identity_of
-from rpq.cli.request import RunRequest, RunSettings
+from rpq.cli.request import RunSettings, read_request
 from rpq.errors import InputError
 from rpq.kafka import SchemaRegistry
 from rpq.kafka.client import KafkaError, KafkaUsageError
@@ -337,7 +337,7 @@ def test_a_server_without_topics_has_no_schema_registry(rpq) -> None:
 def test_a_checkpoint_is_of_a_run_with_a_registry_or_without() -> None:
     def identity(**options) -> dict:
         settings = RunSettings(expression="a", window="10", slide="1", inputs=("kafka://here/t",), format="edges", **options)
-        request = RunRequest(settings=settings)
+        request = read_request(settings)
         return identity_of(request, request.queries(unit=None, integers=False))
 
     here, there = (identity(schema_registry=f"http://{name}") for name in ("here", "there"))
@@ -353,7 +353,7 @@ def test_without_its_packages_the_extra_is_named(monkeypatch) -> None:
 
 def test_run_topics_refuses_rdf_beside_a_registry() -> None:
     import rpq
-    from rpq.kafka import run_topics
+    from rpq import run_topics
     from rpq.readers import RdfReading
 
     query = rpq.Query("a", window=rpq.Window(size=10, slide=1))

@@ -245,15 +245,21 @@ def test_a_pattern_is_a_query_and_paths_stay_what_they_are():
         ("?query a ?y", {}, "column called query"),
         (CHAIN, {"on_budget": "set_aside"}, "on_budget"),
         (CHAIN, {"distinct": 1}, "distinct"),
-        (CHAIN, {"sources": ["x"]}, "sources are options of path queries"),
+        (CHAIN, {"sources": ["x"]}, "sources is an option of path queries"),
         (CHAIN, {"matching": "monomorphism"}, "homomorphism"),
         (CHAIN, {"report": "slide", "semantics": "implicit"}, "are explicit"),
-        (CHAIN, {"report": "hour"}, "reports are"),
+        (CHAIN, {"report": "hour"}, "report: expected one of change, slide, time"),
     ],
 )
 def test_what_is_refused(text, options, message):
     with pytest.raises(rpq.QueryError, match=message):
         rpq.Query(text, window=W, **options)
+
+
+@pytest.mark.parametrize("text", ["a/b", CHAIN, "SELECT ?x { ?x <a> ?y }", "MATCH (x)-[:a]->(y) RETURN x"])
+def test_options_with_their_defaults_apply_to_every_notation(text):
+    defaults = {"distinct": False, "matching": "homomorphism", "report": "change", "on_budget": "error", "sources": None}
+    assert rpq.Query(text, window=W, **defaults) == rpq.Query(text, window=W)
 
 
 def test_too_many_literals():

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
 
 from rpq.errors import QueryError, SparqlError
-from rpq.language.notation import CHOICES
+from rpq.language.options import CHOICES
 from rpq.language.sparql.algebra import (
     Conjunction,
     Extend,
