@@ -157,7 +157,7 @@ def read_topics(session: SparkSession, options: dict[str, Any], rules: EdgeRules
     return topic_edges(
         session,
         topics_in(options["folder"]),
-        columns=MessageColumns.of(names, options["time_unit"], rules=rules),
+        columns=MessageColumns.from_names(names, options["time_unit"], rules=rules),
         settings=read_settings(options["kafka_config"]) if options["kafka_config"] else {},
         checkpoint=options["checkpoint"],
         max_messages=options["max_messages"],
@@ -266,7 +266,7 @@ def prepare_command(**options: Any) -> None:
     from rpq.spark.console import ProgressLine, show_tasks, summary_text
 
     started = time.perf_counter()
-    _refuse_existing(options["output"])
+    _check_new_output(options["output"])
     _check_files(options, read=options["inputs"])
     _check_inputs(options, options["inputs"])
     _rules(options)
@@ -325,7 +325,7 @@ def replay_command(**options: Any) -> None:
     started = time.perf_counter()
     from rpq.spark.batch.replay import check_query_columns
 
-    _refuse_existing(options["output"])
+    _check_new_output(options["output"])
     check_query_options(options, check=lambda queries: check_query_columns(queries, options["edges"], "on Spark"))
     _check_files(options, read=[options["data"]])
     _check_inputs(options, [options["data"]], need_parquet=True)
@@ -719,7 +719,7 @@ def _rules(options: dict[str, Any]) -> EdgeRules | None:
         raise click.UsageError(f"--{str(error).replace('edges_from', 'edges-from')}") from error
 
 
-def _refuse_existing(output: str) -> None:
+def _check_new_output(output: str) -> None:
     if os.path.exists(output):
         raise click.UsageError(f"--output {output}: exists already; remove it or choose another name")
 
