@@ -24,7 +24,7 @@ from rpq.language.readings import (
     selected_values,
     values_read_by,
 )
-from rpq.stream.edges.edge_versions import ABSENT_VERSION
+from rpq.stream.edges.edge_table import ABSENT_VERSION
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import ConditionLabel
@@ -401,10 +401,10 @@ def refuse_forgotten_edges(question: Question, evaluation: EdgeEvaluation, *, to
     Whatever label a version has, an older insert with its id changes nothing. `to_timestamp` turns integers into times of
     the stream.
     """
-    edges, time = None if evaluation.multigraph is None else evaluation.multigraph.by_id, evaluation.graph.time
-    if edges is None or evaluation.multigraph is None or time is None:
+    multigraph, time = evaluation.multigraph, evaluation.graph.time
+    if multigraph is None or multigraph.edge_names is None or time is None:
         return
-    lost = edges.latest_departure(evaluation.multigraph.lower_bound(time))
+    lost = multigraph.table.latest_departure(multigraph.lower_bound(time))
     for reading in readings_of(question):
         window = reading.window
         if lost == ABSENT_VERSION or lost <= int(lower_bounds(window, np.array([time]))[0]):

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from rpq.engine.running.condition_sets import ConditionSets
 from rpq.language.edge_variables import ALWAYS, EdgeStep, step_of
+from rpq.language.readings import Identity
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
-from rpq.stream.edges.edge_versions import PriorVersions
-from rpq.stream.edges.edges_by_id import PriorEdges
+from rpq.stream.edges.edge_table import PriorEdges
 from rpq.stream.edges.static_edges import StaticEdges
 from rpq.stream.edges.window_edges import GAINS, ChunkEffects
 from rpq.stream.names.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
@@ -45,37 +45,20 @@ class EdgeEffects(NamedTuple):
     ends_current: np.ndarray  # bool: tuples that may end edges that existed
 
 
-def effects_of_versions(
-    chunk: Chunk, before: PriorVersions, is_late: np.ndarray, *, inserts: int, replaces: bool
+def effects_of(
+    chunk: Chunk, number: np.ndarray, before: PriorEdges, bound: np.ndarray, *, identity: Identity
 ) -> EdgeEffects:
-    """Return the effects of tuples whose edges have no ids, the first of which comes after `inserts` inserts.
-
-    With `replaces` an insert replaces the edge with its ends and label.
-    """
-    is_delete = chunk.delete != 0
-    is_known = chunk.source >= 0
-    is_effective = (before.is_effective != 0) & is_known
-    return EdgeEffects(
-        number=inserts + np.cumsum(~is_delete),
-        reaches_graph=(is_effective | is_late) & ~is_delete & is_known,
-        becomes_current=is_effective & ~is_delete,
-        ends_current=is_effective if replaces else is_effective & is_delete,
-    )
-
-
-def effects_by_id(chunk: Chunk, number: np.ndarray, before: PriorEdges, bound: np.ndarray) -> EdgeEffects:
-    """Return the effects of tuples whose edges have ids with these numbers; up to `bound` edges have left every window."""
-    is_insert = chunk.delete == 0
-    was_there = before.timestamp > bound
-    is_late = chunk.timestamp <= bound
+    """Return the effects of tuples with edges of these numbers; up to `bound` edges have left every window."""
+    is_insert, is_late = (chunk.delete == 0) & (chunk.source >= 0), chunk.timestamp <= bound
+    was_there, replaces = before.timestamp > bound, identity != "parallel"
     is_older = was_there & (chunk.timestamp < before.timestamp)
-    becomes_current = is_insert & ~is_late & ~is_older
-    is_deleted = ~is_insert & was_there & ~(is_older & (chunk.delete == DELETE_UNLESS_NEWER))
+    becomes_current = is_insert & ~is_late & ~(is_older & replaces)
+    is_deleted = (chunk.delete != 0) & ~(is_older & (chunk.delete == DELETE_UNLESS_NEWER))
     return EdgeEffects(
         number=number.astype(np.int64),
         reaches_graph=becomes_current | (is_insert & is_late),
         becomes_current=becomes_current,
-        ends_current=is_deleted | (becomes_current & was_there),
+        ends_current=was_there & (is_deleted | (becomes_current & replaces)),
     )
 
 

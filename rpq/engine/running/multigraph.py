@@ -4,12 +4,14 @@ The snapshot graph and the queries know edges by source, label and target, and n
 tuples for them: from each tuple it makes the inserts and deletes of its derived labels (`ConditionLabel`), which are one
 event, and of its own label where a query reads that without a condition. For them a derived label is like any other label.
 
+`EdgeTable` has the current version of each edge.
+
 - With `triple` an insert replaces the edge that the longest window holds, unless it is older: the derived labels that only
-  the version before had are deleted. `EdgeVersions` knows the version of every edge.
+  the version before had are deleted.
 - With `parallel` each insert is an edge of its own. A derived label has an edge between two vertices as long as some of the
   parallel edges that satisfy its condition lasts: inserts alone, whose largest timestamp counts. A delete removes them all.
 - With `id` an insert replaces the edge with its id, whatever the ends and labels of the two. Several edges with equal ends
-  may have a label, and `EdgesById` knows which of them is left when one is removed.
+  may have a label, and when one is removed those that are left have it still.
 
 Over a count window, and over any window where edges hide the static edges of their identity, what the window has is decided
 before the graph (`WindowDerivation`), and queries see an unbounded one. Paths in time order number the inserts of their
@@ -33,15 +35,9 @@ import pyarrow as pa
 
 from rpq.compiled.views import view
 from rpq.engine.running.condition_sets import ConditionSets, misfit
-from rpq.engine.running.derived_edges import DerivedChunk, EdgeDerivation, WindowDerivation, chunk_of_operations
+from rpq.engine.running.derived_edges import DerivedChunk, WindowDerivation, chunk_of_operations
 from rpq.engine.running.edge_readings import EdgeReadings
-from rpq.engine.running.edge_vertex_links import (
-    EdgeEffects,
-    EdgeVertexLinks,
-    TupleEdges,
-    effects_by_id,
-    effects_of_versions,
-)
+from rpq.engine.running.edge_vertex_links import EdgeVertexLinks, TupleEdges, effects_of
 from rpq.engine.running.outcome_counts import NamedTuples, OutcomeCounts, lower_bound, lower_bounds
 from rpq.engine.running.retention import count_key
 from rpq.errors import InputError, QueryError, WhereError
@@ -50,9 +46,8 @@ from rpq.language.readings import Identity, LabelSet, Reading, has_counted_windo
 from rpq.stream.arrays.plain_columns import is_utf8
 from rpq.stream.chunk import Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds
+from rpq.stream.edges.edge_table import ABSENT_VERSION, EdgeTable, Operations, PriorEdges
 from rpq.stream.edges.edge_values import EdgeValues, ValuesOf, values_at
-from rpq.stream.edges.edge_versions import ABSENT_VERSION, EdgeVersions, PriorVersions
-from rpq.stream.edges.edges_by_id import EdgesById, Operations, PriorEdges
 from rpq.stream.edges.parallel_edges import ContentTracker, ParallelColumns, ParallelEdges
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.edges.static_edges import StaticEdges
@@ -99,16 +94,14 @@ class Multigraph:
         capacity: int,
         keeps_values: bool = False,
     ) -> None:
-        keeps_all = identity == "parallel"
         self.identity: Identity = identity
         self.sets = ConditionSets(ids_of=self._ids_of, count_non_numeric=vertices.edges.count_non_numeric)
-        self.outcome_counts = OutcomeCounts(labels, keeps_all=keeps_all)
-        self.by_id: EdgesById | None = EdgesById(capacity=capacity) if identity == "id" else None
-        """The edges by id; None where edges have none."""
+        self.outcome_counts = OutcomeCounts(labels, keeps_all=identity == "parallel")
+        self.table = EdgeTable(identity, capacity=capacity)
+        """The versions of edges, unless the window is decided before the graph."""
         self._window: WindowDerivation | None = None
         self.hides = False
         """True if edges of the window hide the static edges of their identity."""
-        self._versions = self.by_id or EdgeVersions(keeps_all=keeps_all, capacity=capacity)
         self.keep_window: Window | None = None
         """The window whose edges are all stored, if there is one."""
         self.inserts = 0
@@ -120,9 +113,8 @@ class Multigraph:
         self.statics = StaticEdges()
         """The static edges one by one."""
         self._links = EdgeVertexLinks(vertices=vertices, labels=labels, sets=self.sets, ids_of=self._ids_of)
-        self._derivation = EdgeDerivation(self.sets, labels, replaces=identity == "triple")
         self._vertices = vertices
-        self._vertices.edges.names = None if self.by_id is None else self.by_id.names
+        self._vertices.edges.names = self.edge_names
         self._vertices.edges.have_identities = identity != "triple"
         self._labels = labels
         self._admit = admit
@@ -135,14 +127,19 @@ class Multigraph:
         self._sets_after_collect = 1024
 
     @property
+    def edge_names(self) -> VertexDictionary | None:
+        """The ids of edges; None where edges have none."""
+        return self.table.names
+
+    @property
     def window_edges(self) -> WindowEdges | None:
         """The edges of the window over which all queries read, if that is a count window or edges hide static edges."""
         return None if self._window is None else self._window.edges
 
     @property
-    def versions(self) -> EdgeVersions | EdgesById | WindowEdges:
+    def versions(self) -> EdgeTable | WindowEdges:
         """The versions of edges."""
-        return self._versions if self._window is None else self._window.edges
+        return self.table if self._window is None else self._window.edges
 
     def _ids_of(self, names: Sequence[ConditionLabel]) -> list[int]:
         """Return the ids of derived labels, new ones for those that have none."""
@@ -340,7 +337,7 @@ class Multigraph:
     @property
     def edge_ids(self) -> EdgeIds | None:
         """The kind of the ids of edges; None where they have none."""
-        return None if self.by_id is None else EdgeIds(self.by_id.names.kind)
+        return None if self.edge_names is None else EdgeIds(self.edge_names.kind)
 
     # --- labels ----------------------------------------------------------------------------------------------
 
@@ -402,74 +399,74 @@ class Multigraph:
             keep_bounds = [] if self.keep_window is None else [lower_bounds(self.keep_window, now)]
             bound_of_all = reduce(np.minimum, [*bounds.values(), *keep_bounds] if bounds else [now, *keep_bounds])
             columns = _Tuples(chunk, tuples, now, derived_set, properties, timestamp, bounds, bound_of_all)
-            if self.by_id is not None:
-                assert edge is not None
-                derived = self._derive_by_id(self.by_id, columns, self.by_id.name(edge))
-            else:
-                assert isinstance(self._versions, EdgeVersions)
-                derived = self._derive_versions(self._versions, columns, in_streams)
+            derived = self._derive_tuples(columns, self._numbers(chunk, edge), in_streams)
         self._note_parallel(derived)
         return derived
 
-    def _derive_by_id(self, edges: EdgesById, tuples: _Tuples, ids: np.ndarray) -> DerivedChunk:
-        """Apply tuples to edges with these ids, and return the edges with derived labels that they become."""
-        chunk = tuples.chunk
-        before, made = self._apply_by_id(edges, chunk, ids, tuples.derived_set, tuples.bound_of_all)
-        outcome = self.outcome_counts.judge(chunk, tuples.view, before, tuples.bounds)
-        links = None
-        if self._links.are_read:
-            links = self._links_of(tuples, effects_by_id(chunk, ids, before, tuples.bound_of_all))
-        has_more = () if links is None else links.row
-        derived = chunk_of_operations(made, chunk, tuples.view, tuples.now, outcome=outcome, has_more=has_more)
-        self._store_values_by_id(edges, chunk, ids, tuples.properties)
-        return derived if links is None else derived.merge(links, chunk.timestamp)
-
-    def _derive_versions(self, versions: EdgeVersions, tuples: _Tuples, in_streams: np.ndarray | None) -> DerivedChunk:
-        """Apply tuples to the versions of edges, and return the edges with derived labels that they become."""
-        chunk, bound = tuples.chunk, tuples.bound_of_all
-        before = versions.apply(chunk, tuples.view, tuples.derived_set, bound)
-        named = None if in_streams is None else self._apply_named(versions, chunk, in_streams, bound)
-        outcome = self.outcome_counts.judge(chunk, tuples.view, before, tuples.bounds, named=named)
-        is_plain = self._is_read(chunk.label)
+    def _derive_tuples(self, tuples: _Tuples, number: np.ndarray, in_streams: np.ndarray | None) -> DerivedChunk:
+        """Apply tuples to the edges with these numbers, and return the edges with derived labels that they become."""
+        chunk, bound, is_read = tuples.chunk, tuples.bound_of_all, self._label_flags()
+        is_plain = is_read[chunk.label]
         if in_streams is not None:
-            is_plain = is_plain | (in_streams >= 0)
-        links = None
-        if self._links.are_read:
-            is_late, replaces = chunk.timestamp <= bound, self.identity == "triple"
-            effects = effects_of_versions(chunk, before, is_late, inserts=self.inserts, replaces=replaces)
-            links = self._links_of(tuples, effects)
-        derived = self._derivation.derive(
+            is_plain |= in_streams >= 0
+        all_derived = np.zeros(len(number), np.int32)
+        if self.identity != "triple" and chunk.delete.any():
+            is_whole = (chunk.delete != 0) & (number < 0)
+            all_derived[is_whole] = self._whole_sets(chunk.label[is_whole])
+        flags = {"is_read": is_read, "is_ordered": self.readings.ordered_labels(), "sets": self.sets.flat()}
+        before, made = self.table.apply(
             chunk,
             tuples.view,
-            tuples.now,
+            number,
             derived_set=tuples.derived_set,
-            before=before,
+            all_derived=all_derived,
             bound=bound,
             is_plain=is_plain,
-            outcome=outcome,
-            has_more=() if links is None else links.row,
+            **flags,
         )
-        self.inserts += int(np.count_nonzero(chunk.delete == 0))
-        self._store_values(derived, tuples.properties, bound)
-        return derived if links is None else derived.merge(links, chunk.timestamp)
+        named = None if in_streams is None else self._apply_named(chunk, in_streams, bound, flags)
+        outcome = self.outcome_counts.judge(chunk, tuples.view, before, tuples.bounds, named=named)
+        self._store_values(made, tuples, number)
+        if self._links.are_read:
+            effects = effects_of(chunk, number, before, bound, identity=self.identity)
+            values = self._values_of_vertices
+            links = self._links.derive(chunk, tuples.properties, tuples.timestamp, effects, values=values)
+            if links is not None:
+                of_links = Operations(*links[1:4], chunk.timestamp[links.row], links.delete, links.row)
+                made = Operations(*map(np.concatenate, zip(made, of_links, strict=True)))
+        return chunk_of_operations(made, chunk, tuples.view, tuples.now, outcome=outcome)
 
-    def _links_of(self, tuples: _Tuples, effects: EdgeEffects) -> TupleEdges | None:
-        """Return the links of edges that are vertices, which tuples with these effects bring and remove."""
-        values = self._values_of_vertices
-        return self._links.derive(tuples.chunk, tuples.properties, tuples.timestamp, effects, values=values)
+    def _label_flags(self) -> np.ndarray:
+        """Return which label ids the graph has edges with (uint8)."""
+        return np.ascontiguousarray(self._is_read(np.arange(len(self._labels.names))))
+
+    def _whole_sets(self, label: np.ndarray) -> np.ndarray:
+        """Return for labels the number of the set of all their derived labels (int32)."""
+        used, place = np.unique(label, return_inverse=True)
+        names = (self._labels.names[one] for one in used.tolist())
+        whole = [self.sets.whole_set(name) if isinstance(name, str) else 0 for name in names]
+        return np.array(whole, np.int32)[place]
 
     def _apply_named(
-        self, versions: EdgeVersions, chunk: Chunk, in_streams: np.ndarray, bound: np.ndarray
+        self, chunk: Chunk, in_streams: np.ndarray, bound: np.ndarray, flags: Mapping[str, Any]
     ) -> NamedTuples:
         """Apply tuples to the versions of edges in named streams, arguments as those of `derive`; return them there."""
-        rows, count = np.flatnonzero(in_streams >= 0), len(in_streams)
+        rows = np.flatnonzero(in_streams >= 0)
         named = Chunk(*(column[rows] for column in chunk._replace(label=in_streams.astype(np.int32))))
-        of_rows = versions.apply(named, view(named), np.zeros(len(rows), np.int32), bound[rows])
-        nothing = np.zeros(count, np.int32), np.zeros(count, np.uint8)
-        before = PriorVersions(np.full(count, ABSENT_VERSION, np.int64), *nothing)
-        for column, values in zip(before, of_rows, strict=True):
-            column[rows] = values
-        return NamedTuples(np.where(in_streams >= 0, in_streams, chunk.label), before)
+        nothing, labels = np.zeros(len(rows), np.int32), np.where(in_streams >= 0, in_streams, chunk.label)
+        of_rows, _ = self.table.apply(
+            named,
+            view(named),
+            nothing,
+            derived_set=nothing,
+            all_derived=nothing,
+            bound=bound[rows],
+            is_plain=nothing.astype(np.uint8),
+            **flags,
+        )
+        before = PriorEdges(np.full(len(in_streams), ABSENT_VERSION, np.int64), labels)
+        before.timestamp[rows] = of_rows.timestamp
+        return NamedTuples(labels, before)
 
     def _note_parallel(self, derived: DerivedChunk) -> None:
         """Note the edges that queries about paths in time order read, one by one."""
@@ -480,10 +477,10 @@ class Multigraph:
         """Return the numbers of the edges of tuples (int64), -1 for deletes without one; count the inserts."""
         is_insert = chunk.delete == 0
         inserts, self.inserts = self.inserts, self.inserts + int(np.count_nonzero(is_insert))
-        if self.by_id is None:
+        if self.edge_names is None:
             return np.where(is_insert, inserts + np.cumsum(is_insert), -1)
         assert edge is not None
-        return self.by_id.name(edge).astype(np.int64)
+        return self.table.name(edge).astype(np.int64)
 
     def _keys(self, chunk: Chunk, number: np.ndarray) -> list[Any]:
         """Return the keys of edges with these numbers by their identity, None for those that have none."""
@@ -503,17 +500,19 @@ class Multigraph:
         do with `begins`. O(edges · conditions).
         """
         values, statics = self.statics.values(self.sets.types.by_name), self.statics
-        pieces = [self._derivation.derive_statics(statics.chunk(), values)]
+        chunk = statics.chunk()
+        derived_set = self.sets.sets_of(chunk.label, self._labels.names, values, None)
+        columns = chunk.source.tolist(), map(self.sets.labels_of, derived_set.tolist()), chunk.target.tolist()
+        links: list[list[Link]] = [[(u, label, v) for label in labels] for u, labels, v in zip(*columns, strict=True)]
+        pieces: list[TupleEdges] = []
         if self._links.are_read and len(statics):
-            pieces += self._links.derive_statics(statics, values, names=self._values_of_vertices)
-        links: list[list[Link]] = [[] for _ in range(len(statics))]
+            pieces = self._links.derive_statics(statics, values, names=self._values_of_vertices)
         for piece in pieces:
             columns = (piece.row, piece.source, piece.label, piece.target)
             for row, *link in zip(*(column.tolist() for column in columns), strict=True):
                 links[row].append((link[0], link[1], link[2]))
         if self._window is None or not self.hides:
             return [link for of_edge in links for link in of_edge], []
-        chunk = statics.chunk()
         keys = self._keys(chunk, statics.edge)
         if self.identity == "id":  # the graph has the others under their own labels
             own = zip(chunk.source.tolist(), chunk.label.tolist(), chunk.target.tolist(), strict=True)
@@ -530,9 +529,9 @@ class Multigraph:
 
     def takes_id(self, edge: int | str | None, *, is_delete: bool) -> bool:
         """Return whether an id is well-formed and needs no conversion, as far as this can be checked quickly."""
-        if self.by_id is None or edge is None:
-            return edge is None and (self.by_id is None or is_delete)
-        kind = self.by_id.names.kind
+        if self.edge_names is None or edge is None:
+            return edge is None and (self.edge_names is None or is_delete)
+        kind = self.edge_names.kind
         if type(edge) is int:
             return kind != "string" and -(2**63) <= edge < 2**63
         return type(edge) is str and kind != "int64" and bool(edge) and is_utf8(edge)
@@ -540,7 +539,7 @@ class Multigraph:
     @property
     def is_bare(self) -> bool:
         """True if edges have no ids, are no vertices and have no values for witnesses, so that `derive_one` suffices."""
-        return self.by_id is None and not self._links.are_read and self.witness_values is None
+        return self.edge_names is None and not self._links.are_read and self.witness_values is None
 
     def values_of_one(self, properties: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the values that conditions need of one tuple; None where one has another type than its property."""
@@ -564,7 +563,6 @@ class Multigraph:
 
         `is_plain` says whether a query reads its label without a condition.
         """
-        assert isinstance(self._versions, EdgeVersions)
         chunk, judge = single.chunk, self.outcome_counts.judge_one
         label, timestamp, is_delete = chunk.label.item(0), chunk.timestamp.item(0), bool(chunk.delete.item(0))
         now = timestamp if time is None else max(time, timestamp)
@@ -575,37 +573,22 @@ class Multigraph:
             return [label], [int(is_delete)]
         bound = min(bounds, default=now)
         derived_set = 0 if is_delete else self.sets.set_of_one(chunk.label, self._labels.names, values, chunk.timestamp)
-        before = self._versions.apply_one(single, derived_set, bound)
-        edge = chunk.source.item(0), label, chunk.target.item(0)
-        single.outcome[0] = judge(edge, timestamp, is_delete, before.timestamp.item(0), bounds)
-        is_late = timestamp <= bound
-        labels, deletes = self._derivation.derive_one(
-            label, derived_set=derived_set, before=before, is_delete=is_delete, is_late=is_late, is_plain=is_plain
+        all_derived = 0
+        if is_delete and self.identity == "parallel":
+            all_derived = self.sets.whole_set(str(self._labels.names[label]))
+        before, labels, deletes = self.table.apply_one(
+            single, derived_set=derived_set, all_derived=all_derived, lower=bound, is_plain=is_plain, sets=self.sets.flat()
         )
+        edge = chunk.source.item(0), label, chunk.target.item(0)
+        single.outcome[0] = judge(edge, timestamp, is_delete, before, bounds)
+        if not labels:  # the tuple moves the time
+            labels, deletes = [label], [int(is_delete)]
         if self.parallel is not None:
             source, target, is_ordered = chunk.source.item(0), chunk.target.item(0), self.readings.ordered_labels()
             for one, deleted in zip(labels, deletes, strict=True):
                 if is_ordered.item(one):
                     self.parallel.note_one(source, one, target, timestamp, deleted)
         return labels, deletes
-
-    def _apply_by_id(
-        self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, derived_set: np.ndarray, bound: np.ndarray
-    ) -> tuple[PriorEdges, Operations]:
-        """Apply tuples whose edges have ids; return what these were before, and the operations on the graph."""
-        is_whole = (chunk.delete != 0) & (edge < 0)
-        nothing = np.zeros(len(edge), np.int32)
-        all_derived = np.where(is_whole, self._derivation.whole_sets(chunk), 0) if is_whole.any() else nothing
-        return edges.apply(
-            chunk,
-            edge,
-            derived_set=derived_set,
-            all_derived=all_derived.astype(np.int32),
-            bound=bound,
-            is_read=np.ascontiguousarray(self._is_read(np.arange(len(self._labels.names)))),
-            is_ordered=self.readings.ordered_labels(),
-            sets=self.sets.flat(),
-        )
 
     # --- values of edges for witnesses -----------------------------------------------------------------------
 
@@ -620,29 +603,21 @@ class Multigraph:
         stored = self.witness_values
         return stored if stored is not None and (self.sets.properties or len(stored)) else None
 
-    def _store_values(self, derived: DerivedChunk, properties: Mapping[str, pa.Array], bound: np.ndarray) -> None:
-        """Store the values of the edges that tuples become, unless they are as old as `bound` (a tuple)."""
+    def _store_values(self, made: Operations, tuples: _Tuples, number: np.ndarray) -> None:
+        """Store the values of the edges that tuples become; with ids, of the inserts that are their current versions."""
         if (stored := self._written_values) is None:
             return
-        chunk, names = derived.chunk, sorted(self.sets.properties)
-        of_tuples = range(len(chunk.label)) if derived.row is None else derived.row.tolist()
-        columns = (chunk.source, chunk.label, chunk.target, chunk.timestamp, chunk.delete)
-        for row, u, label, v, time, is_delete in zip(of_tuples, *(column.tolist() for column in columns), strict=True):
+        chunk, names = tuples.chunk, sorted(self.sets.properties)
+        if self.edge_names is not None:
+            is_current = self.table.are_held(number, chunk.timestamp) & (chunk.delete == 0)
+            for row in np.flatnonzero(is_current).tolist():
+                stored.replace(int(number[row]), int(chunk.timestamp[row]), values_at(tuples.properties, names, row))
+            return
+        for u, label, v, time, is_delete, row in zip(*(column.tolist() for column in made), strict=True):
             if is_delete:
                 stored.drop((u, label, v))
-            elif u >= 0 and time > bound[row]:
-                stored.put((u, label, v), time, values_at(properties, names, row))
-
-    def _store_values_by_id(
-        self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, properties: Mapping[str, pa.Array]
-    ) -> None:
-        """Store the values of the inserts that are the current versions of their edges: of equally old ones, the last."""
-        if (stored := self._written_values) is None:
-            return
-        names = sorted(self.sets.properties)
-        is_current = edges.are_held(edge, chunk.timestamp) & (chunk.delete == 0)
-        for row in np.flatnonzero(is_current).tolist():
-            stored.replace(int(edge[row]), int(chunk.timestamp[row]), values_at(properties, names, row))
+            elif time > tuples.bound_of_all[row]:
+                stored.put((u, label, v), time, values_at(tuples.properties, names, row))
 
     def _values_of(self, source: int, label: LabelName | int, target: int) -> Mapping[str, Any] | None:
         """Return the values of the edge that the graph has between two vertices with a label, None if unknown."""
@@ -652,16 +627,16 @@ class Multigraph:
         if isinstance(name, EdgeEnd):
             return None  # the edge is a vertex, which has the values
         found: Mapping[str, Any] | None = None
-        if self._window is None and self.by_id is None:
+        if self._window is None and self.edge_names is None:
             found = self.witness_values.of((source, number, target))
         else:
             is_derived = isinstance(name, ConditionLabel)
             ends = source, self._labels.ids[name.label or ""] if isinstance(name, ConditionLabel) else number, target
             if self._window is not None:
                 found = self._window.values_of(ends, number if is_derived else None)
-            elif self.by_id is not None:
-                for edge in self.by_id.youngest_first(*ends):
-                    if not is_derived or number in self.sets.labels_of(self.by_id.derived_set(edge)):
+            else:
+                for edge in self.table.youngest_first(*ends):
+                    if not is_derived or number in self.sets.labels_of(self.table.derived_set(edge)):
                         found = self.witness_values.of(edge)
                         break
         return None if found is None else {name: value for name, value in found.items() if name in self.sets.properties}
@@ -694,8 +669,8 @@ class Multigraph:
         bound = self.lower_bound(time)
         self.versions.collect(bound)
         self.outcome_counts.collect()
-        if self._window is not None and self.by_id is not None:
-            self.by_id.release_others([*self._window.edges.keys(), *self.statics.edge[self.statics.edge >= 0].tolist()])
+        if self._window is not None and self.edge_names is not None:
+            self.table.release_others([*self._window.edges.keys(), *self.statics.edge[self.statics.edge >= 0].tolist()])
         if self.parallel is not None:
             self.parallel.collect(bound, self._timed_labels())
         if self.witness_values is not None:
@@ -711,7 +686,6 @@ class Multigraph:
 
         O(versions + edges).
         """
-        assert isinstance(self._versions, EdgeVersions)
         derived_set = np.zeros(len(source), np.int32)
         if self.identity == "triple":
             derived: dict[tuple[int, int, int], list[int]] = {}
@@ -723,7 +697,7 @@ class Multigraph:
                     derived.setdefault((u, ids[name.label], v), []).append(number)
             keys = zip(source.tolist(), label.tolist(), target.tolist(), strict=True)
             derived_set[:] = [self.sets.number_of(derived.get(key, ())) for key in keys]
-        self._versions.load(source, label, target, timestamp, derived_set)
+        self.table.load((source, label, target, timestamp, derived_set))
 
     def vertices(self) -> np.ndarray:
         """Return the ids of the vertices of versions and static edges, which the graph may lack. O(versions + ids)."""

@@ -52,7 +52,6 @@ from rpq.language.readings import Reading, is_ordered, readings_of
 from rpq.stream.arrays import arrow_compute as pc
 from rpq.stream.arrays.properties import PropertyTypes
 from rpq.stream.edges.edge_values import EdgeValues, values_at
-from rpq.stream.edges.edges_by_id import EdgesById
 from rpq.stream.edges.outcomes import NOT_HELD, OUTCOMES
 from rpq.stream.edges.parallel_edges import ParallelColumns, ParallelEdges
 from rpq.stream.edges.snapshot import SnapshotGraph
@@ -169,8 +168,8 @@ def _statics_of(evaluation: Evaluation, number: np.ndarray, labels: np.ndarray) 
     columns = number[statics.source], labels[statics.label], number[statics.target], vertex, twin
     values = {f"value.{name}": column for name, column in statics.values(multigraph.sets.types.by_name).items()}
     saved = {name: pa.array(column) for name, column in zip(STATIC_COLUMNS, columns, strict=True)}
-    if multigraph.by_id is not None and (have_ids := statics.edge >= 0).any():
-        ids = multigraph.by_id.names.names_of(statics.edge[have_ids])
+    if multigraph.edge_names is not None and (have_ids := statics.edge >= 0).any():
+        ids = multigraph.edge_names.names_of(statics.edge[have_ids])
         places = np.where(have_ids, np.cumsum(have_ids) - 1, 0)
         saved["edge"] = ids.take(pa.array(places, mask=~have_ids))
     return table_bytes(saved | values)
@@ -211,11 +210,11 @@ def _counted_of(evaluation: Evaluation) -> CountedState | None:
     return CountedState(window=counted.window, number=counted.number, sets=of_sets, hides=hides)
 
 
-def _edge_id_numbers(evaluation: Evaluation, multigraph: Multigraph, by_id: EdgesById) -> np.ndarray:
+def _edge_id_numbers(evaluation: Evaluation, multigraph: Multigraph) -> np.ndarray:
     """Return the numbers of the ids of the edges of `_versions_of`."""
     if multigraph.window_edges is not None:
         return np.array(multigraph.window_edges.keys(), np.int32)
-    return by_id.live(multigraph.lower_bound(evaluation.graph.time))
+    return multigraph.table.live(multigraph.lower_bound(evaluation.graph.time)).astype(np.int32)
 
 
 def _edge_vertices_of(
@@ -246,8 +245,8 @@ def _edge_values_of(evaluation: Evaluation, window_edges: np.ndarray) -> EdgeVal
         return None
     if multigraph.window_edges is not None:
         return None  # the edges of the window have them
-    if multigraph.by_id is not None:
-        keys = multigraph.by_id.live(multigraph.lower_bound(evaluation.graph.time)).tolist()
+    if multigraph.edge_names is not None:
+        keys = _edge_id_numbers(evaluation, multigraph).tolist()
     else:
         ends = (edges.source[window_edges], edges.label[window_edges], edges.target[window_edges])
         keys = [*zip(*(column.tolist() for column in ends), strict=True)]
@@ -261,14 +260,14 @@ def _saved_numbers(evaluation: Evaluation, ids: np.ndarray, numbers: np.ndarray)
     Those of static edges are -1, -2, … in any case.
     """
     multigraph = evaluation.multigraph
-    if multigraph is None or multigraph.by_id is None:
+    if multigraph is None or multigraph.edge_names is None:
         return numbers
     static_number = np.zeros(evaluation.vertices.count, np.int64)
     for of_edges in (multigraph.statics.vertex, multigraph.statics.twin):
         is_vertex = of_edges != NO_VERTEX
         static_number[of_edges[is_vertex]] = -1 - np.flatnonzero(is_vertex)
     numbers = np.where(static_number[ids] < 0, static_number[ids], numbers)
-    live = _edge_id_numbers(evaluation, multigraph, multigraph.by_id)
+    live = _edge_id_numbers(evaluation, multigraph)
     is_static = numbers < 0
     order = np.argsort(live)
     places = np.append(order, 0)[np.searchsorted(live, numbers, sorter=order)]
@@ -295,20 +294,21 @@ def _parallel_edges_of(evaluation: Evaluation) -> ParallelColumns:
 def _edge_names_of(evaluation: Evaluation) -> pa.ChunkedArray | None:
     """Return the ids of the edges of `_versions_of`, None where they have none."""
     multigraph = evaluation.multigraph
-    if multigraph is None or multigraph.by_id is None:
+    if multigraph is None or multigraph.edge_names is None:
         return None
-    live = _edge_id_numbers(evaluation, multigraph, multigraph.by_id)
-    return pa.chunked_array([multigraph.by_id.names.names_of(live)])
+    live = _edge_id_numbers(evaluation, multigraph)
+    return pa.chunked_array([multigraph.edge_names.names_of(live)])
 
 
-def _edges_by_id_of(evaluation: Evaluation, edges: EdgesById) -> EdgesByIdState:
-    assert evaluation.multigraph is not None
-    numbers, sets = _label_numbers(evaluation), evaluation.multigraph.sets
+def _edges_by_id_of(evaluation: Evaluation, multigraph: Multigraph) -> EdgesByIdState | None:
+    if multigraph.edge_names is None:
+        return None
+    numbers, sets = _label_numbers(evaluation), multigraph.sets
     used = np.unique(_versions_of(evaluation)[4]).tolist()
     return EdgesByIdState(
-        kind=edges.names.kind,
+        kind=multigraph.edge_names.kind,
         sets=[numbers[list(sets.labels_of(number))].tolist() for number in used],
-        lost=edges.lost,
+        lost=multigraph.table.lost,
     )
 
 
@@ -326,7 +326,7 @@ def _multigraph_of(evaluation: Evaluation) -> MultigraphState | None:
         inserts=multigraph.inserts,
         unread=sorted(multigraph.statics.unread),
         counts=[multigraph.outcome_counts.counts(running.question.name).tolist() for running in evaluation.running],
-        by_id=None if multigraph.by_id is None else _edges_by_id_of(evaluation, multigraph.by_id),
+        by_id=_edges_by_id_of(evaluation, multigraph),
         counted=_counted_of(evaluation),
     )
 
@@ -522,10 +522,7 @@ class SavedState:
         for one, counts in zip(self.content.queries, state.counts, strict=True):
             multigraph.outcome_counts.set_counts(one.question.name, np.array(counts))
         saved = self.edges
-        if multigraph.by_id is not None and state.by_id is not None:
-            numbers = self._restore_edges_by_id(state.by_id, multigraph.by_id, multigraph, identity)
-        else:
-            numbers = None
+        numbers = None if state.by_id is None else self._restore_edges_by_id(state.by_id, multigraph, identity)
         if (state.counted is None) != (multigraph.window_edges is None):
             raise Damage("the edges of a count window are there, or missing, where the queries have another window")
         if state.counted is not None and multigraph.window_edges is not None:
@@ -632,11 +629,11 @@ class SavedState:
             np.where(ids < 0, np.int32(NO_VERTEX), identity[ids]).astype(np.int32) for ids in (vertex, twin)
         )
         edge = np.full(len(source), -1, np.int32)
-        if multigraph.by_id is not None and "edge" in table.schema.names:
+        if multigraph.edge_names is not None and "edge" in table.schema.names:
             ids = table["edge"].combine_chunks()
-            if ("int64" if pa.types.is_integer(ids.type) else "string") != multigraph.by_id.names.kind:
-                raise Damage(f"the ids of static edges are not of kind {multigraph.by_id.names.kind}")
-            edge = multigraph.by_id.name(ids)
+            if ("int64" if pa.types.is_integer(ids.type) else "string") != multigraph.edge_names.kind:
+                raise Damage(f"the ids of static edges are not of kind {multigraph.edge_names.kind}")
+            edge = multigraph.table.name(ids)
         ends = identity[source], label.astype(np.int32), identity[target]
         multigraph.statics.load(ends, vertex, twin, values, edge)
 
@@ -655,10 +652,12 @@ class SavedState:
         multigraph.witness_values.load(keys, timestamps.tolist(), saved.values.known.tolist(), columns)
 
     def _restore_edges_by_id(
-        self, state: EdgesByIdState, edges: EdgesById, multigraph: Multigraph, identity: np.ndarray
+        self, state: EdgesByIdState, multigraph: Multigraph, identity: np.ndarray
     ) -> np.ndarray:
         """Restore the versions of edges that have ids; return the numbers of these ids. Raises `Damage`."""
         saved, labels = self.edges, self.content.labels.names
+        edges = multigraph.table
+        assert edges.names is not None
         edges.names.kind, edges.lost = state.kind, state.lost
         if saved.version_names is None or saved.version_set is None:
             if len(saved.version_source):
@@ -675,10 +674,11 @@ class SavedState:
         if any(number >= len(labels) or not isinstance(labels[number], ConditionLabel) for number in in_sets):
             raise Damage("a set of labels has one without a condition")
         sets = np.array([multigraph.sets.number_of(one) for one in state.sets], np.int32)
-        if multigraph.window_edges is not None:
-            return edges.name(names)
-        ends = identity[saved.version_source], saved.version_label, identity[saved.version_target]
-        return edges.load(names, (*ends, saved.version_timestamp, sets[saved.version_set]))
+        ids = edges.name(names)
+        if multigraph.window_edges is None:
+            ends = identity[saved.version_source], saved.version_label, identity[saved.version_target]
+            edges.load((*ends, saved.version_timestamp, sets[saved.version_set]), ids)
+        return ids
 
     def _restore_count_windows(
         self,

@@ -28,7 +28,7 @@ import numpy as np
 
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
 from rpq.stream.edges.edge_store import TIMELESS
-from rpq.stream.edges.edge_versions import ABSENT_VERSION
+from rpq.stream.edges.edge_table import ABSENT_VERSION
 from rpq.stream.edges.outcomes import IRRELEVANT, OUTCOME_OF
 from rpq.stream.names.edge_vertices import NO_VERTEX
 from rpq.stream.window import AnyWindow, CountWindow, Window
