@@ -355,16 +355,8 @@ def _refuse_unkept_edges(
 ) -> None:
     """Raise `RegistrationError` for paths in time order where the window has edges that were not stored one by one."""
     multigraph = evaluation.multigraph
-    if multigraph is None or evaluation.identity == "triple" or multigraph.window_edges is not None:
-        return  # `refuse_order`, `readings_in` or `refuse_unkept_in_count` says why not
-    if empty and evaluation.identity == "parallel":
-        return
-    if empty:
-        raise RegistrationError(
-            f"query {question.name!r}: in mid-stream a query about paths in time order begins with the edges of its window, "
-            'where inserts replace edges; leave out start="empty"',
-            available_from=None,
-        )
+    if multigraph is None or empty or evaluation.identity != "parallel" or multigraph.window_edges is not None:
+        return  # versions are all edges, or `refuse_order` or `readings_in` says why not
     for reading in readings_of(question):
         if isinstance(reading.window, CountWindow) and not has_counted_window(question, reading, evaluation.identity):
             if not multigraph.tracks(count_key(reading, None)):
@@ -377,22 +369,6 @@ def _refuse_unkept_edges(
         elif not multigraph.keeps_parallel(reading.labels):
             why = "the timestamps of parallel edges were not stored"
             _refuse_if_edges_came(question, reading, evaluation, why=why, to_timestamp=to_timestamp)
-
-
-def refuse_unkept_in_count(
-    questions: Iterable[Question], readings: Mapping[str, tuple[Reading, ...]], multigraph: Multigraph
-) -> None:
-    """Raise `RegistrationError` for paths in time order where no such query knows the edges of the count window of all."""
-    if not multigraph.window_edges:
-        return  # there is no such window, or it is empty
-    for question in questions:
-        if not is_ordered(question) or multigraph.keeps_parallel(readings[question.name][0].labels):
-            continue
-        raise RegistrationError(
-            f"query {question.name!r}: the timestamps of parallel edges were not stored, as no query about paths in time "
-            "order reads them in the count window; register it before the first tuple",
-            available_from=None,
-        )
 
 
 def refuse_forgotten_edges(question: Question, evaluation: EdgeEvaluation, *, to_timestamp: Callable[[int], Any]) -> None:

@@ -31,7 +31,6 @@ from rpq.engine.running.edge_restrictions import (
     refuse_late_counts,
     refuse_order,
     refuse_other_windows,
-    refuse_unkept_in_count,
 )
 from rpq.engine.running.intake import Collector, Intake, IntakeChunk, NamedChunk, NamelessChunk, Room
 from rpq.engine.running.limits import MemoryGuard
@@ -979,7 +978,6 @@ class Evaluation:
             if self.multigraph is not None:
                 readings = {question.name: readings_in(question, self) for question in questions}
                 refuse_other_windows(questions, readings, self.identity)
-                refuse_unkept_in_count(questions, readings, self.multigraph)
                 if is_late:
                     refuse_late_counts(
                         questions, readings, self.identity, is_decided=self.multigraph.window_edges is not None
@@ -1065,7 +1063,7 @@ class Evaluation:
 
     def window_contents(self, *, empty: bool = False) -> WindowContents:
         """Return the edges in windows now."""
-        parallel = None if self.multigraph is None else self.multigraph.parallel_columns(self.graph.time)
+        parallel = None if self.multigraph is None else self.multigraph.parallel_columns(self.graph)
         return WindowContents(self.graph, empty=empty, parallel=parallel)
 
     def remove(self, *names: str) -> None:

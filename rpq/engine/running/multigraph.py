@@ -107,7 +107,7 @@ class Multigraph:
         self.inserts = 0
         """The number of well-formed inserts so far, whatever their outcome."""
         self.parallel: ParallelEdges | None = None
-        """All edges that queries about paths in time order read; None while there is no such query."""
+        """All edges that queries about paths in time order read; None without such a query, or if versions are all edges."""
         self.witness_values: EdgeValues | None = EdgeValues() if keeps_values else None
         """The values of edges by source, label in the graph and target, or by id; None where no witnesses show them."""
         self.statics = StaticEdges()
@@ -194,15 +194,16 @@ class Multigraph:
             if is_counted:
                 reading = reading._replace(window=UnboundedWindow())
             self.outcome_counts.add(question.name, reading, *more, is_late=is_late)
-        if self.parallel is None and self.readings.ordered_questions:
-            self.parallel = ParallelEdges(capacity=self._capacity)
-        for question in filter(is_ordered, questions):
-            self._track(question.name, readings[question.name][0], is_late=is_late)
+        if self.identity == "parallel" and self._window is None:
+            if self.parallel is None and self.readings.ordered_questions:
+                self.parallel = ParallelEdges(capacity=self._capacity)
+            for question in filter(is_ordered, questions):
+                self._track(question.name, readings[question.name][0], is_late=is_late)
 
     def _track(self, name: str, reading: Reading, *, is_late: bool) -> None:
         """Track the content of a query about paths in time order unless it follows from timestamps."""
         assert self.parallel is not None
-        if self.window_edges is not None or not (is_late or isinstance(reading.window, CountWindow)):
+        if not (is_late or isinstance(reading.window, CountWindow)):
             return
         key = self._tracker_keys[name] = count_key(reading, name if is_late else None)
         if key not in self.parallel.trackers:
@@ -216,17 +217,30 @@ class Multigraph:
         """Return whether parallel edges have the slides at which they leave a content."""
         return self.parallel is not None and key in self.parallel.trackers
 
-    def parallel_columns(self, time: int | None) -> ParallelColumns:
+    def parallel_columns(self, graph: SnapshotGraph) -> ParallelColumns:
         """Return the edges that queries about paths in time order read, one by one. O(edges · log edges)."""
-        if self.parallel is None:
+        if not self.readings.ordered_questions:
             return ParallelColumns.none()
-        return self.parallel.columns(self.lower_bound(time), self._timed_labels())
+        bound = self.lower_bound(graph.time)
+        if self.parallel is not None:
+            return self.parallel.columns(bound, self._timed_labels())
+        source, label, target, timestamp, derived_set = self.versions.columns(self.versions.live(bound))
+        names, links = self._labels.names, graph.live_edges()
+        links = links[np.array([isinstance(name, EdgeEnd) for name in names] or [False])[graph.edges.label[links]]]
+        derived = [self.sets.labels_of(number) for number in derived_set.tolist()]
+        row = np.append(np.arange(len(label)), np.repeat(np.arange(len(label)), [len(one) for one in derived]))
+        labels = np.append(label, np.array([number for one in derived for number in one], np.int32))
+        is_read = self.readings.ordered_labels()[labels] != 0
+        versions = source[row], labels, target[row], timestamp[row]
+        edges = graph.edges
+        of_links = edges.source[links], edges.label[links], edges.target[links], edges.timestamp[links]
+        columns = (np.append(one[is_read], other) for one, other in zip(versions, of_links, strict=True))
+        return ParallelColumns(*columns, slides={})
 
     def _timed_labels(self) -> np.ndarray:
         """Return which label ids queries about paths in time order read over windows of time, or unbounded ones (uint8)."""
         readings = (self.readings[question.name][0] for question in self.readings.ordered_questions)
-        is_decided = self.window_edges is not None
-        labels = {one.labels for one in readings if is_decided or not isinstance(one.window, CountWindow)}
+        labels = {one.labels for one in readings if not isinstance(one.window, CountWindow)}
         return self.readings.flags_of("timed", lambda name: any(one.has(name) for one in labels))
 
     def running_form(self, question: Any) -> Any:

@@ -286,9 +286,11 @@ def _versions_of(evaluation: Evaluation) -> tuple[np.ndarray, ...]:
 
 
 def _parallel_edges_of(evaluation: Evaluation) -> ParallelColumns:
-    """Return the edges that queries about paths in time order read."""
+    """Return the edges that queries about paths in time order read, where versions are not all of them."""
     multigraph = evaluation.multigraph
-    return ParallelColumns.none() if multigraph is None else multigraph.parallel_columns(evaluation.graph.time)
+    if multigraph is None or multigraph.parallel is None:
+        return ParallelColumns.none()
+    return multigraph.parallel_columns(evaluation.graph)
 
 
 def _edge_names_of(evaluation: Evaluation) -> pa.ChunkedArray | None:
