@@ -178,11 +178,23 @@ class DeltaIndex:
         settings.judged = self.judge.doubts
         self._waiting: Chunk | None = None  # static edges that the next load enters
         self._place_of_load: int | None = None  # the tuple of a chunk that makes the index reload its edges
-        self._apply_chunk: Any = None  # bound at the first chunk
+        self._chunk: tuple[Chunk, Edges] | None = None  # the one that is applied, or was last
+        self._is_applied = False  # whether the output is that of a chunk
+        self._bound: dict[str, Any] = {}  # kernels for the types of the views that they had last
         supports = supports or witness or self.judge.doubts
         index = new_index(program, settings, self.cell, supports=supports, capacity=capacity)
         self.index = index if deadline is None else index._replace(deadline=deadline)
         self.judge.serve(self)
+
+    @property
+    def _kernels(self) -> Any:
+        """The kernels of this kind of index: `apply_chunk`, `advance` and others that return codes."""
+        return kernels
+
+    @property
+    def _own(self) -> Any:
+        """The view for kernels of what this kind of index has besides the Δ index, taken after `view`."""
+        return self._view
 
     def _cells_for(self, span: int) -> tuple[np.dtype, int] | None:
         """Return the narrowest type of cells for a window with this number of slides, and the largest slide; None without
@@ -333,31 +345,31 @@ class DeltaIndex:
         if self.index.ticks is not ticks:
             self.index = self.index._replace(ticks=ticks)
 
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
+    def apply(
+        self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS, *, clock: Any = None
+    ) -> None:
         """Apply the tuples of a chunk (and of its view), whose edges are in `edges`. `delta` returns the changes of the
         answers.
 
-        The `details` are for other workers, and are ignored.
+        The `details` are for other workers, and are ignored. `clock` is the view of a chunk with the times that move the
+        window; by default these are the timestamps.
         """
         self._begin_output()
         self._index.state.tuple = 0
-        self._apply_rest(chunk, tuples, edges)
+        self._chunk, self._is_applied = (chunk, edges), True
+        arguments = tuples, clock or tuples, len(chunk.timestamp)
+        if "apply_chunk" not in self._bound:
+            self._bound["apply_chunk"] = bound(self._kernels.apply_chunk, self.view, self._own, *arguments)
+        self.run("apply_chunk", *arguments)
 
-    def _apply_rest(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
-        """Apply the tuples of a chunk from the next one on."""
-        if self._apply_chunk is None:
-            self._apply_chunk = bound(kernels.apply_chunk, self.view, tuples, 1)
-        while (code := self._apply_chunk(self.view, tuples, len(chunk.timestamp))) != layout.DONE:
+    def run(self, kernel: str, *arguments: Any) -> None:
+        """Call one of `_kernels` until it is done, and do what it asks for in between."""
+        while True:
+            call = self._bound.get(kernel) or getattr(self._kernels, kernel)
+            if (code := call(self.view, self._own, *arguments)) == layout.DONE:
+                return
             compiled = compiling_seconds()
-            if code == layout.NEED_SUPPORTS:
-                self.keep_supports(edges)
-            elif code == layout.NEED_CROSSING:
-                i = self.state.tuple
-                self.judge.cross(int(chunk.timestamp[i]) // self.window.slide, 2 * i)
-            elif code == layout.NEED_JUDGE:
-                self.judge.judge_tuple(chunk, self.state.tuple)
-            else:
-                self.provide(code)
+            self.provide(code)
             if compiling_seconds() > compiled:  # do not count the time for loading a kernel as the time of this tuple
                 self.state.tuple_start += int((compiling_seconds() - compiled) * ticks_per_second())
 
@@ -387,11 +399,7 @@ class DeltaIndex:
     def advance(self, time: int) -> PathDelta:
         """Advance the stream time without a tuple."""
         self._begin_output()
-        while (code := int(kernels.advance(self.view, time))) != layout.DONE:
-            if code == layout.NEED_CROSSING:
-                self.judge.cross(time // self.window.slide, 0)
-            else:
-                self.provide(code)
+        self.run("advance", time, time)
         return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
@@ -414,8 +422,7 @@ class DeltaIndex:
         self._begin_output()
         self.state.tuple = 0
         try:
-            while (code := int(kernels.grow_trees(self.view, roots))) != layout.DONE:
-                self.provide(code)
+            self.run("grow_trees", roots)
             self.judge.judge_load(quiet=False)
         except BaseException:
             self.drop(roots)
@@ -527,13 +534,11 @@ class DeltaIndex:
         ordered = Chunk(*(array[order] for array in chunk))
         self.state.tuple = 0
         self.state.quiet = quiet
-        tuples = view(ordered)
-        while (code := int(kernels.load_edges(self.view, tuples, relative[order]))) != layout.DONE:
-            self.provide(code)
+        self.run("load_edges", view(ordered), relative[order])
         self.state.quiet = 0
 
     def _begin_output(self) -> None:
-        state = self._index.state
+        state, self._is_applied = self._index.state, False
         state.out = state.events = state.event_out = state.paths = state.next_path = 0
         if len(self._index.output.pairs) > _STEP:
             self._index.state.out_capacity = 0
@@ -549,8 +554,7 @@ class DeltaIndex:
 
     def cross_table(self, slide: int, order: int) -> None:
         """Advance the table to an absolute slide, with events of that order."""
-        while (code := int(kernels.cross(self.view, slide, order))) != layout.DONE:
-            self.provide(code)
+        self.run("cross", slide, order)
 
     def write_paths(self, first: int) -> None:
         """Write the witnesses of the current event, whose rows begin at `first`."""
@@ -559,9 +563,20 @@ class DeltaIndex:
             self.provide(code)
 
     def provide(self, code: int) -> None:
-        """Give a kernel what it asked for. The guard may refuse it."""
+        """Do what a kernel asked for. The guard may refuse memory."""
         if code == layout.NEED_TIME:
             self.guard(OUT_OF_TIME, self._place)
+            return
+        if code == layout.NEED_CROSSING:
+            self.judge.cross(self.state.next_slide, self.state.next_order)
+            return
+        if code in (layout.NEED_SUPPORTS, layout.NEED_JUDGE):
+            assert self._chunk is not None
+            chunk, edges = self._chunk
+            if code == layout.NEED_SUPPORTS:
+                self.keep_supports(edges)
+            else:
+                self.judge.judge_tuple(chunk, self.state.tuple)
             return
         later = 0
         if code == layout.NEED_OUTPUT:

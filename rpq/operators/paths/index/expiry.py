@@ -48,6 +48,12 @@ def cross(index, slide):
 
 
 @njit(cache=True, nogil=True)
+def boundary_time(index, slide):
+    """Return the time of a boundary at a relative slide: in a count window that of the tuple which crosses it."""
+    return index.state.time if index.settings.counts else (index.state.base + slide) * index.settings.slide
+
+
+@njit(cache=True, nogil=True)
 def is_sweep_due(index, slide):
     """Return whether enough slides have passed since the last sweep and another sweep pays off."""
     swept = index.state.last_sweep
@@ -198,7 +204,7 @@ def expire(index, slide, order):
         if fields.out + _count_dying(index, dying) > fields.out_capacity or fields.events + 2 > fields.event_capacity:
             return np.int64(NEED_OUTPUT)
         _report_dying(index, dying)
-        end_event(index, (fields.base + dying) * index.settings.slide, -1, order)
+        end_event(index, boundary_time(index, dying), -1, order)
     cross(index, slide)
     return np.int64(DONE)
 

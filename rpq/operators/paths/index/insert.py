@@ -343,11 +343,11 @@ def raise_step(index, u, v, transition_class, slide):
 
 
 @njit(cache=True, nogil=True)
-def grow_trees(index, roots, count):
-    """Build the trees of some roots from their first edges. Returns codes as `apply_chunk` does."""
+def grow_trees(index, own, roots):
+    """Build the trees of vertices that become roots from their first edges. Returns codes as `apply_chunk` does."""
     program, out = index.program, index.graph.out
     classes = program.sizes.classes
-    for i in range(count):
+    for i in range(len(roots)):
         root = np.int64(roots[i])
         for transition_class in range(classes):
             state = np.int64(program.start_target[transition_class])

@@ -113,6 +113,8 @@ class IndexState(Record):
         ("statics", int64),  # 1: there are static edges, and `Graph.window_expiry`
         ("timed_tuples", int64),  # the number of tuples of a chunk whose ticks are added to `Index.ticks`
         ("backward", int64),  # 1: in-edges are maintained
+        ("next_slide", int64),  # NEED_CROSSING: the absolute slide to advance to
+        ("next_order", int64),  # NEED_CROSSING: the place of its events in the chunk
     )
 
 
@@ -131,6 +133,7 @@ class IndexSettings(Record):
         ("simple", int64),  # 1: no walk continues from its root, or ends there unless the program has a closing state
         ("judged", int64),  # simple paths, and the automaton has states in conflict
         ("unlisted", int64),  # 1: edges are in no adjacency lists, and the index has a sweep of its own
+        ("counts", int64),  # 1: slides are those of a count window
     )
 
 

@@ -1,9 +1,8 @@
 """The Δ index over windows that do not depend on time: count windows and unbounded ones.
 
-A count window is a time window over the numbers of inserts. So this is a Δ index whose timestamps are numbers: in a chunk,
-the number of the last insert replaces the time of each tuple, and afterwards rows get the time of their tuple. The rows that
-the index reports at a boundary, before the insert that crosses it, belong to the event of that insert: the rows of both are
-netted. In an unbounded window all inserts have the number 0, so that no boundary is ever crossed.
+A count window is a time window over the numbers of inserts. So this is a Δ index whose clock is the number of the last
+insert. The rows that the index reports at a boundary, before the insert that crosses it, belong to the event of that insert:
+the rows of both are netted. In an unbounded window all inserts have the number 0, so that no boundary is ever crossed.
 
 The inserts that are numbered are those with labels of the expression, unless it is one of several that are evaluated over
 one window (`numbers_of`).
@@ -38,7 +37,6 @@ class _NumberingState(Record):
         ("size", int64),
         ("step", int64),  # 0: the window is unbounded
         ("number", int64),  # of the last insert
-        ("time", int64),  # the stream time
         ("own_labels", int64),  # 1: inserts of the labels of the expression are numbered; 0: of the labels in `numbered`
         ("outcomes", int64 * 2),  # the numbers of inserts with the outcomes INSERTED and REFRESHED
     )
@@ -67,12 +65,11 @@ class NumberedIndex(DeltaIndex):
         self._numbering = _Numbering(
             leaves=np.full(0, NOT_HELD, np.int64),
             numbered=np.zeros(0, np.uint8),
-            progress=_NumberingState(size=numbers.size, step=numbers.slide if counts else 0, time=NOT_HELD, own_labels=1),
+            progress=_NumberingState(size=numbers.size, step=numbers.slide if counts else 0, own_labels=1),
         )
+        self.index.settings.counts = counts
         self._numbering_view: Any = view(self._numbering)
-        self._times = np.zeros(0, np.int64)  # the stream time at each tuple of the chunk
-        self._single: tuple[Chunk, Chunk, Any] | None = None  # the columns of a chunk of one tuple, which are reused
-        self._call: Any = None  # bound at the first chunk
+        self._single: tuple[Chunk, Any] | None = None  # a chunk of one tuple, and the view of its clock, which is reused
         self._net: PathDelta | None = None
         self._overruns: list[Overrun] = []
 
@@ -117,30 +114,28 @@ class NumberedIndex(DeltaIndex):
             self._numbering = self._numbering._replace(leaves=np.concatenate([leaves, np.full(more, NOT_HELD, np.int64)]))
             self._numbering_view = view(self._numbering)
 
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
+    def apply(
+        self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS, *, clock: Any = None
+    ) -> None:
         """Apply the tuples of a chunk, whose edges are in `edges`. `delta` returns the changes of the answers."""
         count = len(chunk.timestamp)
         if self._single is not None and self._single[0] is chunk:
-            _, numbered, numbered_view = self._single
+            clock = self._single[1]
         else:
-            numbered = chunk._replace(timestamp=np.empty(count, np.int64))
-            numbered_view = view(numbered)
-            self._single = (chunk, numbered, numbered_view) if count == 1 else None
-        if len(self._times) != count:
-            self._times = np.empty(count, np.int64)
-        arguments = self.view, tuples, numbered_view, self._numbering_view, self._times, count
-        if self._call is None:
-            self._call = bound(_number, *arguments)
-        self._call(*arguments)
-        super().apply(numbered, numbered_view, edges)
+            clock = view(chunk._replace(timestamp=np.empty(count, np.int64)))
+            self._single = (chunk, clock) if count == 1 else None
+        arguments = self.view, tuples, clock, self._numbering_view, count
+        if "number" not in self._bound:
+            self._bound["number"] = bound(_number, *arguments)
+        self._bound["number"](*arguments)
+        super().apply(chunk, tuples, edges, clock=clock)
         # An insert of an edge that it would evict refreshes the edge.
         self.state.outcomes[:2] = self._numbering.progress.outcomes[:]
 
     def advance(self, time: int) -> PathDelta:
         """Advance the stream time without a tuple: nothing leaves."""
-        self._numbering.progress.time = max(time, self.time)
-        self._times = np.zeros(0, np.int64)
-        super().advance(self.number)
+        self._begin_output()
+        self.run("advance", time, self.number)
         return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
@@ -150,7 +145,6 @@ class NumberedIndex(DeltaIndex):
         is_read = (program.forward[chunk.label] >= 0) | (program.inverse[chunk.label] >= 0)
         is_inside = is_read & (mine > self.current)
         np.maximum.at(self._numbering.leaves, chunk.edge[is_inside], mine[is_inside])  # the last of parallel edges to leave
-        self._times = np.zeros(0, np.int64)
         inner = mine if self._counts else np.where(mine == NEVER, 1, 0)
         return super().load(chunk, inner, quiet=quiet)
 
@@ -159,19 +153,6 @@ class NumberedIndex(DeltaIndex):
         slide."""
         found: np.ndarray = self._numbering.leaves[edges]
         return found
-
-    def grow(self, roots: np.ndarray) -> PathDelta:
-        """Make new roots of vertices. Their answers are one event at the current time."""
-        self._times = np.zeros(0, np.int64)
-        grown = super().grow(roots)
-        grown.orders = np.zeros_like(grown.orders)  # these answers precede any tuple
-        return grown
-
-    def restore_root(self, root: int) -> bool:
-        """Restore a root, and return whether it was set aside. `delta` returns its answers. It may exceed its budget
-        again."""
-        self._times = np.zeros(0, np.int64)
-        return super().restore_root(root)
 
     def pop_overruns(self) -> list[Overrun]:
         """Return the roots that have exceeded their budget since the last call."""
@@ -197,27 +178,14 @@ class NumberedIndex(DeltaIndex):
         self._net = None
 
     def _note_overruns(self) -> None:
-        self._overruns += [overrun._replace(time=self._time_of(overrun.place)) for overrun in self.judge.pop_overruns()]
-
-    @property
-    def time(self) -> int:
-        """The stream time."""
-        return self._numbering.progress.time
-
-    def _time_of(self, place: int) -> int:
-        return int(self._times[place]) if 0 <= place < len(self._times) else self.time
+        self._overruns += self.judge.pop_overruns()
 
     def _net_rows(self, raw: PathDelta) -> PathDelta:
-        """Return rows with the times of their tuples, without those that an eviction removes and its insert adds again."""
-        if not len(raw.ends):
-            return raw
-        is_eviction = (raw.orders % 2 == 0) & (len(self._times) > 0)
-        orders = raw.orders | 1
-        times = self._times[orders // 2] if len(self._times) else np.full(len(orders), self.time, np.int64)
-        parts: dict[str, Any] = {"pairs": raw.pairs, "ends": raw.ends, "kinds": raw.kinds}
-        parts |= {"paths": raw.paths, "path_ends": raw.path_ends, "is_reversed": raw.is_reversed}
+        """Return rows without those that an eviction removes and its insert adds again."""
+        is_eviction = (raw.orders % 2 == 0) & self._is_applied
         if not is_eviction.any():
-            return PathDelta(**parts, times=times, orders=orders, walk_lengths=raw.walk_lengths)
+            return raw
+        orders = raw.orders | 1
         lengths = raw.lengths()
         weights, events = np.repeat(raw.kinds.astype(np.int64), lengths), np.repeat(orders, lengths)
         mask = np.zeros(len(raw), bool)
@@ -232,7 +200,7 @@ class NumberedIndex(DeltaIndex):
         paths, path_ends = _current_paths(raw, added, mask) if len(raw.path_ends) else (raw.paths, raw.path_ends)
         return PathDelta(
             pairs=raw.pairs[mask],
-            times=times[some],
+            times=raw.times[some],
             ends=ends[some],
             kinds=raw.kinds[some],
             orders=orders[some],
@@ -263,15 +231,13 @@ def _current_paths(raw: PathDelta, added: np.ndarray, mask: np.ndarray) -> tuple
 
 
 @njit(cache=True, nogil=True)
-def _number(index, chunk, numbered, numbering, times, count):
-    """Assign numbers to the inserts of a chunk in place of times, and record the stream time of each tuple."""
+def _number(index, chunk, clock, numbering, count):
+    """Assign numbers to the inserts of a chunk, which move the window in place of times."""
     forward, inverse = index.program.forward, index.program.inverse
     progress, leaves = numbering.progress, numbering.leaves
-    size, step, number, time = progress.size, progress.step, progress.number, progress.time
+    size, step, number = progress.size, progress.step, progress.number
     own = progress.own_labels != 0
     for i in range(count):
-        time = max(time, chunk.timestamp[i])
-        times[i] = time
         label = np.int64(chunk.label[i])
         is_read = forward[label] >= 0 or inverse[label] >= 0
         if is_read if own else numbering.numbered[label] != 0:
@@ -285,6 +251,5 @@ def _number(index, chunk, numbered, numbering, times, count):
                 if is_read and edge >= 0:  # over an unbounded window it may be passed by
                     progress.outcomes[outcome_of(False, leaves[edge] > current, False)] += 1
                     leaves[edge] = leaving_slide(number, size, step) if step > 0 else np.int64(NEVER)
-        numbered.timestamp[i] = number
+        clock.timestamp[i] = number
     progress.number = number
-    progress.time = time

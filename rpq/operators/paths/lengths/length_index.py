@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from rpq.compiled.cycle_counter import ticks_per_second
 from rpq.compiled.growth import request
-from rpq.compiled.stopwatch import compiling_seconds
-from rpq.compiled.views import bound, view
+from rpq.compiled.views import view
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.check import edges_of, stored_cells
 from rpq.operators.paths.index.delta_index import CELL_TYPES, DeltaIndex, PathDelta
@@ -22,7 +20,7 @@ from rpq.operators.paths.index.numbered_index import NumberedIndex
 from rpq.operators.paths.lengths import kernels
 from rpq.operators.paths.lengths.progress import NEED_WIDER, NOTHING, LengthChanges, new_progress, with_room
 from rpq.operators.paths.program import Program
-from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.chunk import Chunk
 from rpq.stream.edges.snapshot import Edges
 from rpq.stream.window import AnyWindow, Window
 
@@ -43,6 +41,7 @@ class LengthIndex(DeltaIndex):
         self._begins_short = capacity <= _FEW
         self._index_of_view: Index | None = None  # whose room `_progress` has
         self._progress_view: Any = None
+        self._loaded = np.zeros(0, np.int64)  # the relative slides of edges that are being loaded
         super().__init__(program, window, capacity=capacity, explicit=explicit, supports=True, **options)
         table = self.index.table
         self.index = self.index._replace(table=table._replace(hops=np.zeros(len(table.values), self.cell)))
@@ -59,7 +58,11 @@ class LengthIndex(DeltaIndex):
         return None
 
     @property
-    def _notes(self) -> Any:
+    def _kernels(self) -> Any:
+        return kernels
+
+    @property
+    def _own(self) -> Any:
         """The view of the progress for kernels, with as much room as the arrays of the index have now."""
         if self._index_of_view is not self._index:
             self._index_of_view = self._index
@@ -74,28 +77,6 @@ class LengthIndex(DeltaIndex):
 
     # --- changes ---------------------------------------------------------------------------------------------
 
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
-        """Apply the tuples of a chunk. `tuples` is its view, and `edges` contains its edges. `delta` returns the changes of
-        answers."""
-        self._begin_output()
-        self._index.state.tuple = 0
-        if self._apply_chunk is None:
-            self._apply_chunk = bound(kernels.apply_chunk, self.view, self._notes, tuples, 1)
-        while (code := self._apply_chunk(self.view, self._notes, tuples, len(chunk.timestamp))) != layout.DONE:
-            compiled = compiling_seconds()
-            self.provide(code)
-            if self._apply_chunk is None:  # cells are wider now
-                self._apply_chunk = bound(kernels.apply_chunk, self.view, self._notes, tuples, 1)
-            if compiling_seconds() > compiled:
-                self.state.tuple_start += int((compiling_seconds() - compiled) * ticks_per_second())
-
-    def advance(self, time: int) -> PathDelta:
-        """Advance the stream time without a tuple."""
-        self._begin_output()
-        while (code := int(kernels.advance(self.view, self._notes, time))) != layout.DONE:
-            self.provide(code)
-        return self.delta()
-
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
         """Enter edges that expire at these absolute slides. Return the new answers as one event at the current time."""
         self._begin_output()
@@ -106,12 +87,8 @@ class LengthIndex(DeltaIndex):
     def _load(self, chunk: Chunk, relative: np.ndarray, *, quiet: bool) -> None:
         self.state.tuple = 0
         self.state.quiet = quiet
-        tuples, ceiling = view(chunk), self.index.settings.ceiling
-        while (code := int(kernels.load_edges(self.view, self._notes, tuples, relative))) != layout.DONE:
-            self.provide(code)
-            wider = self.index.settings.ceiling
-            if wider > ceiling:  # an edge that never leaves has the slide above the largest
-                relative, ceiling = np.where(relative > ceiling, wider + 1, relative), wider
+        self._loaded = relative
+        self.run("load_edges", view(chunk), relative)
         self.state.quiet = 0
 
     def delta(self, *, before: int | None = None) -> PathDelta:
@@ -128,7 +105,7 @@ class LengthIndex(DeltaIndex):
     def lengths_of(self, pairs: np.ndarray) -> np.ndarray:
         """Return the lengths of some answers, source << 32 | target; 0 for a pair that is not an answer."""
         found = np.zeros(len(pairs), np.int64)
-        kernels.lengths_of(self.view, self._notes, pairs, found)
+        kernels.lengths_of(self.view, self._own, pairs, found)
         return found
 
     def length_of(self, source: int, target: int) -> int:
@@ -139,7 +116,7 @@ class LengthIndex(DeltaIndex):
         """Return the steps of a shortest path that answers (source, target), first to last, or None."""
         if not self.index.table.is_target[target]:
             return None
-        length, steps = kernels.walk_back(self.view, self._notes, source, target)
+        length, steps = kernels.walk_back(self.view, self._own, source, target)
         return steps[:length][::-1] if length > 0 else None
 
     # --- memory ----------------------------------------------------------------------------------------------
@@ -168,7 +145,8 @@ class LengthIndex(DeltaIndex):
         expiry[expiry > old_ceiling] = ceiling + 1
         index.settings.ceiling = ceiling
         self._progress.fields.top = top
-        self._apply_chunk = None
+        self._loaded[self._loaded > old_ceiling] = ceiling + 1
+        self._bound.clear()
         self.index = index._replace(
             graph=index.graph._replace(expiry=expiry, window_expiry=window_expiry),
             table=index.table._replace(values=lengths(index.table.values), hops=lengths(index.table.hops)),
@@ -208,11 +186,6 @@ class NumberedLengthIndex(NumberedIndex, LengthIndex):
             is_reversed=net.is_reversed,
             walk_lengths=net.walk_lengths[place],
         )
-
-    def _widen(self) -> None:
-        """Make cells wider, for longer walks and more slides."""
-        super()._widen()
-        self._call = None
 
 
 def length_index_over(window: AnyWindow, program: Program, *, is_reversed: bool = False, **options: Any) -> LengthIndex:

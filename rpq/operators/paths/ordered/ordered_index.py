@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rpq.compiled.cycle_counter import ticks_per_second
-from rpq.compiled.stopwatch import compiling_seconds
-from rpq.compiled.views import bound, view
+from rpq.compiled.views import view
 from rpq.language.time_order import TimeOrder
 from rpq.operators.paths.index import kernels as table_kernels
 from rpq.operators.paths.index import layout
@@ -20,7 +18,8 @@ from rpq.operators.paths.index.check import free_slots, stored_cells
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.operators.paths.index.layout import Index
 from rpq.operators.paths.index.numbered_index import NumberedIndex
-from rpq.operators.paths.ordered import edge_paths, kernels
+from rpq.operators.paths.ordered import kernels
+from rpq.operators.paths.ordered.edge_paths import COMPLETE
 from rpq.operators.paths.ordered.timeline import (
     NEED_COPIES,
     NEED_DELETE,
@@ -32,6 +31,7 @@ from rpq.operators.paths.ordered.timeline import (
     NEED_WITNESS,
     UNLIMITED,
     Timeline,
+    entries_up_to,
     new_timeline,
     newest_entry,
     note_capacities,
@@ -46,7 +46,7 @@ from rpq.operators.paths.ordered.timeline import (
 )
 from rpq.operators.paths.ordered.witness import ParallelTimes, TimedSteps, expiry_of_answer, find_path
 from rpq.operators.paths.program import Program
-from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.chunk import Chunk
 from rpq.stream.edges.snapshot import Edges
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
@@ -70,8 +70,6 @@ class OrderedIndex(DeltaIndex):
     ) -> None:
         self._timeline = new_timeline(strict=strict, gap=gap, span=span, capacity=capacity)
         self._timeline_view: Any = None
-        self._times_view: Any = None  # the chunk whose timestamps order the tuples, if it is not the one that is applied
-        self._order_times = np.zeros(0, np.int64)
         self._states = program.sizes.states
         super().__init__(program, window, capacity=capacity, **options)
         self.index.settings.unlisted = 1
@@ -90,7 +88,11 @@ class OrderedIndex(DeltaIndex):
             self._timeline_view = None
 
     @property
-    def _lines(self) -> Any:
+    def _kernels(self) -> Any:
+        return kernels
+
+    @property
+    def _own(self) -> Any:
         """The view of the timeline for kernels."""
         if self._timeline_view is None:
             note_capacities(self._timeline)
@@ -121,49 +123,24 @@ class OrderedIndex(DeltaIndex):
         super().make_room(vertices, edges, is_root, is_target)
         self._set_timeline(with_vertices(self._timeline, vertices, self._states))
 
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
-        """Apply the tuples of a chunk. `tuples` is its view, and `edges` contains its edges. `delta` returns the changes of
-        answers."""
-        self._begin_output()
-        self._index.state.tuple = 0
-        times = self._times_view
-        if times is None:
-            times, self._order_times = tuples, chunk.timestamp
-        count = len(chunk.timestamp)
-        if self._apply_chunk is None:
-            self._apply_chunk = bound(kernels.apply_chunk, self.view, self._lines, tuples, times, 1)
-        while (code := self._apply_chunk(self.view, self._lines, tuples, times, count)) != layout.DONE:
-            compiled = compiling_seconds()
-            i = self.state.tuple
-            if code in (NEED_LATE, NEED_DELETE, NEED_WITNESS):
-                if code == NEED_LATE:
-                    self._raise_late_entry(self._entry_place(i))
-                elif code == NEED_DELETE:
-                    self._delete(int(chunk.edge[i]))
-                if self.index.settings.witness and code != NEED_DELETE:
-                    self.write_paths(self.state.event_out)
-                kernels.finish_tuple(self.view, tuples, i)
-            else:
-                self.provide(code)
-            if compiling_seconds() > compiled:
-                self.state.tuple_start += int((compiling_seconds() - compiled) * ticks_per_second())
+    def _complete_tuple(self, code: int) -> None:
+        """Find the rows of the current tuple as far as kernels do not, and their paths."""
+        assert self._chunk is not None
+        chunk, i = self._chunk[0], self.state.tuple
+        if code == NEED_LATE:
+            self._raise_late_entry(int(chunk.timestamp[i]))
+        elif code == NEED_DELETE:
+            self._delete(int(chunk.edge[i]))
+        if self.index.settings.witness and code != NEED_DELETE:
+            self.write_paths(self.state.event_out)
+        self.state.phase = COMPLETE
 
-    def _entry_place(self, i: int) -> int:
-        """Return the place of the entry of a tuple, which is the last entry of its time."""
-        line = self._timeline
-        first, count = line.fields.first, line.fields.count
-        return first + int(np.searchsorted(line.time[first:count], self._order_times[i], side="right")) - 1
-
-    def _run_kernel(self, kernel: Any, *arguments: Any) -> None:
-        """Call a kernel until it is done, and provide the memory that it requests."""
-        while (code := int(kernel(self.view, self._lines, *arguments))) != layout.DONE:
-            self.provide(code)
-
-    def _raise_late_entry(self, place: int) -> None:
-        """Raise the cells of bounded paths through an entry that is not the newest."""
-        self._run_kernel(kernels.find_later_steps, place)
+    def _raise_late_entry(self, time: int) -> None:
+        """Raise the cells of bounded paths through the last entry of a time, if it is not the newest."""
+        place = int(entries_up_to(self._own, time)) - 1
+        self.run("find_later_steps", place)
         self._order_steps()
-        self._run_kernel(kernels.raise_steps, place)
+        self.run("raise_steps", place)
 
     def _order_steps(self) -> None:
         """Sort the steps, or nodes, and remove duplicates."""
@@ -178,12 +155,12 @@ class OrderedIndex(DeltaIndex):
         All rows to which paths through an entry may lead are recomputed.
         """
         lost = [np.zeros(0, np.int64)]
-        while (place := int(newest_entry(self._lines, edge, self.current_slide))) >= 0:
-            self._run_kernel(kernels.find_later_nodes, place)
+        while (place := int(newest_entry(self._own, edge, self.current_slide))) >= 0:
+            self.run("find_later_nodes", place)
             self._order_steps()
-            remove(self._lines, place)
+            remove(self._own, place)
             self._timeline.fields.found_paths = self._timeline.fields.raised_count = 0
-            self._run_kernel(kernels.renew_rows)
+            self.run("renew_rows")
             lost.append(self._timeline.found_node[: self._timeline.fields.found_paths].copy())
         self._report_lost(np.unique(np.concatenate(lost)))
 
@@ -194,13 +171,6 @@ class OrderedIndex(DeltaIndex):
         out = self.state.out
         self.index.output.pairs[out : out + len(pairs)] = pairs
         self.state.out += len(pairs)
-
-    def advance(self, time: int) -> PathDelta:
-        """Advance the stream time without a tuple."""
-        self._begin_output()
-        while (code := int(kernels.advance(self.view, self._lines, time))) != layout.DONE:
-            self.provide(code)
-        return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
         """Enter edges, including parallel edges, with the absolute slides at which they leave. Return the new answers as one
@@ -218,8 +188,7 @@ class OrderedIndex(DeltaIndex):
         entries = view(ParallelTimes(*(np.ascontiguousarray(column[order]) for column in edges)))
         self.state.tuple = 0
         self.state.quiet = quiet
-        while (code := int(kernels.load_entries(self.view, self._lines, entries, len(order)))) != layout.DONE:
-            self.provide(code)
+        self.run("load_edges", entries, len(order))
         self.state.quiet = 0
         if self.index.settings.witness and not quiet:
             self.write_paths(0)
@@ -235,7 +204,7 @@ class OrderedIndex(DeltaIndex):
         is_root = self.index.table.is_root
         self._begin_output()
         self.state.tuple = 0
-        kernels.end_moment(self.view, self._lines)
+        kernels.end_moment(self.view, self._own)
         try:
             if self._is_bounded:
                 old_roots = is_root.copy()
@@ -243,14 +212,14 @@ class OrderedIndex(DeltaIndex):
                 is_root[roots] = 1
                 self._timeline.fields.raised_count = self._timeline.fields.first
                 try:
-                    self._run_kernel(kernels.raise_entries)
+                    self.run("raise_entries")
                 finally:
                     np.maximum(is_root, old_roots, out=is_root)
             else:
                 is_root[roots] = 1
                 for begin in range(0, len(roots), _TREES):
-                    self._run_kernel(edge_paths.find_trees, np.ascontiguousarray(roots[begin : begin + _TREES]))
-                    self._run_kernel(edge_paths.raise_vectors)
+                    self.run("find_trees", np.ascontiguousarray(roots[begin : begin + _TREES]))
+                    self.run("raise_vectors")
         except BaseException:
             self.drop(roots)
             raise
@@ -264,7 +233,7 @@ class OrderedIndex(DeltaIndex):
 
     def drop(self, roots: np.ndarray) -> None:
         """Drop roots and their trees without reporting rows. O(size of the index)."""
-        kernels.end_moment(self.view, self._lines)
+        kernels.end_moment(self.view, self._own)
         super().drop(roots)
 
     def load_static(self, chunk: Chunk) -> None:
@@ -272,8 +241,8 @@ class OrderedIndex(DeltaIndex):
 
     def sweep(self) -> None:
         """Release everything that has left the window."""
-        kernels.end_moment(self.view, self._lines)
-        kernels.sweep(self.view, self._lines)
+        kernels.end_moment(self.view, self._own)
+        kernels.sweep(self.view, self._own)
         self._set_timeline(without_scratch(with_more_entries(self._timeline, self.current_slide)))
 
     @property
@@ -282,7 +251,10 @@ class OrderedIndex(DeltaIndex):
         return self.state.base + self.state.now
 
     def provide(self, code: int) -> None:
-        """Provide the memory that a kernel requested. The guard may refuse it."""
+        """Do what a kernel asked for. The guard may refuse memory."""
+        if code in (NEED_LATE, NEED_DELETE, NEED_WITNESS):
+            self._complete_tuple(code)
+            return
         if code not in (NEED_TIMELINE, NEED_COPIES, NEED_FOUND, NEED_VECTORS, NEED_STEPS):
             super().provide(code)
             return
@@ -336,11 +308,6 @@ class NumberedOrderedIndex(NumberedIndex, OrderedIndex):
     def live(self) -> tuple[int, int, int]:
         """Return the numbers of live cells, answers and edges, counting parallel edges one by one. O(size of the index)."""
         return OrderedIndex.live(self)
-
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
-        """Apply the tuples of a chunk, whose edges are in `edges`. `delta` returns the changes of answers."""
-        self._times_view, self._order_times = tuples, chunk.timestamp
-        super().apply(chunk, tuples, edges, details)
 
 
 def ordered_index_over(window: AnyWindow, program: Program, order: TimeOrder, **options: Any) -> OrderedIndex:

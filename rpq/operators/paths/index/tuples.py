@@ -1,0 +1,105 @@
+"""The loop over the tuples of a chunk, the clock, and the loading of a window: the same for every kind of index.
+
+The functions here are inlined into the kernels of each kind, which pass what differs as kernels:
+
+* `cross(index, own, slide, order)` advances to an absolute slide; events on the way have this place in the chunk.
+* `begin(index, own, chunk, clock, i, u, v, forward, inverse)` applies tuple i, an edge from u to v with these transition
+  classes, to the edges of the window, and sets `state.phase` if cells may change.
+* `resume(index, own, chunk, i, count, u, v, forward, inverse)` completes tuple i from its phase on.
+
+Each returns DONE, or a code for what Python must do before the next call. `own` is the view of what a kind of index has
+besides the Δ index, or that of the Δ index itself. `clock` has in `timestamp` what moves the window: the timestamps of the
+chunk, or the numbers of inserts.
+"""
+
+import numpy as np
+
+from rpq.compiled.cycle_counter import count_ticks
+from rpq.compiled.intrinsics import cycles
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.paths.index.expiry import cross as cross_table
+from rpq.operators.paths.index.layout import DONE, IDLE, NEED_OUTPUT, NEED_TIME
+from rpq.operators.paths.index.rows import end_event
+from rpq.stream.edges.outcomes import IRRELEVANT
+
+
+@njit(inline="always")
+def apply_each(index, own, chunk, clock, count, cross, begin, resume):
+    """Apply the tuples of a chunk from `state.tuple` on. Return DONE, or a code."""
+    fields, program = index.state, index.program
+    # At each turn, all tuples before `tuple` are complete, and `phase` is what remains to be done for that tuple. The rows
+    # from `event_out` on are those of the current event. A code changes none of that, so the next call continues here.
+    while fields.tuple < count:
+        i = fields.tuple
+        label = np.int64(chunk.label[i])
+        forward, inverse = np.int64(program.forward[label]), np.int64(program.inverse[label])
+        u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
+        if fields.phase == IDLE:
+            relevant = forward >= 0 or inverse >= 0
+            if relevant:
+                if fields.events >= fields.event_capacity:
+                    return np.int64(NEED_OUTPUT)
+                fields.tuple_start = cycles()
+                if fields.tuple_start > index.deadline[0]:
+                    return np.int64(NEED_TIME)
+            code = move_clock(index, own, chunk.timestamp[i], clock.timestamp[i], 2 * i, cross)
+            if code != DONE:
+                return code
+            if not relevant:
+                fields.outcomes[IRRELEVANT] += 1
+                fields.tuple += 1
+                continue
+            code = begin(index, own, chunk, clock, i, u, v, forward, inverse)
+            if code != DONE:
+                return code
+        if fields.phase != IDLE:
+            code = resume(index, own, chunk, i, count, u, v, forward, inverse)
+            if code != DONE:
+                return code
+            fields.phase = IDLE
+            end_event(index, fields.time, -1 if chunk.delete[i] else 1, 2 * i + 1)
+        ticks = cycles() - fields.tuple_start
+        count_ticks(index.latency, ticks)
+        if i < fields.timed_tuples:
+            index.ticks[i] += ticks
+        fields.tuple += 1
+    return np.int64(DONE)
+
+
+@njit(inline="always")
+def move_clock(index, own, time, clock, order, cross):
+    """Advance the stream time to `time` if it is larger, and cross the boundaries up to `clock`. Return DONE, or a code.
+
+    The events of the boundaries have this place in the chunk.
+    """
+    fields, code = index.state, np.int64(DONE)
+    if not fields.has_time:
+        fields.has_time = 1
+        fields.time = time
+        fields.base = clock // index.settings.slide
+        fields.last_sweep = fields.base
+        cross_table(index, fields.base)
+    fields.time = max(fields.time, time)
+    if clock >= fields.next_boundary:  # which `cross` moves beyond the clock when it is done
+        code = cross(index, own, clock // index.settings.slide, order)
+    return code
+
+
+@njit(inline="always")
+def enter_each(index, own, chunk, slides, enter):
+    """Enter the edges of a chunk with these relative slides from `state.tuple` on, without crossing boundaries or counting
+    tuples. Return DONE, or a code.
+
+    `enter(index, own, edge, slide, u, v, forward, inverse)` may be called again for the same edge after a code.
+    """
+    fields, program = index.state, index.program
+    while fields.tuple < len(slides):
+        i = fields.tuple
+        forward, inverse = np.int64(program.forward[chunk.label[i]]), np.int64(program.inverse[chunk.label[i]])
+        if forward >= 0 or inverse >= 0:
+            u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
+            code = enter(index, own, np.int64(chunk.edge[i]), slides[i], u, v, forward, inverse)
+            if code != DONE:
+                return code
+        fields.tuple += 1
+    return np.int64(DONE)
