@@ -15,14 +15,8 @@ from rpq.language.kinds import QueryKind, path_query_json, read_path_query
 from rpq.language.protocol import Division, Figures, Overrun, PresentGraph, Resources, RunningQuery
 from rpq.language.query import PatternQuery, Query, Vertex
 from rpq.operators.paths.direction import way_of
-from rpq.operators.paths.index.delta_index import (
-    NO_LIMIT,
-    DeltaIndex,
-    PathDelta,
-    id_of_length,
-    rows_of_pairs,
-    rows_with_lengths,
-)
+from rpq.operators.paths.index.delta_index import NO_LIMIT, DeltaIndex
+from rpq.operators.paths.index.path_delta import PathDelta, id_of_length, rows_of_pairs, rows_with_lengths
 from rpq.operators.paths.path import Path, path_of, paths_of
 from rpq.operators.paths.path_trees import PathTrees, shared_key
 from rpq.rows.changes import SetAside

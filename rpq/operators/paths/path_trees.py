@@ -22,8 +22,8 @@ from rpq.language.protocol import Division, Guard, Resources
 from rpq.language.query import Query, Vertex
 from rpq.operators.paths.closure.closure_index import index_over
 from rpq.operators.paths.direction import Way
-from rpq.operators.paths.index.delta_index import NO_LIMIT, DeltaIndex, PathDelta
-from rpq.operators.paths.index.numbered_index import NumberedIndex
+from rpq.operators.paths.index.delta_index import NO_LIMIT, DeltaIndex
+from rpq.operators.paths.index.path_delta import PathDelta
 from rpq.operators.paths.program import CompiledExpression
 from rpq.operators.paths.roots import NamedRoots
 from rpq.operators.paths.simple.simple_judge import judge_for
@@ -173,13 +173,13 @@ class PathTrees:
             "deadline": resources.deadline,
         }
         if query.time_order is not None:
-            from rpq.operators.paths.ordered.ordered_index import ordered_index_over  # its kernels take memory
+            from rpq.operators.paths.ordered.ordered_index import OrderedIndex  # its kernels take memory
 
-            return ordered_index_over(query.window, self.program, query.time_order, **options)
+            return OrderedIndex(self.program, query.window, order=query.time_order, **options)
         if query.has_length:
-            from rpq.operators.paths.lengths.length_index import length_index_over  # as do its own
+            from rpq.operators.paths.lengths.length_index import LengthIndex  # as do its own
 
-            return length_index_over(query.window, self.program, is_reversed=self.is_reversed, **options)
+            return LengthIndex(self.program, query.window, is_reversed=self.is_reversed, **options)
         judge = judge_for(query, self.program, room=resources.capacity)
         return index_over(query.window, self.program, judge=judge, is_reversed=self.is_reversed, **options)
 
@@ -341,7 +341,7 @@ class PathTrees:
     def count_from(self, number: int) -> None:
         """Set the insert from which a count window goes on, if none has come to it yet."""
         for index in self.indexes:
-            if isinstance(index, NumberedIndex) and not self.is_loaded:
+            if not self.is_loaded:
                 index.count_from(number)
 
     def load_static(self, chunk: Chunk) -> None:

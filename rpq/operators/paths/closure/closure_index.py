@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,21 +20,20 @@ from rpq.compiled.growth import request
 from rpq.compiled.kernel_cache import reason_to_compile
 from rpq.compiled.views import view
 from rpq.errors import MemoryLimitError
-from rpq.language.protocol import Guard
 from rpq.operators.paths.closure import kernels, layout
 from rpq.operators.paths.closure.check import check_closure
 from rpq.operators.paths.closure.choice import COMPUTED_WORD, PUSHED_WORD, STEP, WALKED_LINK, Choice, Size, bytes_of_rows
 from rpq.operators.paths.closure.layout import Closure, blocks_of_cells, closure_bytes, new_closure, with_more_memory
 from rpq.operators.paths.index import kernels as cell_kernels
-from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
+from rpq.operators.paths.index.delta_index import DeltaIndex
 from rpq.operators.paths.index.judging import Judge
-from rpq.operators.paths.index.layout import DONE, IDLE, INSERTING, NEED_SUPPORTS, with_in_edges, without_rows
-from rpq.operators.paths.index.numbered_index import NumberedIndex
+from rpq.operators.paths.index.layout import BY_NOTHING, DONE, IDLE, INSERTING, NEED_SUPPORTS, with_in_edges, without_rows
+from rpq.operators.paths.index.path_delta import PathDelta
 from rpq.operators.paths.program import Program
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.edges.outcomes import DELETED, INSERTED, REFRESHED
 from rpq.stream.edges.snapshot import Edges
-from rpq.stream.window import AnyWindow, Window
+from rpq.stream.window import AnyWindow
 
 _BATCH = 256
 """The number of tuples from which on a chunk may trigger a change, so that single tuples never wait for one."""
@@ -43,7 +42,7 @@ _BATCH = 256
 class ClosureIndex(DeltaIndex):
     """A Δ index of walks that may keep bits in place of cells; rows have no witnesses."""
 
-    def __init__(self, program: Program, window: Window, *, capacity: int = 256, **options: Any) -> None:
+    def __init__(self, program: Program, window: AnyWindow, *, capacity: int = 256, **options: Any) -> None:
         self._closure: Closure | None = None
         self._closure_view: Any = None
         self._capacity = capacity
@@ -84,8 +83,8 @@ class ClosureIndex(DeltaIndex):
         chunk."""
         closure = view(new_closure(capacity=1, slots=0, accepting=1, keeps_earlier=False))
         calls: tuple[tuple[Any, *tuple[Any, ...]], ...] = (
-            (kernels.apply_chunk, tuples, tuples, 1),
-            (kernels.advance, 0, 0),
+            (kernels.apply_chunk, tuples, 1),
+            (kernels.advance, 0),
             (kernels.settle,),
             (kernels.dissolve,),
             (kernels.count_live,),
@@ -206,11 +205,9 @@ class ClosureIndex(DeltaIndex):
 
     # --- changes ---------------------------------------------------------------------------------------------
 
-    def apply(
-        self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS, *, clock: Any = None
-    ) -> None:
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk, as `DeltaIndex.apply` does, and then perhaps change from bits to cells or back."""
-        super().apply(chunk, tuples, edges, clock=clock)
+        super().apply(chunk, tuples, edges)
         if len(chunk.timestamp) >= _BATCH:
             self.state.tuple = len(chunk.timestamp) - 1  # it is the last tuple that exceeds a limit on time
             self._choose()
@@ -249,16 +246,11 @@ class ClosureIndex(DeltaIndex):
     def _change(self) -> float:
         """Return the approximate work of a change from bits to cells, in nanoseconds."""
         assert self._closure is not None
-        if not self._expires:
+        if self.index.settings.moved_by == BY_NOTHING:
             return math.inf  # all work since the beginning would have to be repeated
         size = self._size()
         nodes = int(self._closure.member_first[self._closure.fields.components])
         return STEP * blocks_of_cells(self._closure) * (1 + size.edges * size.steps_an_edge / max(1, nodes))
-
-    @property
-    def _expires(self) -> bool:
-        """True unless edges leave the window only by deletes."""
-        return True
 
     @property
     def _block_bytes(self) -> int:
@@ -363,39 +355,9 @@ class ClosureIndex(DeltaIndex):
         check_closure(self.index, self._closure)
 
 
-class NumberedClosureIndex(NumberedIndex, ClosureIndex):
-    """A `ClosureIndex` over a count window or an unbounded window."""
-
-    @property
-    def _expires(self) -> bool:
-        return self._counts
-
-
 def index_over(
-    window: AnyWindow,
-    program: Program,
-    *,
-    explicit: bool = False,
-    witness: bool = False,
-    judge: Judge | None = None,
-    is_reversed: bool = False,
-    capacity: int = 256,
-    guard: Guard | None = None,
-    check_rows: Callable[[int, int], None] | None = None,
-    deadline: np.ndarray | None = None,
+    window: AnyWindow, program: Program, *, witness: bool = False, judge: Judge | None = None, **options: Any
 ) -> DeltaIndex:
-    """Return the index of an expression over a window of any kind."""
-    options: dict[str, Any] = {
-        "explicit": explicit,
-        "witness": witness,
-        "judge": judge,
-        "is_reversed": is_reversed,
-        "capacity": capacity,
-        "guard": guard,
-        "check_rows": check_rows,
-        "deadline": deadline,
-    }
+    """Return the index of an expression over a window: one that may have bits, unless rows need paths or are judged."""
     may_have_bits = not witness and (judge is None or (judge.walks_return and not judge.doubts))
-    if isinstance(window, Window):
-        return (ClosureIndex if may_have_bits else DeltaIndex)(program, window, **options)
-    return (NumberedClosureIndex if may_have_bits else NumberedIndex)(program, window, **options)
+    return (ClosureIndex if may_have_bits else DeltaIndex)(program, window, witness=witness, judge=judge, **options)

@@ -17,19 +17,19 @@ from rpq.operators.paths.index.tuples import apply_each, move_clock
 
 
 @njit(cache=True, nogil=True)
-def apply_chunk(index, closure, chunk, clock, count):
+def apply_chunk(index, closure, chunk, count):
     """Apply the tuples of a chunk. Return DONE, or a code for what Python must do before the next call."""
-    return apply_each(index, closure, chunk, clock, count, _cross, _begin, _resume)
+    return apply_each(index, closure, chunk, count, _cross, _begin, _resume)
 
 
 @njit(cache=True, nogil=True)
-def advance(index, closure, time, clock):
-    """Advance the stream time, and the clock of the window. Returns codes as `apply_chunk` does."""
-    return move_clock(index, closure, time, clock, np.int64(0), _cross)
+def advance(index, closure, time):
+    """Advance the stream time. Returns codes as `apply_chunk` does."""
+    return move_clock(index, closure, time, np.int64(0), _cross)
 
 
 @njit(cache=True, nogil=True)
-def _begin(index, closure, chunk, clock, i, u, v, forward, inverse):
+def _begin(index, closure, chunk, i, u, v, forward, inverse):
     fields, bits = index.state, closure.fields
     if bits.stale or _is_scattered(closure):
         code = compute(index, closure)
@@ -37,7 +37,7 @@ def _begin(index, closure, chunk, clock, i, u, v, forward, inverse):
             return code
     if chunk.delete[i]:
         return begin_loss(index, closure, np.int64(chunk.edge[i]), u, v, forward, inverse)
-    code = begin_insert(index, np.int64(chunk.edge[i]), clock.timestamp[i], u, v, forward, inverse)
+    code = begin_insert(index, np.int64(chunk.edge[i]), chunk.timestamp[i], u, v, forward, inverse)
     if fields.phase == INSERTING:
         if fields.is_new_edge:
             bits.earliest_expiry = min(bits.earliest_expiry, fields.base + fields.edge_slide)

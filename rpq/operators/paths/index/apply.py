@@ -24,9 +24,9 @@ from rpq.operators.paths.index.layout import (
     REFILLING,
     WITNESSING,
 )
-from rpq.operators.paths.index.tuples import apply_each, enter_each, move_clock
+from rpq.operators.paths.index.tuples import apply_each, clock_at, enter_each, move_clock, window_slide
 from rpq.operators.paths.index.witness import erase_loops, walk_back
-from rpq.stream.edges.outcomes import DELETED, INSERTED, leaving_slide, outcome_of
+from rpq.stream.edges.outcomes import DELETED, leaving_slide, outcome_of
 
 
 @njit(cache=True, nogil=True)
@@ -121,15 +121,16 @@ def begin_insert(index, edge, time, u, v, forward, inverse):
     """Enter the edge of an insert, or raise the slide of an edge in the window. `phase` tells afterwards whether cells may
     grow."""
     fields, settings, graph = index.state, index.settings, index.graph
-    slide = leaving_slide(time, settings.size, settings.slide)
+    slide = leaving_slide(clock_at(index, time), settings.size, settings.slide)
     is_late = edge < 0 or slide <= fields.base + fields.now
-    expiry = np.int64(0) if is_late else np.int64(graph.expiry[edge])
-    is_static = expiry > settings.ceiling
-    inside = np.int64(graph.window_expiry[edge]) if is_static else expiry
-    outcome = outcome_of(False, inside > fields.now, is_late)
-    if is_late or is_static:
+    expiry, inside = np.int64(0), np.int64(0)
+    if not is_late:
+        expiry, inside = np.int64(graph.expiry[edge]), window_slide(index, edge)
+    # An insert of an edge that it evicts from a count window refreshes the edge.
+    outcome = outcome_of(False, inside > fields.now or fields.was_inside != 0, is_late)
+    if is_late or expiry > settings.ceiling:
         fields.outcomes[outcome] += 1
-        if is_static:
+        if not is_late:
             graph.window_expiry[edge] = max(inside, slide - fields.base)
         return np.int64(DONE)
     if settings.judged and graph.is_linked[edge] and expiry <= fields.now:
@@ -140,7 +141,7 @@ def begin_insert(index, edge, time, u, v, forward, inverse):
         if code != DONE:
             return code
     fields.outcomes[outcome] += 1
-    fields.is_new_edge = 1 if outcome == INSERTED else 0
+    fields.is_new_edge = 1 if inside <= fields.now else 0
     slide -= fields.base
     if slide > expiry:
         graph.expiry[edge] = slide
@@ -156,8 +157,7 @@ def begin_delete(index, edge, needed):
     fields, graph = index.state, index.graph
     expiry = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
     is_static = expiry > index.settings.ceiling
-    inside = np.int64(graph.window_expiry[edge]) if is_static else expiry
-    outcome = outcome_of(True, inside > fields.now, False)
+    outcome = outcome_of(True, edge >= 0 and window_slide(index, edge) > fields.now, False)
     if outcome == DELETED and not is_static and needed != DONE:
         return np.int64(needed)
     fields.outcomes[outcome] += 1
@@ -171,10 +171,10 @@ def begin_delete(index, edge, needed):
 
 
 @njit(cache=True, nogil=True)
-def _begin(index, own, chunk, clock, i, u, v, forward, inverse):
+def _begin(index, own, chunk, i, u, v, forward, inverse):
     fields, edge = index.state, np.int64(chunk.edge[i])
     if not chunk.delete[i]:
-        return begin_insert(index, edge, clock.timestamp[i], u, v, forward, inverse)
+        return begin_insert(index, edge, chunk.timestamp[i], u, v, forward, inverse)
     code = begin_delete(index, edge, DONE if fields.supports else NEED_SUPPORTS)
     if fields.phase == LOSING:
         waiting = np.int64(0)
@@ -244,15 +244,15 @@ def write_paths(index):
 
 
 @njit(cache=True, nogil=True)
-def apply_chunk(index, own, chunk, clock, count):
+def apply_chunk(index, own, chunk, count):
     """Apply the tuples of a chunk. Return DONE, or a code for what Python must do before the next call."""
-    return apply_each(index, own, chunk, clock, count, _cross, _begin, _resume)
+    return apply_each(index, own, chunk, count, _cross, _begin, _resume)
 
 
 @njit(cache=True, nogil=True)
-def advance(index, own, time, clock):
-    """Advance the stream time, and the clock of the window. Returns codes as `apply_chunk` does."""
-    return move_clock(index, own, time, clock, np.int64(0), _cross)
+def advance(index, own, time):
+    """Advance the stream time. Returns codes as `apply_chunk` does."""
+    return move_clock(index, own, time, np.int64(0), _cross)
 
 
 @njit(cache=True, nogil=True)

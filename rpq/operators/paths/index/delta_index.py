@@ -6,10 +6,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -32,11 +31,13 @@ from rpq.operators.paths.index.layout import (
     with_room,
     without_cells,
 )
+from rpq.operators.paths.index.path_delta import PathDelta
 from rpq.operators.paths.program import Program
-from rpq.rows.delta import Delta, IdRows
+from rpq.rows.weighted_rows import WeightedRows
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.edges.outcomes import NEVER, NOT_HELD
 from rpq.stream.edges.snapshot import Edges
-from rpq.stream.window import Window
+from rpq.stream.window import AnyWindow, CountWindow, Window
 
 CELL_TYPES = (np.uint8, np.uint16, np.uint32, np.int64)
 
@@ -51,83 +52,9 @@ _STEP = 1 << 20
 
 
 NO_LIMIT = np.iinfo(np.int64).max
+_NOTHING = Window(size=1, slide=1)
+"""In place of an unbounded window: a window over the number 0 alone."""
 _EVERY_ROOT, _EVERY_NUMBER = np.zeros(0, np.uint64), np.zeros(0, np.int64)
-
-_ENDS = (1, 0) if sys.byteorder == "little" else (0, 1)  # where root and end lie in a pair
-_END = (1 << 32) - 1
-
-
-class PathDelta(Delta):
-    """Pairs (int64, root << 32 | end) as rows of ids: (root, end), or (end, root) if `is_reversed`.
-
-    With witnesses, the path of row r is `paths[path_ends[r - 1] : path_ends[r]]`, beginning with the last step from the
-    root; a step is edge << 1 | against. `walk_lengths` (int64 a row), if any, are a third column (`rows_with_lengths`).
-    """
-
-    __slots__ = ("is_reversed", "pairs", "path_ends", "paths", "walk_lengths")
-
-    def __init__(
-        self,
-        *,
-        pairs: np.ndarray,
-        paths: np.ndarray,
-        path_ends: np.ndarray,
-        is_reversed: bool = False,
-        walk_lengths: np.ndarray | None = None,
-        **events: np.ndarray,
-    ) -> None:
-        super().__init__(ids=None, is_lasting=False, **events)
-        self.pairs = pairs
-        self.paths = paths
-        self.path_ends = path_ends
-        self.is_reversed = is_reversed
-        self.walk_lengths = walk_lengths
-
-    @property
-    def ids(self) -> IdRows:
-        if self.walk_lengths is not None:
-            return rows_with_lengths(self.pairs, self.walk_lengths, is_reversed=self.is_reversed)
-        return rows_of_pairs(self.pairs, is_reversed=self.is_reversed)
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def as_lists(self) -> list[tuple[int, ...]]:
-        if self.walk_lengths is not None:
-            return super().as_lists()
-        if self.is_reversed:
-            return [(pair & _END, pair >> 32) for pair in self.pairs.tolist()]
-        return [(pair >> 32, pair & _END) for pair in self.pairs.tolist()]
-
-    def _first_events(self, events: int, rows: int) -> Self:
-        first = super()._first_events(events, rows)
-        first.pairs, first.path_ends = self.pairs[:rows], self.path_ends[:rows]
-        if self.walk_lengths is not None:
-            first.walk_lengths = self.walk_lengths[:rows]
-        return first
-
-
-def rows_of_pairs(pairs: np.ndarray, *, is_reversed: bool = False) -> IdRows:
-    """Return pairs (int64, root << 32 | end) as rows (root, end), or (end, root) if `is_reversed`; a view."""
-    return IdRows(pairs.view(np.int32).reshape(-1, 2), _ENDS[::-1] if is_reversed else _ENDS)
-
-
-def rows_with_lengths(pairs: np.ndarray, lengths: np.ndarray, *, is_reversed: bool = False) -> IdRows:
-    """Return pairs as rows with a third column, the length of a path as an id that no vertex has (`id_of_length`)."""
-    rows = np.empty((len(pairs), 3), np.int32)
-    rows[:, 0] = pairs >> 32
-    rows[:, 1] = pairs & _END
-    rows[:, 2] = -1 - lengths
-    return IdRows(rows, (1, 0, 2) if is_reversed else (0, 1, 2))
-
-
-def id_of_length(length: int) -> int:
-    """Return the id of a length in rows; it is its own inverse.
-
-    >>> id_of_length(3), id_of_length(-4)
-    (-4, 3)
-    """
-    return -1 - length
 
 
 class DeltaIndex:
@@ -143,7 +70,7 @@ class DeltaIndex:
     def __init__(
         self,
         program: Program,
-        window: Window,
+        window: AnyWindow,
         *,
         explicit: bool = False,
         witness: bool = False,
@@ -155,22 +82,31 @@ class DeltaIndex:
         check_rows: Callable[[int, int], None] | None = None,
         deadline: np.ndarray | None = None,
     ) -> None:
-        self.window = window
+        self._counts = isinstance(window, CountWindow)
+        self._is_silent = self._counts and not explicit
+        self._net: PathDelta | None = None
+        self._overruns: list[Overrun] = []
         self.is_reversed = is_reversed
         self._check_rows = check_rows
         self.guard: Guard = guard if guard is not None else lambda size, place: None
+        settings = layout.IndexSettings()
+        if isinstance(window, CountWindow):
+            window, settings.moved_by = window.numbers, layout.BY_INSERTS
+        elif not isinstance(window, Window):
+            window, settings.moved_by = _NOTHING, layout.BY_NOTHING
+        self.window = window
         span = -(-window.size // window.slide) + 1
         fitting = self._cells_for(span)
         if fitting is None:
             raise QueryError(f"a window of {window.size} has too many slides of {window.slide}; take a larger slide")
         self.cell, ceiling = fitting
-        settings = layout.IndexSettings()
         settings.size = window.size
         settings.slide = window.slide
         settings.range = span
         settings.ceiling = ceiling
         settings.rank_shift = max(0, span.bit_length() - 8)
-        settings.explicit = explicit
+        # Rows that expire silently in a count window may return with the insert; then neither change is reported.
+        settings.explicit = explicit or self._counts
         settings.sweep_every = max(1, span // 8)
         settings.witness = witness
         self.judge: Judge = NoDoubt() if judge is None else judge
@@ -326,6 +262,19 @@ class DeltaIndex:
 
     # --- changes ---------------------------------------------------------------------------------------------
 
+    def count_from(self, number: int) -> None:
+        """Set the number of the last insert of an empty index over a count window."""
+        if self._counts:
+            self.state.clock, self.state.base = number, number // self.window.slide
+
+    def number_labels(self, numbered: np.ndarray) -> None:
+        """Set the flags (uint8) of the label ids whose inserts a count window numbers; by default those of the expression.
+
+        The caller owns the array and continues to fill it; it is as long as the other arrays of labels.
+        """
+        self.index.settings.moved_by = layout.BY_NUMBERED
+        self.index = self.index._replace(numbered=numbered)
+
     def set_labels(self, forward: np.ndarray, inverse: np.ndarray) -> None:
         """Set the transition classes of every label id (int16, -1: none). The arrays are the engine's own, which continue to
         grow."""
@@ -345,22 +294,18 @@ class DeltaIndex:
         if self.index.ticks is not ticks:
             self.index = self.index._replace(ticks=ticks)
 
-    def apply(
-        self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS, *, clock: Any = None
-    ) -> None:
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk (and of its view), whose edges are in `edges`. `delta` returns the changes of the
         answers.
 
-        The `details` are for other workers, and are ignored. `clock` is the view of a chunk with the times that move the
-        window; by default these are the timestamps.
+        The `details` are for other workers, and are ignored.
         """
         self._begin_output()
-        self._index.state.tuple = 0
+        self._index.state.tuple = self._index.state.numbered = 0
         self._chunk, self._is_applied = (chunk, edges), True
-        arguments = tuples, clock or tuples, len(chunk.timestamp)
         if "apply_chunk" not in self._bound:
-            self._bound["apply_chunk"] = bound(self._kernels.apply_chunk, self.view, self._own, *arguments)
-        self.run("apply_chunk", *arguments)
+            self._bound["apply_chunk"] = bound(self._kernels.apply_chunk, self.view, self._own, tuples, 1)
+        self.run("apply_chunk", tuples, len(chunk.timestamp))
 
     def run(self, kernel: str, *arguments: Any) -> None:
         """Call one of `_kernels` until it is done, and do what it asks for in between."""
@@ -376,10 +321,43 @@ class DeltaIndex:
     @property
     def has_rows(self) -> bool:
         """True if `delta` is not empty."""
-        return bool(self._index.state.events)
+        return bool(self._index.state.events) and (not self._counts or len(self.delta()) > 0)
 
     def delta(self, *, before: int | None = None) -> PathDelta:
         """Return the changes of answers by the last call, or those `before` a tuple of it. The next call overwrites them."""
+        if not self._counts:
+            return self._rows(before)
+        if self._net is None:
+            self._net = self._net_rows(self._rows(before))
+        return self._net
+
+    def _net_rows(self, rows: PathDelta) -> PathDelta:
+        """Return the rows of a count window, in which those of a boundary belong to the insert that crosses it.
+
+        A row that an eviction removes and its insert adds again is neither, and without explicit windows no eviction has
+        rows, except those of a root that it sets aside.
+        """
+        is_eviction = (rows.orders % 2 == 0) & self._is_applied
+        if not is_eviction.any():
+            return rows
+        orders, lengths = rows.orders | 1, rows.lengths()
+        weights = np.repeat(rows.kinds.astype(np.int64), lengths)
+        is_kept = np.zeros(len(rows), bool)
+        is_kept[WeightedRows(rows.ids.values, weights, np.repeat(orders, lengths)).net_places()[0]] = True
+        if self._is_silent:
+            is_silent = np.repeat(is_eviction, lengths)
+            self._overruns += self.judge.pop_overruns()
+            if self._overruns:
+                aside = {(overrun.place, overrun.root) for overrun in self._overruns}
+                of_rows = zip(np.repeat(orders // 2, lengths).tolist(), (rows.pairs >> 32).tolist(), strict=True)
+                is_silent &= [pair not in aside for pair in of_rows]
+            is_kept &= ~is_silent
+        self.state.added -= (~is_kept & (weights > 0)).sum()
+        self.state.removed -= (~is_kept & (weights < 0)).sum()
+        return rows.without_evictions(is_kept, orders)
+
+    def _rows(self, before: int | None) -> PathDelta:
+        """Return the changes of answers by the last call, or those `before` a tuple of it."""
         output, state = self._index.output, self._index.state
         events = state.events
         if before is not None:
@@ -399,14 +377,13 @@ class DeltaIndex:
     def advance(self, time: int) -> PathDelta:
         """Advance the stream time without a tuple."""
         self._begin_output()
-        self.run("advance", time, time)
+        self.run("advance", time)
         return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
         """Insert edges that expire at these absolute slides. The resulting answers are one event at the current time."""
         self._begin_output()
-        (mine,) = slides
-        self._load(*self._with_static(chunk, mine - self.state.base), quiet=quiet)
+        self._load(*self._with_static(chunk, self._relative(*slides)), quiet=quiet)
         self.judge.judge_load(quiet=quiet)
         if self.index.settings.witness and not quiet:
             self.write_paths(0)
@@ -446,6 +423,12 @@ class DeltaIndex:
             mask[slot >> 6] |= np.uint64(1 << (slot & 63))
         return mask
 
+    def _relative(self, slides: np.ndarray) -> np.ndarray:
+        """Return absolute slides as those of cells."""
+        if self.index.settings.moved_by == layout.BY_NOTHING:
+            return np.where(slides == NEVER, 1, 0)
+        return slides - self.state.base
+
     def load_static(self, chunk: Chunk) -> None:
         """Add edges that never expire. The next `load`, which is the first one, inserts them."""
         self._waiting = chunk
@@ -468,7 +451,10 @@ class DeltaIndex:
     def slides(self, edges: np.ndarray) -> np.ndarray:
         """Return the absolute slides at which edges leave the window; for edges outside the window, values up to the current
         slide."""
-        return self._in_window(self.index.graph)[edges].astype(np.int64) + self.state.base
+        found = self._in_window(self.index.graph)[edges].astype(np.int64)
+        if self.index.settings.moved_by == layout.BY_NOTHING:
+            return np.where(found > self.state.now, NEVER, NOT_HELD)
+        return found + self.state.base
 
     def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
         """Return the steps of a path that answers (source, target), first to last, or None. Supports are maintained from now
@@ -497,7 +483,8 @@ class DeltaIndex:
 
     def pop_overruns(self) -> list[Overrun]:
         """Return the roots that have exceeded their budget since the last call."""
-        return self.judge.pop_overruns()
+        overruns, self._overruns = [*self._overruns, *self.judge.pop_overruns()], []
+        return overruns
 
     def sweep(self) -> None:
         """Release the memory of everything that has left the window."""
@@ -538,7 +525,7 @@ class DeltaIndex:
         self.state.quiet = 0
 
     def _begin_output(self) -> None:
-        state, self._is_applied = self._index.state, False
+        state, self._is_applied, self._net = self._index.state, False, None
         state.out = state.events = state.event_out = state.paths = state.next_path = 0
         if len(self._index.output.pairs) > _STEP:
             self._index.state.out_capacity = 0

@@ -8,7 +8,7 @@ from rpq.compiled.arrays.lists import truncate
 from rpq.compiled.intrinsics import population
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.conflicts import lanes_in_doubt
-from rpq.operators.paths.index.layout import DONE, NEED_OUTPUT, POINTER, STATE_BITS
+from rpq.operators.paths.index.layout import BY_TIME, DONE, NEED_OUTPUT, POINTER, STATE_BITS
 from rpq.operators.paths.index.rows import (
     DENSE,
     NEVER,
@@ -50,7 +50,9 @@ def cross(index, slide):
 @njit(cache=True, nogil=True)
 def boundary_time(index, slide):
     """Return the time of a boundary at a relative slide: in a count window that of the tuple which crosses it."""
-    return index.state.time if index.settings.counts else (index.state.base + slide) * index.settings.slide
+    if index.settings.moved_by != BY_TIME:
+        return index.state.time
+    return (index.state.base + slide) * index.settings.slide
 
 
 @njit(cache=True, nogil=True)

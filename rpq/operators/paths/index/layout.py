@@ -115,6 +115,9 @@ class IndexState(Record):
         ("backward", int64),  # 1: in-edges are maintained
         ("next_slide", int64),  # NEED_CROSSING: the absolute slide to advance to
         ("next_order", int64),  # NEED_CROSSING: the place of its events in the chunk
+        ("clock", int64),  # what moves the window, if the time does not: the number of the last insert, or always 0
+        ("numbered", int64),  # tuples of the chunk that were numbered
+        ("was_inside", int64),  # 1: the window held the edge of the current insert before this moved the window
     )
 
 
@@ -133,8 +136,15 @@ class IndexSettings(Record):
         ("simple", int64),  # 1: no walk continues from its root, or ends there unless the program has a closing state
         ("judged", int64),  # simple paths, and the automaton has states in conflict
         ("unlisted", int64),  # 1: edges are in no adjacency lists, and the index has a sweep of its own
-        ("counts", int64),  # 1: slides are those of a count window
+        ("moved_by", int64),  # what moves the window
     )
+
+
+# Values of `IndexSettings.moved_by`.
+BY_TIME = 0
+BY_INSERTS = 1  # a count window of the inserts with labels of the expression
+BY_NUMBERED = 2  # a count window of the inserts with labels in `Index.numbered`
+BY_NOTHING = 3  # an unbounded window
 
 
 # Values of `IndexState.phase`: the next step for the current tuple.
@@ -225,6 +235,7 @@ class Index(NamedTuple):
     table: IndexTable
     queue: Queue
     output: PairChanges
+    numbered: np.ndarray  # uint8 a label: 1 if a count window numbers it; length 0 unless BY_NUMBERED
     state: IndexState
     settings: IndexSettings
     latency: np.ndarray  # int64[LATENCY_BUCKETS]: tuples by cycles
@@ -307,6 +318,7 @@ def new_index(program: Program, settings: IndexSettings, cell: np.dtype, *, supp
             paths=np.zeros(capacity if witness else 0, np.int64),
             path_end=np.zeros(max(2 * LANES, capacity) if witness else 0, np.int64),
         ),
+        numbered=np.zeros(0, np.uint8),
         state=state,
         settings=settings,
         latency=np.zeros(LATENCY_BUCKETS, np.int64),

@@ -3,13 +3,15 @@
 The functions here are inlined into the kernels of each kind, which pass what differs as kernels:
 
 * `cross(index, own, slide, order)` advances to an absolute slide; events on the way have this place in the chunk.
-* `begin(index, own, chunk, clock, i, u, v, forward, inverse)` applies tuple i, an edge from u to v with these transition
+* `begin(index, own, chunk, i, u, v, forward, inverse)` applies tuple i, an edge from u to v with these transition
   classes, to the edges of the window, and sets `state.phase` if cells may change.
 * `resume(index, own, chunk, i, count, u, v, forward, inverse)` completes tuple i from its phase on.
 
 Each returns DONE, or a code for what Python must do before the next call. `own` is the view of what a kind of index has
-besides the Δ index, or that of the Δ index itself. `clock` has in `timestamp` what moves the window: the timestamps of the
-chunk, or the numbers of inserts.
+besides the Δ index, or that of the Δ index itself.
+
+The *clock* is what moves the window: the time, or in a count window the number of the last insert, so that a count window is
+a time window over the numbers of inserts. Over an unbounded window it stands still.
 """
 
 import numpy as np
@@ -18,13 +20,13 @@ from rpq.compiled.cycle_counter import count_ticks
 from rpq.compiled.intrinsics import cycles
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.expiry import cross as cross_table
-from rpq.operators.paths.index.layout import DONE, IDLE, NEED_OUTPUT, NEED_TIME
+from rpq.operators.paths.index.layout import BY_INSERTS, BY_NUMBERED, BY_TIME, DONE, IDLE, NEED_OUTPUT, NEED_TIME
 from rpq.operators.paths.index.rows import end_event
 from rpq.stream.edges.outcomes import IRRELEVANT
 
 
 @njit(inline="always")
-def apply_each(index, own, chunk, clock, count, cross, begin, resume):
+def apply_each(index, own, chunk, count, cross, begin, resume):
     """Apply the tuples of a chunk from `state.tuple` on. Return DONE, or a code."""
     fields, program = index.state, index.program
     # At each turn, all tuples before `tuple` are complete, and `phase` is what remains to be done for that tuple. The rows
@@ -42,14 +44,16 @@ def apply_each(index, own, chunk, clock, count, cross, begin, resume):
                 fields.tuple_start = cycles()
                 if fields.tuple_start > index.deadline[0]:
                     return np.int64(NEED_TIME)
-            code = move_clock(index, own, chunk.timestamp[i], clock.timestamp[i], 2 * i, cross)
+            if index.settings.moved_by != BY_TIME and fields.numbered <= i:
+                _number_tuple(index, chunk, i, relevant)
+            code = move_clock(index, own, chunk.timestamp[i], 2 * i, cross)
             if code != DONE:
                 return code
             if not relevant:
                 fields.outcomes[IRRELEVANT] += 1
                 fields.tuple += 1
                 continue
-            code = begin(index, own, chunk, clock, i, u, v, forward, inverse)
+            code = begin(index, own, chunk, i, u, v, forward, inverse)
             if code != DONE:
                 return code
         if fields.phase != IDLE:
@@ -66,13 +70,37 @@ def apply_each(index, own, chunk, clock, count, cross, begin, resume):
     return np.int64(DONE)
 
 
+@njit(cache=True, nogil=True)
+def _number_tuple(index, chunk, i, relevant):
+    """Advance the clock of a window that the time does not move, if tuple i is an insert that it counts."""
+    fields, moved_by, edge = index.state, index.settings.moved_by, np.int64(chunk.edge[i])
+    fields.numbered = i + 1  # the number of a tuple is taken once, although it may be begun again after a code
+    fields.was_inside = 1 if relevant and edge >= 0 and window_slide(index, edge) > fields.now else 0
+    is_counted = relevant if moved_by == BY_INSERTS else moved_by == BY_NUMBERED and index.numbered[chunk.label[i]] != 0
+    if is_counted and chunk.delete[i] == 0:
+        fields.clock += 1
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def window_slide(index, edge):
+    """Return the relative slide at which an edge leaves the window; a static edge may be in the window too."""
+    expiry = np.int64(index.graph.expiry[edge])
+    return np.int64(index.graph.window_expiry[edge]) if expiry > index.settings.ceiling else expiry
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def clock_at(index, time):
+    """Return the clock at a time."""
+    return time if index.settings.moved_by == BY_TIME else index.state.clock
+
+
 @njit(inline="always")
-def move_clock(index, own, time, clock, order, cross):
-    """Advance the stream time to `time` if it is larger, and cross the boundaries up to `clock`. Return DONE, or a code.
+def move_clock(index, own, time, order, cross):
+    """Advance the stream time if `time` is larger, and cross the boundaries up to its clock. Return DONE, or a code.
 
     The events of the boundaries have this place in the chunk.
     """
-    fields, code = index.state, np.int64(DONE)
+    fields, clock, code = index.state, clock_at(index, time), np.int64(DONE)
     if not fields.has_time:
         fields.has_time = 1
         fields.time = time

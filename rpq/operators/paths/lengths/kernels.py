@@ -247,10 +247,10 @@ def _cross(index, progress, slide, order):
 
 
 @njit(cache=True, nogil=True)
-def _begin(index, progress, chunk, clock, i, u, v, forward, inverse):
+def _begin(index, progress, chunk, i, u, v, forward, inverse):
     fields, edge = index.state, np.int64(chunk.edge[i])
     if not chunk.delete[i]:
-        code = begin_insert(index, edge, clock.timestamp[i], u, v, forward, inverse)
+        code = begin_insert(index, edge, chunk.timestamp[i], u, v, forward, inverse)
         if fields.phase == INSERTING and not fields.is_new_edge:
             fields.phase = IDLE  # the edge was in the window, and stays longer
         return code
@@ -278,15 +278,15 @@ def _resume(index, progress, chunk, i, count, u, v, forward, inverse):
 
 
 @njit(cache=True, nogil=True)
-def apply_chunk(index, progress, chunk, clock, count):
+def apply_chunk(index, progress, chunk, count):
     """Apply the tuples of a chunk. Return DONE, or a code for what Python must do before the next call."""
-    return apply_each(index, progress, chunk, clock, count, _cross, _begin, _resume)
+    return apply_each(index, progress, chunk, count, _cross, _begin, _resume)
 
 
 @njit(cache=True, nogil=True)
-def advance(index, progress, time, clock):
-    """Advance the stream time, and the clock of the window. Return a code of `apply_chunk`."""
-    return move_clock(index, progress, time, clock, np.int64(0), _cross)
+def advance(index, progress, time):
+    """Advance the stream time. Return a code of `apply_chunk`."""
+    return move_clock(index, progress, time, np.int64(0), _cross)
 
 
 @njit(cache=True, nogil=True)

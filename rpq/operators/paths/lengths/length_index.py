@@ -14,15 +14,15 @@ from rpq.compiled.growth import request
 from rpq.compiled.views import view
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.check import edges_of, stored_cells
-from rpq.operators.paths.index.delta_index import CELL_TYPES, DeltaIndex, PathDelta
+from rpq.operators.paths.index.delta_index import CELL_TYPES, DeltaIndex
 from rpq.operators.paths.index.layout import Index
-from rpq.operators.paths.index.numbered_index import NumberedIndex
+from rpq.operators.paths.index.path_delta import PathDelta
 from rpq.operators.paths.lengths import kernels
 from rpq.operators.paths.lengths.progress import NEED_WIDER, NOTHING, LengthChanges, new_progress, with_room
 from rpq.operators.paths.program import Program
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.snapshot import Edges
-from rpq.stream.window import AnyWindow, Window
+from rpq.stream.window import AnyWindow
 
 _FEW = 16
 """The capacity up to which an index begins with cells for very short lengths, so that tests reach the wider cells."""
@@ -37,7 +37,9 @@ def _top(cell: np.dtype) -> int:
 class LengthIndex(DeltaIndex):
     """An index of the lengths of shortest walks. Its rows are explicit: a changed length is a row of each kind."""
 
-    def __init__(self, program: Program, window: Any, *, capacity: int = 256, explicit: bool = True, **options: Any) -> None:
+    def __init__(
+        self, program: Program, window: AnyWindow, *, capacity: int = 256, explicit: bool = True, **options: Any
+    ) -> None:
         self._begins_short = capacity <= _FEW
         self._index_of_view: Index | None = None  # whose room `_progress` has
         self._progress_view: Any = None
@@ -80,8 +82,7 @@ class LengthIndex(DeltaIndex):
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
         """Enter edges that expire at these absolute slides. Return the new answers as one event at the current time."""
         self._begin_output()
-        (expiry,) = slides
-        self._load(*self._with_static(chunk, expiry - self.state.base), quiet=quiet)
+        self._load(*self._with_static(chunk, self._relative(*slides)), quiet=quiet)
         return self.delta()
 
     def _load(self, chunk: Chunk, relative: np.ndarray, *, quiet: bool) -> None:
@@ -91,9 +92,8 @@ class LengthIndex(DeltaIndex):
         self.run("load_edges", view(chunk), relative)
         self.state.quiet = 0
 
-    def delta(self, *, before: int | None = None) -> PathDelta:
-        """Return the changes of answers of the last call, or those `before` a tuple of it. The next call overwrites them."""
-        delta = super().delta(before=before)
+    def _rows(self, before: int | None) -> PathDelta:
+        delta = super()._rows(before)
         delta.walk_lengths = self._progress.length[: len(delta.pairs)]
         return delta
 
@@ -155,44 +155,6 @@ class LengthIndex(DeltaIndex):
     def _check(self) -> None:
         """Assert every structural invariant, between tuples. O(size of the index × degree)."""
         check_lengths(self.index, self._progress)
-
-
-class NumberedLengthIndex(NumberedIndex, LengthIndex):
-    """The index over a count window or an unbounded window."""
-
-    def _net_rows(self, raw: PathDelta) -> PathDelta:
-        """Return rows with the times of their tuples, net of evictions. In each event, old lengths precede new lengths."""
-        net = super()._net_rows(raw)
-        kinds, orders = np.repeat(net.kinds, net.lengths()), np.repeat(net.orders, net.lengths())
-        place = np.lexsort((kinds > 0, orders))
-        if not len(place) or (place[1:] > place[:-1]).all():
-            return net
-        kinds, orders, times = kinds[place], orders[place], np.repeat(net.times, net.lengths())[place]
-        ends = np.flatnonzero(np.append((np.diff(orders) != 0) | (np.diff(kinds) != 0), True)) + 1
-        paths, path_ends = net.paths, net.path_ends
-        if len(path_ends):
-            path_lengths = np.diff(path_ends, prepend=0)
-            steps = [paths[end - length : end] for end, length in zip(path_ends[place], path_lengths[place], strict=True)]
-            paths, path_ends = np.concatenate([paths[:0], *steps]), np.cumsum(path_lengths[place])
-        assert net.walk_lengths is not None
-        return PathDelta(
-            pairs=net.pairs[place],
-            times=times[ends - 1],
-            ends=ends,
-            kinds=kinds[ends - 1],
-            orders=orders[ends - 1],
-            paths=paths,
-            path_ends=path_ends,
-            is_reversed=net.is_reversed,
-            walk_lengths=net.walk_lengths[place],
-        )
-
-
-def length_index_over(window: AnyWindow, program: Program, *, is_reversed: bool = False, **options: Any) -> LengthIndex:
-    """Return an index of an expression with lengths, over a window of any kind."""
-    if isinstance(window, Window):
-        return LengthIndex(program, window, is_reversed=is_reversed, **options)
-    return NumberedLengthIndex(program, window, is_reversed=is_reversed, **options)
 
 
 # --- invariants, for the tests: plain Python, slow, obvious --------------------------------------------------

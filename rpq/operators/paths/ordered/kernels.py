@@ -15,7 +15,7 @@ from rpq.operators.paths.index.apply import begin_delete, cross_to
 from rpq.operators.paths.index.expiry import is_sweep_due, note_sweep, sweep_rows
 from rpq.operators.paths.index.layout import DONE, IDLE, INSERTING, LOSING, WITNESSING
 from rpq.operators.paths.index.rows import block_count, free_slot, nth_block, row_at
-from rpq.operators.paths.index.tuples import apply_each, move_clock
+from rpq.operators.paths.index.tuples import apply_each, clock_at, move_clock
 from rpq.operators.paths.ordered.cells import close_moment, raise_cell, raise_row
 from rpq.operators.paths.ordered.edge_paths import (
     RAISING,
@@ -188,7 +188,7 @@ def raise_newest_entry(index, timeline, copies):
 
 
 @njit(cache=True, nogil=True)
-def _begin(index, timeline, chunk, clock, i, u, v, forward, inverse):
+def _begin(index, timeline, chunk, i, u, v, forward, inverse):
     fields, settings, graph, notes = index.state, index.settings, index.graph, timeline.fields
     edge, moment = np.int64(chunk.edge[i]), chunk.timestamp[i]
     if chunk.delete[i]:
@@ -196,7 +196,7 @@ def _begin(index, timeline, chunk, clock, i, u, v, forward, inverse):
         if fields.phase == LOSING:
             close_moment(index, timeline)
         return np.int64(DONE)
-    slide = leaving_slide(clock.timestamp[i], settings.size, settings.slide)
+    slide = leaving_slide(clock_at(index, moment), settings.size, settings.slide)
     outcome = outcome_of(False, False, edge < 0 or slide <= fields.base + fields.now)  # edges are parallel: each is new
     if outcome == LATE:
         fields.outcomes[outcome] += 1
@@ -261,15 +261,15 @@ def _cross(index, timeline, slide, order):
 
 
 @njit(cache=True, nogil=True)
-def apply_chunk(index, timeline, chunk, clock, count):
+def apply_chunk(index, timeline, chunk, count):
     """Apply the tuples of a chunk, ordered by its timestamps. Return DONE, or a code for what Python must do first."""
-    return apply_each(index, timeline, chunk, clock, count, _cross, _begin, _resume)
+    return apply_each(index, timeline, chunk, count, _cross, _begin, _resume)
 
 
 @njit(cache=True, nogil=True)
-def advance(index, timeline, time, clock):
-    """Advance the stream time, and the clock of the window. Return a code of `apply_chunk`."""
-    return move_clock(index, timeline, time, clock, np.int64(0), _cross)
+def advance(index, timeline, time):
+    """Advance the stream time. Return a code of `apply_chunk`."""
+    return move_clock(index, timeline, time, np.int64(0), _cross)
 
 
 @njit(cache=True, nogil=True)

@@ -15,9 +15,9 @@ from rpq.language.time_order import TimeOrder
 from rpq.operators.paths.index import kernels as table_kernels
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.check import free_slots, stored_cells
-from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
+from rpq.operators.paths.index.delta_index import DeltaIndex
 from rpq.operators.paths.index.layout import Index
-from rpq.operators.paths.index.numbered_index import NumberedIndex
+from rpq.operators.paths.index.path_delta import PathDelta
 from rpq.operators.paths.ordered import kernels
 from rpq.operators.paths.ordered.edge_paths import COMPLETE
 from rpq.operators.paths.ordered.timeline import (
@@ -48,7 +48,7 @@ from rpq.operators.paths.ordered.witness import ParallelTimes, TimedSteps, expir
 from rpq.operators.paths.program import Program
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.snapshot import Edges
-from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
+from rpq.stream.window import AnyWindow, CountWindow, Window
 
 _TREES = 512
 """The number of roots whose trees grow at a time."""
@@ -60,20 +60,21 @@ class OrderedIndex(DeltaIndex):
     def __init__(
         self,
         program: Program,
-        window: Any,
+        window: AnyWindow,
         *,
-        strict: bool = True,
-        gap: int | None = None,
-        span: int | None = None,
+        order: TimeOrder,
         capacity: int = 256,
         **options: Any,
     ) -> None:
-        self._timeline = new_timeline(strict=strict, gap=gap, span=span, capacity=capacity)
+        self._timeline = new_timeline(strict=order.is_strict, gap=order.max_gap, span=order.max_span, capacity=capacity)
         self._timeline_view: Any = None
         self._states = program.sizes.states
         super().__init__(program, window, capacity=capacity, **options)
         self.index.settings.unlisted = 1
         self._timeline = self._timeline._replace(vectors=np.zeros(0, self.cell))
+        self._timeline.fields.in_order = isinstance(window, Window)  # otherwise edges leave by numbers
+        if isinstance(window, CountWindow) and order.max_gap is not None:
+            self._set_timeline(with_departures(self._timeline, 2 * self._states))
 
     # --- state -----------------------------------------------------------------------------------------------
 
@@ -294,28 +295,6 @@ class OrderedIndex(DeltaIndex):
     def _check(self) -> None:
         """Assert every structural invariant, between tuples. O(edges² of the window)."""
         check_ordered(self.index, self._timeline)
-
-
-class NumberedOrderedIndex(NumberedIndex, OrderedIndex):
-    """The index over a count window or an unbounded window: edges are ordered by timestamps, and leave by numbers."""
-
-    def __init__(self, program: Program, window: CountWindow | UnboundedWindow, **options: Any) -> None:
-        super().__init__(program, window, **options)
-        self._timeline.fields.in_order = 0
-        if isinstance(window, CountWindow) and self._timeline.fields.gap != UNLIMITED:
-            self._set_timeline(with_departures(self._timeline, 2 * self._states))
-
-    def live(self) -> tuple[int, int, int]:
-        """Return the numbers of live cells, answers and edges, counting parallel edges one by one. O(size of the index)."""
-        return OrderedIndex.live(self)
-
-
-def ordered_index_over(window: AnyWindow, program: Program, order: TimeOrder, **options: Any) -> OrderedIndex:
-    """Return an index of an expression whose paths follow an order in time, over a window of any kind."""
-    options |= {"strict": order.is_strict, "gap": order.max_gap, "span": order.max_span}
-    if isinstance(window, Window):
-        return OrderedIndex(program, window, **options)
-    return NumberedOrderedIndex(program, window, **options)
 
 
 # --- invariants, for the tests: plain Python, slow, obvious --------------------------------------------------

@@ -149,7 +149,7 @@ class SimpleJudge:
             if self._aside_roots.sizes:
                 stop = min(stop, self._next_edge_expiry())
             index.cross_table(stop, order)
-            self._judge_boundary(order, state.time if index.index.settings.counts else stop * index.window.slide)
+            self._judge_boundary(order, state.time if index.index.settings.moved_by else stop * index.window.slide)
         if self._slide < slide:
             index.cross_table(slide, order)
         self._find_doubt_anew()

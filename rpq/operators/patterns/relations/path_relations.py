@@ -27,9 +27,9 @@ from rpq.language.readings import LabelSet
 from rpq.language.time_order import TimeOrder
 from rpq.operators.paths.closure.closure_index import index_over
 from rpq.operators.paths.index import layout
-from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
-from rpq.operators.paths.index.numbered_index import NumberedIndex
-from rpq.operators.paths.ordered.ordered_index import ordered_index_over
+from rpq.operators.paths.index.delta_index import DeltaIndex
+from rpq.operators.paths.index.path_delta import PathDelta
+from rpq.operators.paths.ordered.ordered_index import OrderedIndex
 from rpq.operators.paths.path_trees import words_of
 from rpq.operators.paths.program import CompiledExpression
 from rpq.operators.paths.simple.simple_judge import judge_for
@@ -189,7 +189,7 @@ class PathRelation:
         program = self._compiled.program
         options: dict[str, Any] = {"explicit": True, "capacity": capacity, "guard": guard, "deadline": deadline}
         if content.order is not None:
-            self.index: DeltaIndex = ordered_index_over(content.window, program, content.order, **options)
+            self.index: DeltaIndex = OrderedIndex(program, content.window, order=content.order, **options)
         else:
             judge = judge_for(question, program, room=capacity)
             self.index = index_over(content.window, program, judge=judge, **options)
@@ -230,9 +230,9 @@ class PathRelation:
             self._forward = np.concatenate([self._forward, more])
             self._inverse = np.concatenate([self._inverse, more])
             self.index.set_labels(self._forward, self._inverse)
-            if self._counted_labels is not None and isinstance(self.index, NumberedIndex):
+            if self._counted_labels is not None:
                 self._is_numbered = np.concatenate([self._is_numbered, np.zeros(len(more), np.uint8)])
-                self.index.numbers_of(self._is_numbered)
+                self.index.number_labels(self._is_numbered)
         self._forward[labels], self._inverse[labels] = np.array(
             [self._compiled.classes_of(self._label_of(name)) for name in names], np.int16
         ).T
@@ -567,7 +567,7 @@ class PathRelations:
     def count_from(self, content: PathContent, number: int) -> None:
         """Set the number of inserts that the count window of an empty index has numbered."""
         relation = self._by_content[content]
-        if not relation.is_loaded and isinstance(relation.index, NumberedIndex):
+        if not relation.is_loaded:
             relation.index.count_from(number)
 
     def load_static(self, content: PathContent, chunk: Chunk) -> None:
