@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,9 +31,6 @@ from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.window import CountWindow, Window
 
-if TYPE_CHECKING:
-    from rpq.operators.paths.lengths.length_index import LengthIndex
-
 
 def set_aside_error(query: Query, report: SetAside) -> ConflictBudgetError | None:
     """Return the error for a root that exceeded its budget, or None if the query only sets it aside."""
@@ -51,14 +48,6 @@ def set_aside_error(query: Query, report: SetAside) -> ConflictBudgetError | Non
         size=report.size,
         budget=query.simple_budget,
     )
-
-
-def _with_lengths(index: DeltaIndex) -> LengthIndex:
-    """Return an index after checking that it has lengths."""
-    from rpq.operators.paths.lengths.length_index import LengthIndex  # its kernels take memory
-
-    assert isinstance(index, LengthIndex)
-    return index
 
 
 def read_aside_roots(saved: JsonValue, id_of: Callable[[Vertex], int]) -> dict[int, int]:
@@ -200,7 +189,7 @@ class PathQuery(RunningQuery):
             self._trees.set_labels(labels, names)
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        return self._trees.reads(labels)
+        return self._trees.reads(labels)[:, None]
 
     def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         if isinstance(self.term_texts, LengthTexts):
@@ -228,7 +217,7 @@ class PathQuery(RunningQuery):
     def answers(self) -> list[IdRows]:
         is_reversed = self._way.is_reversed
         if self.question.has_length:
-            found = [(index.answers(), _with_lengths(index)) for index in self.indexes]
+            found = [(index.answers(), index) for index in self.indexes]
             return [rows_with_lengths(pairs, index.lengths_of(pairs), is_reversed=is_reversed) for pairs, index in found]
         return [rows_of_pairs(pairs, is_reversed=is_reversed) for pairs in self._trees.answers(self._reader)]
 
@@ -250,7 +239,7 @@ class PathQuery(RunningQuery):
         if not self.question.has_length:
             return IdRows(rows, columns), position
         pairs = rows[:, 1].astype(np.int64) << 32 | rows[:, 0]
-        lengths = np.sum([_with_lengths(index).lengths_of(pairs) for index in self.indexes], axis=0)
+        lengths = np.sum([index.lengths_of(pairs) for index in self.indexes], axis=0)
         return IdRows(np.column_stack([rows, -1 - lengths]).astype(np.int32), (*columns, 2)), position
 
     def rows(self) -> np.ndarray:
@@ -279,7 +268,7 @@ class PathQuery(RunningQuery):
             followed_from="targets" if self._way.is_reversed else "sources",
             roots=None if roots is None else len(roots),
             shared_with=len(self._trees.readers) - 1,
-            trees=self._trees.count_trees(),
+            trees=self._trees.tree_count,
             cells=sum(index.live()[0] for index in self.indexes),
         )
 
@@ -290,22 +279,15 @@ class PathQuery(RunningQuery):
         if not self._trees.joins(self._reader, root, end):
             return None
         for index in self.indexes:
-            if self.question.has_length and _with_lengths(index).length_of(root, end) != id_of_length(answer[2]):
+            if self.question.has_length and index.lengths_of(np.array([root << 32 | end])) != id_of_length(answer[2]):
                 continue
-            if self.question.time_order is not None:
-                from rpq.operators.paths.ordered.ordered_index import OrderedIndex  # its kernels take memory
-
-                assert isinstance(index, OrderedIndex)
-                if (timed := index.timed_witness(root, end)) is not None:
-                    path = path_of(source, timed.steps, edges, vertices, labels, values)
-                    return replace(path, timestamps=tuple(timed.times.tolist()))
+            found = index.witness(root, end, edges)
+            if found is None:
                 continue
-            steps = index.witness(root, end, edges)
-            if steps is not None:
-                if self._way.is_reversed:  # last to first, and each taken the other way
-                    steps = steps[::-1] ^ 1
-                in_window = index.slides(steps >> 1) > index.current
-                return path_of(source, steps, edges, vertices, labels, values, in_window=in_window)
+            steps = found.steps[::-1] ^ 1 if self._way.is_reversed else found.steps
+            in_window = index.slides(steps >> 1) > index.current
+            path = path_of(source, steps, edges, vertices, labels, values, in_window=in_window)
+            return path if found.times is None else replace(path, timestamps=tuple(found.times.tolist()))
         return None
 
     def witnesses(self, delta: Delta, graph: PresentGraph, edge_times: EdgeTimes | None = None) -> pa.Array:

@@ -11,20 +11,24 @@ engines whose rows contain witnesses; and those that started empty in mid-stream
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from rpq.automata import DFA
+from rpq.automata.symbols import LabelSymbol
 from rpq.language.protocol import Division, Guard, Resources
 from rpq.language.query import Query, Vertex
-from rpq.operators.paths.closure.closure_index import index_over
+from rpq.language.readings import LabelSet
+from rpq.language.time_order import TimeOrder
+from rpq.operators.paths.closure.closure_index import ClosureIndex
 from rpq.operators.paths.direction import Way
 from rpq.operators.paths.index.delta_index import NO_LIMIT, DeltaIndex
 from rpq.operators.paths.index.path_delta import PathDelta
-from rpq.operators.paths.program import CompiledExpression
+from rpq.operators.paths.program import CompiledExpression, Program
 from rpq.operators.paths.roots import NamedRoots
 from rpq.operators.paths.simple.simple_judge import judge_for
 from rpq.rows.delta import Delta
@@ -33,6 +37,7 @@ from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.json_values import Damage
 from rpq.stream.names.stream_labels import LabelName, label_in
 from rpq.stream.names.vertices import VertexDictionary
+from rpq.stream.window import AnyWindow
 
 _NO_PAIRS = np.zeros(0, np.int64)
 _MANY = -1
@@ -90,6 +95,100 @@ class _IndexSize:
     """The answers of each index, sorted, once new queries have read them."""
 
 
+class PathIndexes:
+    """The indexes of an automaton over a window, one for each of the `parts` into which roots are divided.
+
+    `label_of` returns the label that paths see in an edge, given the name of its label; None if they do not see the edge. A
+    count window numbers inserts with `counted_labels`, by default those of the automaton. `question` has the kind of paths,
+    and `options` are those of `DeltaIndex`.
+    """
+
+    def __init__(
+        self,
+        dfa: DFA,
+        window: AnyWindow,
+        question: Any,
+        *,
+        label_of: Callable[[LabelName], LabelSymbol | None],
+        counted_labels: LabelSet | None = None,
+        closes: bool = False,
+        order: TimeOrder | None = None,
+        has_length: bool = False,
+        parts: int = 1,
+        **options: Any,
+    ) -> None:
+        self._compiled = CompiledExpression(dfa, closes=closes)
+        self._label_of, self._counted_labels = label_of, counted_labels
+        index = partial(new_index, self._compiled.program, window, question, order=order, has_length=has_length, **options)
+        self.indexes = tuple(index() for _ in range(parts))
+        self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
+        self._inverse = np.full(0, -1, np.int16)
+        self._is_numbered = np.zeros(0, np.uint8)
+        self._is_root = [np.ones(0, np.uint8) for _ in self.indexes]
+        self._is_end = np.ones(0, np.uint8)
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
+        """Add label ids with their names. O(labels)."""
+        if not len(labels):
+            return
+        room = len(self._forward)
+        if (needed := int(labels.max()) + 1) > room:
+            more = np.full(max(needed - room, room, 16), -1, np.int16)
+            self._forward = np.concatenate([self._forward, more])
+            self._inverse = np.concatenate([self._inverse, more])
+            self._is_numbered = np.concatenate([self._is_numbered, np.zeros(len(more), np.uint8)])
+            for index in self.indexes:
+                index.set_labels(self._forward, self._inverse, self._is_numbered)
+        seen, counted = [self._label_of(name) for name in names], self._counted_labels
+        self._forward[labels], self._inverse[labels] = np.array([*map(self._compiled.classes_of, seen)], np.int16).T
+        if counted is None:
+            self._is_numbered[labels] = self.reads(labels)
+        else:
+            self._is_numbered[labels] = [label is not None and counted.has(label) for label in seen]
+
+    def reads(self, labels: np.ndarray) -> np.ndarray:
+        """Return which labels the steps of paths can have, as booleans."""
+        found: np.ndarray = (self._forward[labels] >= 0) | (self._inverse[labels] >= 0)
+        return found
+
+    def make_room_for_ids(self, vertices: int, edges: int, *, are_roots: bool) -> None:
+        """Make room for vertex and edge ids below these numbers. All vertices are ends, and new ones roots or not."""
+        if (more := vertices - len(self._is_end)) > 0:
+            flags = np.ones(max(more, len(self._is_end) // 4), np.uint8)
+            self._is_end = np.concatenate([self._is_end, flags])
+            self._is_root = [np.concatenate([is_root, flags if are_roots else 0 * flags]) for is_root in self._is_root]
+        for index, is_root in zip(self.indexes, self._is_root, strict=True):
+            index.make_room(len(self._is_end), edges, is_root, self._is_end)
+
+    @property
+    def tree_count(self) -> int:
+        """The number of roots whose tree is not empty. O(vertices)."""
+        return sum(int((index.index.table.slot_of >= 0).sum()) for index in self.indexes)
+
+
+def new_index(
+    program: Program,
+    window: AnyWindow,
+    question: Any,
+    *,
+    order: TimeOrder | None = None,
+    has_length: bool = False,
+    **options: Any,
+) -> DeltaIndex:
+    """Return the index of an expression over a window: of the kind that its order, its lengths or its paths need."""
+    if order is not None:
+        from rpq.operators.paths.ordered.ordered_index import OrderedIndex  # its kernels take memory
+
+        return OrderedIndex(program, window, order=order, **options)
+    if has_length:
+        from rpq.operators.paths.lengths.length_index import LengthIndex  # as do its own
+
+        return LengthIndex(program, window, **options)
+    judge = judge_for(question, program, room=options["capacity"])
+    may_have_bits = judge.walks_return and not judge.doubts and not options.get("witness")
+    return (ClosureIndex if may_have_bits else DeltaIndex)(program, window, judge=judge, **options)
+
+
 class TreesWorker:
     """An index as a worker of the queries that read its trees."""
 
@@ -124,20 +223,33 @@ class TreesWorker:
         self._trees._check()
 
 
-class PathTrees:
+class PathTrees(PathIndexes):
     """Indexes of one automaton over one window, one for each thread, and the queries that read them."""
 
     needs_room = True
 
     def __init__(self, query: Query, way: Way, resources: Resources) -> None:
+        super().__init__(
+            way.dfa,
+            query.window,
+            query,
+            label_of=lambda name: label_in(name, None),
+            closes=query.paths == "simple_cycle",
+            order=query.time_order,
+            has_length=query.has_length,
+            parts=resources.threads,
+            explicit=query.semantics == "explicit",
+            witness=resources.witness,
+            capacity=resources.capacity,
+            guard=self._check_memory,
+            check_rows=self._check_rows,
+            deadline=resources.deadline,
+            is_reversed=way.is_reversed,
+        )
         self.is_reversed = way.is_reversed
-        self.window = query.window
         self._ends = way.ends
         self._row_guard = resources.rows
-        self._compiled = CompiledExpression(way.dfa, closes=query.paths == "simple_cycle")
-        self.program = self._compiled.program
         self._division = Division(resources.threads, resources.share)
-        self.indexes: tuple[DeltaIndex, ...] = tuple(self._new_index(query, resources) for _ in range(resources.threads))
         self.workers = tuple(TreesWorker(self, index) for index in self.indexes)
         self.vertex_room = 0
         self.readers: dict[int, TreeReader] = {}
@@ -158,30 +270,6 @@ class PathTrees:
         self._unnumbered_readers: dict[int, TreeReader] = {}  # by place: those whose numbers are not known
         self._current_size: _IndexSize | None = None
         self._latency_copy: tuple[bytes, np.ndarray] | None = None
-        self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
-        self._inverse = np.full(0, -1, np.int16)
-        self._is_root = [np.ones(0, np.uint8) for _ in self.indexes]
-        self._is_end = np.ones(0, np.uint8)
-
-    def _new_index(self, query: Query, resources: Resources) -> DeltaIndex:
-        options: dict[str, Any] = {
-            "explicit": query.semantics == "explicit",
-            "witness": resources.witness,
-            "capacity": resources.capacity,
-            "guard": self._check_memory,
-            "check_rows": self._check_rows,
-            "deadline": resources.deadline,
-        }
-        if query.time_order is not None:
-            from rpq.operators.paths.ordered.ordered_index import OrderedIndex  # its kernels take memory
-
-            return OrderedIndex(self.program, query.window, order=query.time_order, **options)
-        if query.has_length:
-            from rpq.operators.paths.lengths.length_index import LengthIndex  # as do its own
-
-            return LengthIndex(self.program, query.window, is_reversed=self.is_reversed, **options)
-        judge = judge_for(query, self.program, room=resources.capacity)
-        return index_over(query.window, self.program, judge=judge, is_reversed=self.is_reversed, **options)
 
     # --- who reads them --------------------------------------------------------------------------------------
 
@@ -264,34 +352,14 @@ class PathTrees:
 
     # --- input -----------------------------------------------------------------------------------------------
 
-    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Add label ids with their names. O(labels)."""
-        if len(labels) == 0:
-            return
-        classes = np.array([self._compiled.classes_of(label_in(name, None)) for name in names], np.int16)
-        room = len(self._forward)
-        if (needed := int(labels.max()) + 1) > room:
-            more = np.full(max(needed - room, room, 16), -1, np.int16)
-            self._forward = np.concatenate([self._forward, more])
-            self._inverse = np.concatenate([self._inverse, more])
-            for index in self.indexes:
-                index.set_labels(self._forward, self._inverse)
-        self._forward[labels], self._inverse[labels] = classes.T
-
-    def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Return which edges are read: (label id, window), boolean."""
-        relevant: np.ndarray = (self._forward[labels] >= 0) | (self._inverse[labels] >= 0)
-        return relevant[:, None]
-
     def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph; `new_ids` are those of new names."""
-        self._grow_arrays(vertices.count)
+        self._make_room(vertices, graph)
         self._add_ends(vertices, new_ids)
-        self._announce_capacity(graph)
 
     def admit(self, reader: TreeReader, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room like `make_room` for a query that was added; `load` makes the trees that it lacks."""
-        self._grow_arrays(vertices.count)
+        self._make_room(vertices, graph)
         if not self.is_loaded:
             if new_ids is not self._met_vertices:  # it is the same for all that come in one step
                 self._met_vertices = new_ids
@@ -303,24 +371,16 @@ class PathTrees:
                 if (root := vertices.id_of(name)) >= 0:
                     self._named_roots.meet_one(root, name)
             reader.to_load = self._owned_vertices(vertices, self._named_roots.ids(reader.roots))
-        self._announce_capacity(graph)
 
     def _owned_vertices(self, vertices: VertexDictionary, ids: np.ndarray) -> list[np.ndarray]:
         """Return for each index those of some vertices that it answers for."""
         return [ids[mine] for mine in self._division.ownership(vertices.hashes(ids))]
 
-    def _grow_arrays(self, vertices: int) -> None:
-        room = len(self._is_end)
-        if vertices > room:
-            more = np.ones(max(vertices - room, room // 4), np.uint8)
-            self._is_end = np.concatenate([self._is_end, more])
-            self._is_root = [np.concatenate([flags, more if self._whole else 0 * more]) for flags in self._is_root]
+    def _make_room(self, vertices: VertexDictionary, graph: SnapshotGraph) -> None:
+        self.make_room_for_ids(vertices.count, graph.capacity, are_roots=bool(self._whole))
+        if len(self._is_end) > self.vertex_room:
             self.vertex_room = len(self._is_end)
             self._of_root.make_room(self.vertex_room, self._places)
-
-    def _announce_capacity(self, graph: SnapshotGraph) -> None:
-        for index, flags in zip(self.indexes, self._is_root, strict=True):
-            index.make_room(len(self._is_end), graph.capacity, flags, self._is_end)
 
     def _add_ends(self, vertices: VertexDictionary, new_ids: np.ndarray) -> None:
         """Note which of the vertices that come are roots or ends of queries."""
@@ -413,7 +473,7 @@ class PathTrees:
     def _refuse_other_edges(self, chunk: Chunk, slides: np.ndarray) -> None:
         """Raise `Damage` unless a saved query held the same edges as the others that read these trees."""
         index = self.indexes[0]
-        mine = self.reads(chunk.label)[:, 0] & (slides > index.current)
+        mine = self.reads(chunk.label) & (slides > index.current)
         if self._index_size().edges != mine.sum() or (index.slides(chunk.edge[mine]) != slides[mine]).any():
             raise Damage("a query holds other edges than one that reads the same paths")
 
@@ -468,10 +528,6 @@ class PathTrees:
     def joins(self, reader: TreeReader, root: int, end: int) -> bool:
         """Return whether a vertex is one of the roots of a query, and another one of the ends."""
         return bool(self._is_end[end]) and (reader.roots is None or self._named_roots.name_of(root) in reader.roots)
-
-    def count_trees(self) -> int:
-        """Return how many roots have a tree that is not empty. O(vertices)."""
-        return sum(int((index.index.table.slot_of >= 0).sum()) for index in self.indexes)
 
     def rows(self, reader: TreeReader) -> np.ndarray:
         """Return the numbers of reported rows of a query: added, removed."""

@@ -26,9 +26,8 @@ from rpq.operators.paths.closure.choice import COMPUTED_WORD, PUSHED_WORD, STEP,
 from rpq.operators.paths.closure.layout import Closure, blocks_of_cells, closure_bytes, new_closure, with_more_memory
 from rpq.operators.paths.index import kernels as cell_kernels
 from rpq.operators.paths.index.delta_index import DeltaIndex
-from rpq.operators.paths.index.judging import Judge
 from rpq.operators.paths.index.layout import BY_NOTHING, DONE, IDLE, INSERTING, NEED_SUPPORTS, with_in_edges, without_rows
-from rpq.operators.paths.index.path_delta import PathDelta
+from rpq.operators.paths.index.path_delta import PathDelta, PathSteps
 from rpq.operators.paths.program import Program
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.edges.outcomes import DELETED, INSERTED, REFRESHED
@@ -196,12 +195,12 @@ class ClosureIndex(DeltaIndex):
             return
         kernels.count_by_root(self.view, self._own, cells, answers)
 
-    def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
-        """Return the steps of a path that answers (source, target), first to last, or None."""
+    def witness(self, source: int, target: int, edges: Edges) -> PathSteps | None:
+        """Return a path that answers (source, target), or None."""
         if not self._has_settled_bits():
             return super().witness(source, target, edges)
         length, steps = kernels.find_path(self.view, self._own, source, target)
-        return steps if length > 0 else None
+        return PathSteps(steps) if length > 0 else None
 
     # --- changes ---------------------------------------------------------------------------------------------
 
@@ -353,11 +352,3 @@ class ClosureIndex(DeltaIndex):
             return
         assert self._closure is not None
         check_closure(self.index, self._closure)
-
-
-def index_over(
-    window: AnyWindow, program: Program, *, witness: bool = False, judge: Judge | None = None, **options: Any
-) -> DeltaIndex:
-    """Return the index of an expression over a window: one that may have bits, unless rows need paths or are judged."""
-    may_have_bits = not witness and (judge is None or (judge.walks_return and not judge.doubts))
-    return (ClosureIndex if may_have_bits else DeltaIndex)(program, window, witness=witness, judge=judge, **options)

@@ -31,7 +31,7 @@ from rpq.operators.paths.index.layout import (
     with_room,
     without_cells,
 )
-from rpq.operators.paths.index.path_delta import PathDelta
+from rpq.operators.paths.index.path_delta import PathDelta, PathSteps
 from rpq.operators.paths.program import Program
 from rpq.rows.weighted_rows import WeightedRows
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
@@ -267,19 +267,13 @@ class DeltaIndex:
         if self._counts:
             self.state.clock, self.state.base = number, number // self.window.slide
 
-    def number_labels(self, numbered: np.ndarray) -> None:
-        """Set the flags (uint8) of the label ids whose inserts a count window numbers; by default those of the expression.
+    def set_labels(self, forward: np.ndarray, inverse: np.ndarray, numbered: np.ndarray) -> None:
+        """Set the transition classes of every label id (int16, -1: none), and which inserts a count window numbers (uint8).
 
-        The caller owns the array and continues to fill it; it is as long as the other arrays of labels.
+        The arrays are the caller's own, which continue to grow.
         """
-        self.index.settings.moved_by = layout.BY_NUMBERED
-        self.index = self.index._replace(numbered=numbered)
-
-    def set_labels(self, forward: np.ndarray, inverse: np.ndarray) -> None:
-        """Set the transition classes of every label id (int16, -1: none). The arrays are the engine's own, which continue to
-        grow."""
         program = self.index.program._replace(forward=forward, inverse=inverse)
-        self.index = self.index._replace(program=program)
+        self.index = self.index._replace(program=program, numbered=numbered)
 
     def make_room(self, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> None:
         """Make room for vertex and edge ids up to these numbers. The flags are the engine's own arrays."""
@@ -456,20 +450,23 @@ class DeltaIndex:
             return np.where(found > self.state.now, NEVER, NOT_HELD)
         return found + self.state.base
 
-    def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
-        """Return the steps of a path that answers (source, target), first to last, or None. Supports are maintained from now
-        on."""
+    def lengths_of(self, pairs: np.ndarray) -> np.ndarray:
+        """Return the lengths of some answers, root << 32 | end; 0 for a pair that is not an answer."""
+        raise NotImplementedError("only an index of lengths has them")
+
+    def witness(self, source: int, target: int, edges: Edges) -> PathSteps | None:
+        """Return a path that answers (source, target), or None. Supports are maintained from now on."""
         if not len(self.judge.answers_among(np.array([source << 32 | target]))):
             return None
         path = self.judge.path_of(source, target)
         if path is not None:
-            return path
+            return PathSteps(path)
         if not self.keeps_supports:
             self.keep_supports(edges)
         length, steps = kernels.walk_back(self.view, source, target)
         if length > 0 and self.index.settings.simple:
             length = kernels.erase_loops(target, steps, length)
-        return steps[:length][::-1] & LOW_HALF if length > 0 else None
+        return PathSteps(steps[:length][::-1] & LOW_HALF) if length > 0 else None
 
     def set_aside(self, roots: dict[int, int]) -> None:
         """Make the next load set aside those of these roots that meet a conflict. The values are sizes in nodes."""

@@ -1,8 +1,7 @@
 """The insertion of an edge: row operations, pushed along out-edges until nothing changes.
 
 Pacaci et al. (2020), section 3.1, with bottleneck timestamps (the largest over paths of the smallest over
-edges) and for 64 roots at once. Every function can be called again after a `NEED_` code: raising a cell twice changes
-nothing, and a pair is reported when its cell comes alive, which happens once.
+edges) and for 64 roots at once.
 """
 
 from __future__ import annotations
@@ -266,6 +265,9 @@ def fixpoint(index):
     """Push rows until none is pending."""
     fields = index.state
     next_check = fields.steps + WORK_BETWEEN_CHECKS
+    # Cells lack only what pending rows still push to them. A row never pushes larger slides than it received, so the buckets
+    # are emptied from above in one pass. A call after a code continues: raising a cell twice changes nothing, and a pair is
+    # reported when its cell comes alive, which happens once.
     while True:
         if fields.steps > next_check:
             next_check = fields.steps + WORK_BETWEEN_CHECKS

@@ -24,8 +24,7 @@ and the cells that grew are pushed along the out-edges of v, until nothing chang
 * **Supports** are maintained from the first delete on; until then, `hops` is empty (`delete.py`).
 * **Queue**: a row has a word of pending bits, one for the block numbers that are equal modulo 64. Rows with pending blocks
   wait in 256 buckets by the largest slide that may be pending. The row with the largest slide is pushed first, which saves a
-  quarter of the steps of first-in-first-out. A row never pushes larger slides than it received, so the buckets are emptied
-  from above in one pass.
+  quarter of the steps of first-in-first-out.
 
 Vertices and edges are the ids of the engine's snapshot graph. The index has its own adjacency lists, by
 (vertex, column of the automaton), and its own expiry slide for every edge, so several queries with
@@ -142,9 +141,8 @@ class IndexSettings(Record):
 
 # Values of `IndexSettings.moved_by`.
 BY_TIME = 0
-BY_INSERTS = 1  # a count window of the inserts with labels of the expression
-BY_NUMBERED = 2  # a count window of the inserts with labels in `Index.numbered`
-BY_NOTHING = 3  # an unbounded window
+BY_INSERTS = 1  # a count window
+BY_NOTHING = 2  # an unbounded window
 
 
 # Values of `IndexState.phase`: the next step for the current tuple.
@@ -235,7 +233,7 @@ class Index(NamedTuple):
     table: IndexTable
     queue: Queue
     output: PairChanges
-    numbered: np.ndarray  # uint8 a label: 1 if a count window numbers it; length 0 unless BY_NUMBERED
+    numbered: np.ndarray  # uint8 a label: 1 if a count window numbers inserts with it
     state: IndexState
     settings: IndexSettings
     latency: np.ndarray  # int64[LATENCY_BUCKETS]: tuples by cycles

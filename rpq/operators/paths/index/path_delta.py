@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -86,6 +86,15 @@ class PathDelta(Delta):
         if self.walk_lengths is not None:
             first.walk_lengths = self.walk_lengths[:rows]
         return first
+
+
+class PathSteps(NamedTuple):
+    """The steps of a path, first to last."""
+
+    steps: np.ndarray
+    """int64: edge of the snapshot graph << 1 | against."""
+    times: np.ndarray | None = None
+    """int64: the timestamps of the edges, if they are in the order of time."""
 
 
 def rows_of_pairs(pairs: np.ndarray, *, is_reversed: bool = False) -> IdRows:

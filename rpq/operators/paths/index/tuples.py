@@ -20,7 +20,7 @@ from rpq.compiled.cycle_counter import count_ticks
 from rpq.compiled.intrinsics import cycles
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.expiry import cross as cross_table
-from rpq.operators.paths.index.layout import BY_INSERTS, BY_NUMBERED, BY_TIME, DONE, IDLE, NEED_OUTPUT, NEED_TIME
+from rpq.operators.paths.index.layout import BY_INSERTS, BY_TIME, DONE, IDLE, NEED_OUTPUT, NEED_TIME
 from rpq.operators.paths.index.rows import end_event
 from rpq.stream.edges.outcomes import IRRELEVANT
 
@@ -35,9 +35,8 @@ def apply_each(index, own, chunk, count, cross, begin, resume):
         i = fields.tuple
         label = np.int64(chunk.label[i])
         forward, inverse = np.int64(program.forward[label]), np.int64(program.inverse[label])
-        u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
-        if fields.phase == IDLE:
-            relevant = forward >= 0 or inverse >= 0
+        relevant, begins = forward >= 0 or inverse >= 0, fields.phase == IDLE
+        if begins:
             if relevant:
                 if fields.events >= fields.event_capacity:
                     return np.int64(NEED_OUTPUT)
@@ -53,6 +52,8 @@ def apply_each(index, own, chunk, count, cross, begin, resume):
                 fields.outcomes[IRRELEVANT] += 1
                 fields.tuple += 1
                 continue
+        u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
+        if begins:
             code = begin(index, own, chunk, i, u, v, forward, inverse)
             if code != DONE:
                 return code
@@ -73,11 +74,10 @@ def apply_each(index, own, chunk, count, cross, begin, resume):
 @njit(cache=True, nogil=True)
 def _number_tuple(index, chunk, i, relevant):
     """Advance the clock of a window that the time does not move, if tuple i is an insert that it counts."""
-    fields, moved_by, edge = index.state, index.settings.moved_by, np.int64(chunk.edge[i])
+    fields, edge = index.state, np.int64(chunk.edge[i])
     fields.numbered = i + 1  # the number of a tuple is taken once, although it may be begun again after a code
     fields.was_inside = 1 if relevant and edge >= 0 and window_slide(index, edge) > fields.now else 0
-    is_counted = relevant if moved_by == BY_INSERTS else moved_by == BY_NUMBERED and index.numbered[chunk.label[i]] != 0
-    if is_counted and chunk.delete[i] == 0:
+    if index.settings.moved_by == BY_INSERTS and chunk.delete[i] == 0 and index.numbered[chunk.label[i]] != 0:
         fields.clock += 1
 
 

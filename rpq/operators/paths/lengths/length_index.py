@@ -16,7 +16,7 @@ from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.check import edges_of, stored_cells
 from rpq.operators.paths.index.delta_index import CELL_TYPES, DeltaIndex
 from rpq.operators.paths.index.layout import Index
-from rpq.operators.paths.index.path_delta import PathDelta
+from rpq.operators.paths.index.path_delta import PathDelta, PathSteps
 from rpq.operators.paths.lengths import kernels
 from rpq.operators.paths.lengths.progress import NEED_WIDER, NOTHING, LengthChanges, new_progress, with_room
 from rpq.operators.paths.program import Program
@@ -103,21 +103,16 @@ class LengthIndex(DeltaIndex):
     # --- present state ---------------------------------------------------------------------------------------
 
     def lengths_of(self, pairs: np.ndarray) -> np.ndarray:
-        """Return the lengths of some answers, source << 32 | target; 0 for a pair that is not an answer."""
         found = np.zeros(len(pairs), np.int64)
         kernels.lengths_of(self.view, self._own, pairs, found)
         return found
 
-    def length_of(self, source: int, target: int) -> int:
-        """Return the length of an answer; 0 for a pair that is not an answer."""
-        return int(self.lengths_of(np.array([source << 32 | target]))[0])
-
-    def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
-        """Return the steps of a shortest path that answers (source, target), first to last, or None."""
+    def witness(self, source: int, target: int, edges: Edges) -> PathSteps | None:
+        """Return a shortest path that answers (source, target), or None."""
         if not self.index.table.is_target[target]:
             return None
         length, steps = kernels.walk_back(self.view, self._own, source, target)
-        return steps[:length][::-1] if length > 0 else None
+        return PathSteps(steps[:length][::-1]) if length > 0 else None
 
     # --- memory ----------------------------------------------------------------------------------------------
 

@@ -239,6 +239,7 @@ def _resume(index, timeline, chunk, i, count, u, v, forward, inverse):
     elif fields.phase == LOSING or fields.phase == RENEWING or fields.phase == REPORTING:
         return np.int64(NEED_DELETE) if _is_bounded(timeline) else delete_edge(index, timeline, np.int64(chunk.edge[i]))
     elif fields.phase == INSERTING:
+        # Without copies the moment is over: if another edge of it comes nevertheless, it is treated as late.
         copies = _needs_copies(timeline, chunk, i, count, u == v or (forward >= 0 and inverse >= 0))
         code = raise_newest_entry(index, timeline, copies)
         if code != DONE:

@@ -17,7 +17,7 @@ from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.check import free_slots, stored_cells
 from rpq.operators.paths.index.delta_index import DeltaIndex
 from rpq.operators.paths.index.layout import Index
-from rpq.operators.paths.index.path_delta import PathDelta
+from rpq.operators.paths.index.path_delta import PathDelta, PathSteps
 from rpq.operators.paths.ordered import kernels
 from rpq.operators.paths.ordered.edge_paths import COMPLETE
 from rpq.operators.paths.ordered.timeline import (
@@ -44,7 +44,7 @@ from rpq.operators.paths.ordered.timeline import (
     with_vertices,
     without_scratch,
 )
-from rpq.operators.paths.ordered.witness import ParallelTimes, TimedSteps, expiry_of_answer, find_path
+from rpq.operators.paths.ordered.witness import ParallelTimes, expiry_of_answer, find_path
 from rpq.operators.paths.program import Program
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.snapshot import Edges
@@ -267,13 +267,8 @@ class OrderedIndex(DeltaIndex):
             else:
                 self._set_timeline(with_more_scratch(self._timeline, code))
 
-    def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
-        """Return the steps of a path that answers (source, target), first to last, or None."""
-        found = self.timed_witness(source, target)
-        return None if found is None else found.steps
-
-    def timed_witness(self, source: int, target: int) -> TimedSteps | None:
-        """Return the steps of a path that answers (source, target), first to last, or None."""
+    def witness(self, source: int, target: int, edges: Edges | None = None) -> PathSteps | None:
+        """Return a path that answers (source, target), with timestamps, or None."""
         expiry = int(expiry_of_answer(self.view, source, target)) if self.index.table.is_root[source] else 0
         if not expiry:
             return None
@@ -283,7 +278,7 @@ class OrderedIndex(DeltaIndex):
         """Write the witnesses of the current event, whose rows begin at `first`."""
         for row in range(first, self.state.out):
             pair = int(self.index.output.pairs[row])
-            found = self.timed_witness(pair >> 32, pair & layout.LOW_HALF)
+            found = self.witness(pair >> 32, pair & layout.LOW_HALF)
             assert found is not None
             steps = found.steps[::-1]
             begin = self.state.paths
