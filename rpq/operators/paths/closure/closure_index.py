@@ -43,7 +43,6 @@ class ClosureIndex(DeltaIndex):
 
     def __init__(self, program: Program, window: AnyWindow, *, capacity: int = 256, **options: Any) -> None:
         self._closure: Closure | None = None
-        self._closure_view: Any = None
         self._capacity = capacity
         self._choice = Choice()
         self._cells_bytes = 0  # the most bytes of cells that bits have replaced
@@ -59,20 +58,13 @@ class ClosureIndex(DeltaIndex):
     def _kernels(self) -> Any:
         return cell_kernels if self._closure is None else kernels
 
-    @property
-    def _own(self) -> Any:
-        """The view of the bits, or of the cells."""
-        if self._closure is None:
-            return self._view
-        if self._closure_view is None:
-            self._closure_view = view(self._closure)
-        return self._closure_view
+    def _own_view(self, index: Any) -> Any:
+        return index if self._closure is None else view(self._closure)
 
     def _set_closure(self, closure: Closure | None) -> None:
         if (closure is None) != (self._closure is None):
             self._bound.clear()
         self._closure = closure
-        self._closure_view = None
         self.index = self.index._replace()  # a new object tells measurements of memory that arrays have changed
 
     # --- the change from one to the other --------------------------------------------------------------------
@@ -122,7 +114,7 @@ class ClosureIndex(DeltaIndex):
             keeps_earlier=self._keeps_earlier,
         )
         self._set_closure(closure)
-        while (code := int(kernels.settle(self.view, self._own))) != DONE:
+        while (code := int(kernels.settle(*self.views))) != DONE:
             self._provide_bits(code)
 
     @property
@@ -157,7 +149,7 @@ class ClosureIndex(DeltaIndex):
             self.guard = guard
 
     def _forget_bits(self) -> None:
-        kernels.dissolve(self.view, self._own)
+        kernels.dissolve(*self.views)
         self._set_closure(None)
 
     def _has_settled_bits(self) -> bool:
@@ -179,13 +171,13 @@ class ClosureIndex(DeltaIndex):
         """Return the numbers of live cells, answers and edges. O(size of the index)."""
         if not self._has_settled_bits():
             return super().live()
-        cells, answers = kernels.count_live(self.view, self._own)
+        cells, answers = kernels.count_live(*self.views)
         return int(cells), int(answers), self._live_edges()
 
     def _walks(self, first: int, end: int, limit: int, mask: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, int]:
         if not self._has_settled_bits():
             return super()._walks(first, end, limit, mask, numbers)
-        pairs, following = kernels.live_pairs(self.view, self._own, first, end, limit, mask, numbers)
+        pairs, following = kernels.live_pairs(*self.views, first, end, limit, mask, numbers)
         return pairs, int(following)
 
     def count_by_root(self, cells: np.ndarray, answers: np.ndarray) -> None:
@@ -193,13 +185,13 @@ class ClosureIndex(DeltaIndex):
         if not self._has_settled_bits():
             super().count_by_root(cells, answers)
             return
-        kernels.count_by_root(self.view, self._own, cells, answers)
+        kernels.count_by_root(*self.views, cells, answers)
 
     def witness(self, source: int, target: int, edges: Edges) -> PathSteps | None:
         """Return a path that answers (source, target), or None."""
         if not self._has_settled_bits():
             return super().witness(source, target, edges)
-        length, steps = kernels.find_path(self.view, self._own, source, target)
+        length, steps = kernels.find_path(*self.views, source, target)
         return PathSteps(steps) if length > 0 else None
 
     # --- changes ---------------------------------------------------------------------------------------------

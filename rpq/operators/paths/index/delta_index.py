@@ -85,6 +85,7 @@ class DeltaIndex:
         self._counts = isinstance(window, CountWindow)
         self._is_silent = self._counts and not explicit
         self._net: PathDelta | None = None
+        self._walk_lengths: np.ndarray | None = None  # of the pairs in the output, if the index has them
         self._overruns: list[Overrun] = []
         self.is_reversed = is_reversed
         self._check_rows = check_rows
@@ -127,10 +128,9 @@ class DeltaIndex:
         """The kernels of this kind of index: `apply_chunk`, `advance` and others that return codes."""
         return kernels
 
-    @property
-    def _own(self) -> Any:
-        """The view for kernels of what this kind of index has besides the Δ index, taken after `view`."""
-        return self._view
+    def _own_view(self, index: Any) -> Any:
+        """Return the view for kernels of what this kind of index has besides the Δ index; `index` is the view of that."""
+        return index
 
     def _cells_for(self, span: int) -> tuple[np.dtype, int] | None:
         """Return the narrowest type of cells for a window with this number of slides, and the largest slide; None without
@@ -149,15 +149,21 @@ class DeltaIndex:
     @index.setter
     def index(self, index: Index) -> None:
         self._index = index
-        self._view: Any = None
+        self._views: tuple[Any, Any] | None = None
+
+    @property
+    def views(self) -> tuple[Any, Any]:
+        """The view of the arrays for kernels, and that of what this kind of index has besides."""
+        if self._views is None:
+            note_capacities(self._index)
+            of_index = view(self._index)
+            self._views = of_index, self._own_view(of_index)
+        return self._views
 
     @property
     def view(self) -> Any:
         """The view of the arrays for kernels."""
-        if self._view is None:
-            note_capacities(self._index)
-            self._view = view(self._index)
-        return self._view
+        return self.views[0]
 
     @property
     def state(self) -> layout.IndexState:
@@ -298,14 +304,14 @@ class DeltaIndex:
         self._index.state.tuple = self._index.state.numbered = 0
         self._chunk, self._is_applied = (chunk, edges), True
         if "apply_chunk" not in self._bound:
-            self._bound["apply_chunk"] = bound(self._kernels.apply_chunk, self.view, self._own, tuples, 1)
+            self._bound["apply_chunk"] = bound(self._kernels.apply_chunk, *self.views, tuples, 1)
         self.run("apply_chunk", tuples, len(chunk.timestamp))
 
     def run(self, kernel: str, *arguments: Any) -> None:
         """Call one of `_kernels` until it is done, and do what it asks for in between."""
         while True:
             call = self._bound.get(kernel) or getattr(self._kernels, kernel)
-            if (code := call(self.view, self._own, *arguments)) == layout.DONE:
+            if (code := call(*self.views, *arguments)) == layout.DONE:
                 return
             compiled = compiling_seconds()
             self.provide(code)
@@ -319,11 +325,25 @@ class DeltaIndex:
 
     def delta(self, *, before: int | None = None) -> PathDelta:
         """Return the changes of answers by the last call, or those `before` a tuple of it. The next call overwrites them."""
-        if not self._counts:
-            return self._rows(before)
-        if self._net is None:
-            self._net = self._net_rows(self._rows(before))
-        return self._net
+        output, state = self._index.output, self._index.state
+        events = state.events
+        if before is not None:
+            events = int(np.searchsorted(output.event_tuple[:events], 2 * before))
+        rows = int(output.event_end[events - 1]) if events else 0
+        delta = PathDelta(
+            pairs=output.pairs[:rows],
+            times=output.event_time[:events],
+            ends=output.event_end[:events],
+            kinds=output.event_kind[:events],
+            orders=output.event_tuple[:events],
+            paths=output.paths[: state.paths],
+            path_ends=output.path_end[:rows],
+            is_reversed=self.is_reversed,
+            walk_lengths=None if self._walk_lengths is None else self._walk_lengths[:rows],
+        )
+        if self._counts:
+            self._net = delta = self._net_rows(delta) if self._net is None else self._net
+        return delta
 
     def _net_rows(self, rows: PathDelta) -> PathDelta:
         """Return the rows of a count window, in which those of a boundary belong to the insert that crosses it.
@@ -350,24 +370,6 @@ class DeltaIndex:
         self.state.removed -= (~is_kept & (weights < 0)).sum()
         return rows.without_evictions(is_kept, orders)
 
-    def _rows(self, before: int | None) -> PathDelta:
-        """Return the changes of answers by the last call, or those `before` a tuple of it."""
-        output, state = self._index.output, self._index.state
-        events = state.events
-        if before is not None:
-            events = int(np.searchsorted(output.event_tuple[:events], 2 * before))
-        rows = int(output.event_end[events - 1]) if events else 0
-        return PathDelta(
-            pairs=output.pairs[:rows],
-            times=output.event_time[:events],
-            ends=output.event_end[:events],
-            kinds=output.event_kind[:events],
-            orders=output.event_tuple[:events],
-            paths=output.paths[: state.paths],
-            path_ends=output.path_end[:rows],
-            is_reversed=self.is_reversed,
-        )
-
     def advance(self, time: int) -> PathDelta:
         """Advance the stream time without a tuple."""
         self._begin_output()
@@ -393,13 +395,16 @@ class DeltaIndex:
         self._begin_output()
         self.state.tuple = 0
         try:
-            self.run("grow_trees", roots)
+            self._grow(roots)
             self.judge.judge_load(quiet=False)
         except BaseException:
             self.drop(roots)
             raise
         kernels.end_event(self.view, self.state.time, 1, 0)
         return self.delta()
+
+    def _grow(self, roots: np.ndarray) -> None:
+        self.run("grow_trees", roots)
 
     def drop(self, roots: np.ndarray) -> None:
         """Remove roots and their trees without reporting rows. O(size of the index)."""
@@ -515,10 +520,13 @@ class DeltaIndex:
 
     def _load(self, chunk: Chunk, relative: np.ndarray, *, quiet: bool) -> None:
         order = np.argsort(-relative, kind="stable")
-        ordered = Chunk(*(array[order] for array in chunk))
+        self._enter(Chunk(*(array[order] for array in chunk)), relative[order], quiet=quiet)
+
+    def _enter(self, edges: Any, slides: np.ndarray, *, quiet: bool) -> None:
+        """Enter edges, given as columns, that expire at these relative slides."""
         self.state.tuple = 0
         self.state.quiet = quiet
-        self.run("load_edges", view(ordered), relative[order])
+        self.run("load_edges", view(edges), slides)
         self.state.quiet = 0
 
     def _begin_output(self) -> None:

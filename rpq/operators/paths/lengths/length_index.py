@@ -16,7 +16,7 @@ from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.check import edges_of, stored_cells
 from rpq.operators.paths.index.delta_index import CELL_TYPES, DeltaIndex
 from rpq.operators.paths.index.layout import Index
-from rpq.operators.paths.index.path_delta import PathDelta, PathSteps
+from rpq.operators.paths.index.path_delta import PathSteps
 from rpq.operators.paths.lengths import kernels
 from rpq.operators.paths.lengths.progress import NEED_WIDER, NOTHING, LengthChanges, new_progress, with_room
 from rpq.operators.paths.program import Program
@@ -41,8 +41,6 @@ class LengthIndex(DeltaIndex):
         self, program: Program, window: AnyWindow, *, capacity: int = 256, explicit: bool = True, **options: Any
     ) -> None:
         self._begins_short = capacity <= _FEW
-        self._index_of_view: Index | None = None  # whose room `_progress` has
-        self._progress_view: Any = None
         self._loaded = np.zeros(0, np.int64)  # the relative slides of edges that are being loaded
         super().__init__(program, window, capacity=capacity, explicit=explicit, supports=True, **options)
         table = self.index.table
@@ -63,14 +61,11 @@ class LengthIndex(DeltaIndex):
     def _kernels(self) -> Any:
         return kernels
 
-    @property
-    def _own(self) -> Any:
-        """The view of the progress for kernels, with as much room as the arrays of the index have now."""
-        if self._index_of_view is not self._index:
-            self._index_of_view = self._index
-            self._progress = with_room(self._progress, len(self._index.table.node), len(self._index.output.pairs))
-            self._progress_view = view(self._progress)
-        return self._progress_view
+    def _own_view(self, index: Any) -> Any:
+        """Return the view of the progress, with as much room as the arrays of the index have now."""
+        self._progress = with_room(self._progress, len(self._index.table.node), len(self._index.output.pairs))
+        self._walk_lengths = self._progress.length
+        return view(self._progress)
 
     @property
     def nbytes(self) -> int:
@@ -79,39 +74,25 @@ class LengthIndex(DeltaIndex):
 
     # --- changes ---------------------------------------------------------------------------------------------
 
-    def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
-        """Enter edges that expire at these absolute slides. Return the new answers as one event at the current time."""
-        self._begin_output()
-        self._load(*self._with_static(chunk, self._relative(*slides)), quiet=quiet)
-        return self.delta()
-
     def _load(self, chunk: Chunk, relative: np.ndarray, *, quiet: bool) -> None:
-        self.state.tuple = 0
-        self.state.quiet = quiet
         self._loaded = relative
-        self.run("load_edges", view(chunk), relative)
-        self.state.quiet = 0
+        self._enter(chunk, relative, quiet=quiet)
 
-    def _rows(self, before: int | None) -> PathDelta:
-        delta = super()._rows(before)
-        delta.walk_lengths = self._progress.length[: len(delta.pairs)]
-        return delta
-
-    def keep_supports(self, edges: Edges) -> None:
-        """Do nothing. A length needs no count of its supports."""
+    def write_paths(self, first: int) -> None:
+        """Do nothing: the kernels that find rows write their paths."""
 
     # --- present state ---------------------------------------------------------------------------------------
 
     def lengths_of(self, pairs: np.ndarray) -> np.ndarray:
         found = np.zeros(len(pairs), np.int64)
-        kernels.lengths_of(self.view, self._own, pairs, found)
+        kernels.lengths_of(*self.views, pairs, found)
         return found
 
     def witness(self, source: int, target: int, edges: Edges) -> PathSteps | None:
         """Return a shortest path that answers (source, target), or None."""
         if not self.index.table.is_target[target]:
             return None
-        length, steps = kernels.walk_back(self.view, self._own, source, target)
+        length, steps = kernels.walk_back(*self.views, source, target)
         return PathSteps(steps[:length][::-1]) if length > 0 else None
 
     # --- memory ----------------------------------------------------------------------------------------------

@@ -23,10 +23,10 @@ from rpq.operators.paths.ordered.edge_paths import (
     RENEWING,
     REPORTING,
     delete_edge,
-    find_trees,
+    find_trees,  # noqa: F401  `OrderedIndex` calls it by its name here
     is_answer,
     raise_late_edge,
-    raise_vectors,
+    raise_vectors,  # noqa: F401
 )
 from rpq.operators.paths.ordered.scans import arrive, scan_back, scan_forward, width_of_root
 from rpq.operators.paths.ordered.timeline import (
@@ -44,22 +44,6 @@ from rpq.operators.paths.ordered.timeline import (
     skip_expired_entries,
 )
 from rpq.stream.edges.outcomes import LATE, leaving_slide, outcome_of
-
-__all__ = [
-    "advance",
-    "apply_chunk",
-    "end_moment",
-    "find_later_nodes",
-    "find_later_steps",
-    "find_trees",
-    "load_edges",
-    "raise_entries",
-    "raise_steps",
-    "raise_vectors",
-    "renew_rows",
-    "retain_lost_pairs",
-    "sweep",
-]
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -298,17 +282,18 @@ def sweep(index, timeline):
 
 
 @njit(cache=True, nogil=True)
-def load_edges(index, timeline, entries, count):
-    """Enter earlier edges, the oldest first. Return a code of `apply_chunk`. `state.tuple` counts finished edges."""
+def load_edges(index, timeline, entries, slides):
+    """Enter earlier edges with their relative slides, the oldest first. Return a code of `apply_chunk`. `state.tuple` counts
+    finished edges."""
     fields, graph, notes = index.state, index.graph, timeline.fields
-    while fields.tuple < count:
+    while fields.tuple < len(slides):
         i = fields.tuple
         if fields.phase == IDLE:
             edge = np.int64(entries.edge[i])
             u, v, label = np.int64(entries.source[i]), np.int64(entries.target[i]), np.int64(entries.label[i])
             if notes.count >= notes.capacity:
                 return np.int64(NEED_TIMELINE)
-            slide = _value_of(index, entries.slide[i] - fields.base)
+            slide = _value_of(index, slides[i])
             graph.expiry[edge] = max(slide, np.int64(graph.expiry[edge]))
             if entries.time[i] > notes.moment:
                 close_moment(index, timeline)

@@ -12,12 +12,11 @@ import numpy as np
 
 from rpq.compiled.views import view
 from rpq.language.time_order import TimeOrder
-from rpq.operators.paths.index import kernels as table_kernels
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.check import free_slots, stored_cells
 from rpq.operators.paths.index.delta_index import DeltaIndex
 from rpq.operators.paths.index.layout import Index
-from rpq.operators.paths.index.path_delta import PathDelta, PathSteps
+from rpq.operators.paths.index.path_delta import PathSteps
 from rpq.operators.paths.ordered import kernels
 from rpq.operators.paths.ordered.edge_paths import COMPLETE
 from rpq.operators.paths.ordered.timeline import (
@@ -67,7 +66,6 @@ class OrderedIndex(DeltaIndex):
         **options: Any,
     ) -> None:
         self._timeline = new_timeline(strict=order.is_strict, gap=order.max_gap, span=order.max_span, capacity=capacity)
-        self._timeline_view: Any = None
         self._states = program.sizes.states
         super().__init__(program, window, capacity=capacity, **options)
         self.index.settings.unlisted = 1
@@ -86,19 +84,16 @@ class OrderedIndex(DeltaIndex):
     def _set_timeline(self, timeline: Timeline) -> None:
         if timeline is not self._timeline:
             self._timeline = timeline
-            self._timeline_view = None
+            self._views = None
 
     @property
     def _kernels(self) -> Any:
         return kernels
 
-    @property
-    def _own(self) -> Any:
-        """The view of the timeline for kernels."""
-        if self._timeline_view is None:
-            note_capacities(self._timeline)
-            self._timeline_view = view(self._timeline)
-        return self._timeline_view
+    def _own_view(self, index: Any) -> Any:
+        """Return the view of the timeline."""
+        note_capacities(self._timeline)
+        return view(self._timeline)
 
     @property
     def nbytes(self) -> int:
@@ -138,7 +133,7 @@ class OrderedIndex(DeltaIndex):
 
     def _raise_late_entry(self, time: int) -> None:
         """Raise the cells of bounded paths through the last entry of a time, if it is not the newest."""
-        place = int(entries_up_to(self._own, time)) - 1
+        place = int(entries_up_to(self.views[1], time)) - 1
         self.run("find_later_steps", place)
         self._order_steps()
         self.run("raise_steps", place)
@@ -156,10 +151,10 @@ class OrderedIndex(DeltaIndex):
         All rows to which paths through an entry may lead are recomputed.
         """
         lost = [np.zeros(0, np.int64)]
-        while (place := int(newest_entry(self._own, edge, self.current_slide))) >= 0:
+        while (place := int(newest_entry(self.views[1], edge, self.current))) >= 0:
             self.run("find_later_nodes", place)
             self._order_steps()
-            remove(self._own, place)
+            remove(self.views[1], place)
             self._timeline.fields.found_paths = self._timeline.fields.raised_count = 0
             self.run("renew_rows")
             lost.append(self._timeline.found_node[: self._timeline.fields.found_paths].copy())
@@ -173,59 +168,32 @@ class OrderedIndex(DeltaIndex):
         self.index.output.pairs[out : out + len(pairs)] = pairs
         self.state.out += len(pairs)
 
-    def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
-        """Enter edges, including parallel edges, with the absolute slides at which they leave. Return the new answers as one
-        event at the current time."""
-        (expiry,) = slides
+    def _load(self, chunk: Chunk, relative: np.ndarray, *, quiet: bool) -> None:
+        """Enter edges, including parallel edges, the oldest first."""
         program = self.index.program
         is_read = (program.forward[chunk.label] >= 0) | (program.inverse[chunk.label] >= 0)
-        live = np.flatnonzero(is_read & (expiry > self.current_slide))
-        columns = chunk.timestamp, expiry, chunk.source, chunk.target, chunk.label, chunk.edge
-        return self._load_times(ParallelTimes(*(column[live] for column in columns)), quiet=quiet)
+        live = np.flatnonzero(is_read & (relative > self.state.now))
+        live = live[np.argsort(chunk.timestamp[live], kind="stable")]
+        columns = chunk.timestamp, relative + self.state.base, chunk.source, chunk.target, chunk.label, chunk.edge
+        self._enter(ParallelTimes(*(column[live] for column in columns)), relative[live], quiet=quiet)
 
-    def _load_times(self, edges: ParallelTimes, *, quiet: bool) -> PathDelta:
-        self._begin_output()
-        order = np.argsort(edges.time, kind="stable")
-        entries = view(ParallelTimes(*(np.ascontiguousarray(column[order]) for column in edges)))
-        self.state.tuple = 0
-        self.state.quiet = quiet
-        self.run("load_edges", entries, len(order))
-        self.state.quiet = 0
-        if self.index.settings.witness and not quiet:
-            self.write_paths(0)
-        table_kernels.end_event(self.view, self.state.time, 1, 1)
-        return self.delta()
-
-    def grow(self, roots: np.ndarray) -> PathDelta:
-        """Make vertices roots. Return their answers as one event at the current time.
-
-        If the guard refuses the memory, they do not become roots. O(edges of the window) for each `_TREES` roots, or, if
-        paths are bounded, for each edge.
-        """
+    def _grow(self, roots: np.ndarray) -> None:
+        """Find the paths of roots. O(edges of the window) for each `_TREES` roots, or for each edge if paths are bounded."""
+        kernels.end_moment(*self.views)
+        if not self._is_bounded:
+            for begin in range(0, len(roots), _TREES):
+                self.run("find_trees", np.ascontiguousarray(roots[begin : begin + _TREES]))
+                self.run("raise_vectors")
+            return
         is_root = self.index.table.is_root
-        self._begin_output()
-        self.state.tuple = 0
-        kernels.end_moment(self.view, self._own)
+        all_roots = is_root.copy()
+        is_root[:] = 0
+        is_root[roots] = 1
+        self._timeline.fields.raised_count = self._timeline.fields.first
         try:
-            if self._is_bounded:
-                old_roots = is_root.copy()
-                is_root[:] = 0
-                is_root[roots] = 1
-                self._timeline.fields.raised_count = self._timeline.fields.first
-                try:
-                    self.run("raise_entries")
-                finally:
-                    np.maximum(is_root, old_roots, out=is_root)
-            else:
-                is_root[roots] = 1
-                for begin in range(0, len(roots), _TREES):
-                    self.run("find_trees", np.ascontiguousarray(roots[begin : begin + _TREES]))
-                    self.run("raise_vectors")
-        except BaseException:
-            self.drop(roots)
-            raise
-        table_kernels.end_event(self.view, self.state.time, 1, 0)
-        return self.delta()
+            self.run("raise_entries")
+        finally:
+            is_root[:] = all_roots
 
     @property
     def _is_bounded(self) -> bool:
@@ -234,7 +202,7 @@ class OrderedIndex(DeltaIndex):
 
     def drop(self, roots: np.ndarray) -> None:
         """Drop roots and their trees without reporting rows. O(size of the index)."""
-        kernels.end_moment(self.view, self._own)
+        kernels.end_moment(*self.views)
         super().drop(roots)
 
     def load_static(self, chunk: Chunk) -> None:
@@ -242,14 +210,9 @@ class OrderedIndex(DeltaIndex):
 
     def sweep(self) -> None:
         """Release everything that has left the window."""
-        kernels.end_moment(self.view, self._own)
-        kernels.sweep(self.view, self._own)
-        self._set_timeline(without_scratch(with_more_entries(self._timeline, self.current_slide)))
-
-    @property
-    def current_slide(self) -> int:
-        """The slide up to which entries have left."""
-        return self.state.base + self.state.now
+        kernels.end_moment(*self.views)
+        kernels.sweep(*self.views)
+        self._set_timeline(without_scratch(with_more_entries(self._timeline, self.current)))
 
     def provide(self, code: int) -> None:
         """Do what a kernel asked for. The guard may refuse memory."""
@@ -261,7 +224,7 @@ class OrderedIndex(DeltaIndex):
             return
         with self.guarded_growth():
             if code == NEED_TIMELINE:
-                self._set_timeline(with_more_entries(self._timeline, self.current_slide))
+                self._set_timeline(with_more_entries(self._timeline, self.current))
             elif code == NEED_COPIES:
                 self._set_timeline(with_more_copies(self._timeline))
             else:
