@@ -322,6 +322,7 @@ class ClosureIndex(DeltaIndex):
             self.use_cells()
 
     def _provide_bits(self, code: int) -> None:
+        assert self._closure is not None
         if code < layout.NEED_WORDS and code != NEED_SUPPORTS:
             super().provide(code)
             return

@@ -6,7 +6,7 @@ explains. Edges are in the timeline, not in adjacency lists.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -65,7 +65,8 @@ class OrderedIndex(DeltaIndex):
         capacity: int = 256,
         **options: Any,
     ) -> None:
-        self._timeline = new_timeline(strict=order.is_strict, gap=order.max_gap, span=order.max_span, capacity=capacity)
+        gap, span = cast(tuple[int | None, int | None], (order.max_gap, order.max_span))  # in units of the stream
+        self._timeline = new_timeline(strict=order.is_strict, gap=gap, span=span, capacity=capacity)
         self._states = program.sizes.states
         super().__init__(program, window, capacity=capacity, **options)
         self.index.settings.unlisted = 1
