@@ -29,13 +29,10 @@ from rpq.operators.paths.index.delta_index import DeltaIndex
 from rpq.operators.paths.index.layout import BY_NOTHING, DONE, IDLE, INSERTING, NEED_SUPPORTS, with_in_edges, without_rows
 from rpq.operators.paths.index.path_delta import PathDelta, PathSteps
 from rpq.operators.paths.program import Program
-from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.chunk import Chunk
 from rpq.stream.edges.outcomes import DELETED, INSERTED, REFRESHED
 from rpq.stream.edges.snapshot import Edges
 from rpq.stream.window import AnyWindow
-
-_BATCH = 256
-"""The number of tuples from which on a chunk may trigger a change, so that single tuples never wait for one."""
 
 
 class ClosureIndex(DeltaIndex):
@@ -196,15 +193,9 @@ class ClosureIndex(DeltaIndex):
 
     # --- changes ---------------------------------------------------------------------------------------------
 
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
-        """Apply the tuples of a chunk, as `DeltaIndex.apply` does, and then perhaps change from bits to cells or back."""
-        super().apply(chunk, tuples, edges)
-        if len(chunk.timestamp) >= _BATCH:
-            self.state.tuple = len(chunk.timestamp) - 1  # it is the last tuple that exceeds a limit on time
-            self._choose()
-
-    def _choose(self) -> None:
+    def _review(self, count: int) -> None:
         """Change from bits to cells or back if that is expected to take less work or less memory."""
+        self.state.tuple = count - 1  # it is the last tuple that exceeds a limit on time
         work = self._work()
         outgrows = self._closure is not None and self._outgrows_cells(self._closure)
         if not outgrows and not self._choice.is_due(work):

@@ -50,6 +50,8 @@ def cell_type(span: int) -> np.dtype | None:
 _STEP = 1 << 20
 """The least number of rows after which kernels return, so that those of one event are counted."""
 
+_BATCH = 256
+"""The number of tuples from which on a chunk may trigger a change of the index, so that single tuples never wait for one."""
 
 NO_LIMIT = np.iinfo(np.int64).max
 _NOTHING = Window(size=1, slide=1)
@@ -115,8 +117,7 @@ class DeltaIndex:
         settings.judged = self.judge.doubts
         self._waiting: Chunk | None = None  # static edges that the next load enters
         self._place_of_load: int | None = None  # the tuple of a chunk that makes the index reload its edges
-        self._chunk: tuple[Chunk, Edges] | None = None  # the one that is applied, or was last
-        self._is_applied = False  # whether the output is that of a chunk
+        self._chunk: tuple[Chunk, Edges] | None = None  # the one whose changes are the output
         self._bound: dict[str, Any] = {}  # kernels for the types of the views that they had last
         supports = supports or witness or self.judge.doubts
         index = new_index(program, settings, self.cell, supports=supports, capacity=capacity)
@@ -301,18 +302,23 @@ class DeltaIndex:
         The `details` are for other workers, and are ignored.
         """
         self._begin_output()
-        self._index.state.tuple = self._index.state.numbered = 0
-        self._chunk, self._is_applied = (chunk, edges), True
+        self._chunk = chunk, edges
+        state, count = self._index.state, len(chunk.timestamp)
+        state.tuple = 0
+        if self._counts:
+            state.numbered = 0
         if "apply_chunk" not in self._bound:
             self._bound["apply_chunk"] = bound(self._kernels.apply_chunk, *self.views, tuples, 1)
-        self.run("apply_chunk", tuples, len(chunk.timestamp))
+        self.run("apply_chunk", tuples, count)
+        if count >= _BATCH:
+            self._review(count)
+
+    def _review(self, count: int) -> None:
+        """Revise how the index stores paths, after a chunk of `count` tuples. Most kinds have no choice."""
 
     def run(self, kernel: str, *arguments: Any) -> None:
         """Call one of `_kernels` until it is done, and do what it asks for in between."""
-        while True:
-            call = self._bound.get(kernel) or getattr(self._kernels, kernel)
-            if (code := call(*self.views, *arguments)) == layout.DONE:
-                return
+        while (code := (self._bound.get(kernel) or getattr(self._kernels, kernel))(*self.views, *arguments)) != layout.DONE:
             compiled = compiling_seconds()
             self.provide(code)
             if compiling_seconds() > compiled:  # do not count the time for loading a kernel as the time of this tuple
@@ -351,7 +357,7 @@ class DeltaIndex:
         A row that an eviction removes and its insert adds again is neither, and without explicit windows no eviction has
         rows, except those of a root that it sets aside.
         """
-        is_eviction = (rows.orders % 2 == 0) & self._is_applied
+        is_eviction = (rows.orders % 2 == 0) & (self._chunk is not None)
         if not is_eviction.any():
             return rows
         orders, lengths = rows.orders | 1, rows.lengths()
@@ -530,7 +536,7 @@ class DeltaIndex:
         self.state.quiet = 0
 
     def _begin_output(self) -> None:
-        state, self._is_applied, self._net = self._index.state, False, None
+        state, self._chunk, self._net = self._index.state, None, None
         state.out = state.events = state.event_out = state.paths = state.next_path = 0
         if len(self._index.output.pairs) > _STEP:
             self._index.state.out_capacity = 0

@@ -43,7 +43,7 @@ def apply_each(index, own, chunk, count, cross, begin, resume):
                 fields.tuple_start = cycles()
                 if fields.tuple_start > index.deadline[0]:
                     return np.int64(NEED_TIME)
-            if index.settings.moved_by != BY_TIME and fields.numbered <= i:
+            if index.settings.moved_by == BY_INSERTS and fields.numbered <= i:
                 _number_tuple(index, chunk, i, relevant)
             code = move_clock(index, own, chunk.timestamp[i], 2 * i, cross)
             if code != DONE:
@@ -73,11 +73,11 @@ def apply_each(index, own, chunk, count, cross, begin, resume):
 
 @njit(cache=True, nogil=True)
 def _number_tuple(index, chunk, i, relevant):
-    """Advance the clock of a window that the time does not move, if tuple i is an insert that it counts."""
+    """Advance the clock of a count window if tuple i is an insert that it counts."""
     fields, edge = index.state, np.int64(chunk.edge[i])
     fields.numbered = i + 1  # the number of a tuple is taken once, although it may be begun again after a code
     fields.was_inside = 1 if relevant and edge >= 0 and window_slide(index, edge) > fields.now else 0
-    if index.settings.moved_by == BY_INSERTS and chunk.delete[i] == 0 and index.numbered[chunk.label[i]] != 0:
+    if chunk.delete[i] == 0 and index.numbered[chunk.label[i]] != 0:
         fields.clock += 1
 
 
