@@ -66,9 +66,9 @@ def read_aside_roots(saved: JsonValue, id_of: Callable[[Vertex], int]) -> dict[i
 class PathExplanation:
     """The plan of a running path query. Its text is for people; `to_dict` has the same for programs.
 
-    `states` are those of the automaton by which paths are followed from their sources, or their targets; `roots` how many of
-    these it names, None for all vertices. The trees, of so many cells, are those of all queries that share them: it and
-    `shared_with` others, whose expressions spell the same words over the same window.
+    `states` counts the states of the automaton by which paths are followed from their sources, or their targets; `roots` how
+    many of these it names, None for all vertices. Trees and cells are counted once for all queries that share them: it and
+    `shared_with` others, with expressions that spell the same words over the same window.
 
     >>> import rpq
     >>> window = rpq.Window(size=10, slide=1)
@@ -165,7 +165,7 @@ class PathQuery(RunningQuery):
             resources.shared[key] = trees
         self._key, self._shared = key, resources.shared
         self._trees = trees
-        self._reader = trees.join(query.name, self._way.roots, resources.guard)
+        self._reader = trees.add_reader(query.name, self._way.roots, resources.guard)
         self.indexes: Sequence[DeltaIndex] = trees.indexes
         is_whole = Division(resources.threads, resources.share).is_whole
         self.is_divided = not is_whole or query.sources is not None or query.targets is not None
@@ -178,14 +178,14 @@ class PathQuery(RunningQuery):
         return self._trees
 
     def leave(self) -> None:
-        self._trees.leave(self._reader)
+        self._trees.remove_reader(self._reader)
         if self._key is not None and not self._trees.readers:
             del self._shared[self._key]
 
     # --- input -----------------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        if len(self._trees.readers) == 1:  # else they know
+        if len(self._trees.readers) == 1:  # otherwise the trees have the labels
             self._trees.set_labels(labels, names)
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
@@ -194,7 +194,7 @@ class PathQuery(RunningQuery):
     def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         if isinstance(self.term_texts, LengthTexts):
             self.term_texts.vertices = vertices
-        self._trees.admit(self._reader, vertices, new_ids, graph)
+        self._trees.make_reader_room(self._reader, vertices, new_ids, graph)
 
     def count_from(self, numbers: Sequence[int]) -> None:
         self._trees.count_from(numbers[0])
@@ -301,7 +301,7 @@ class PathQuery(RunningQuery):
         return paths_of(delta, edges, vertices, labels, times_of)
 
     def _in_window(self, edges: Edges, edge: np.ndarray, timestamp: np.ndarray, time: np.ndarray) -> np.ndarray:
-        """Return which edges of paths, with these timestamps at stream times, the window holds; static ones it may not."""
+        """Return which edges of paths, with these timestamps at stream times, the window holds; it may lack static edges."""
         window = self.question.window
         if isinstance(window, Window):
             size, slide = np.int64(window.size), np.int64(window.slide)

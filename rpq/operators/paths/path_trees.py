@@ -4,9 +4,9 @@ A query reads the trees of its roots. Queries whose automata, windows, semantics
 (`shared_key`), so an edge costs what it costs in one index, and each query gets the rows of its own roots (`roots.py`). A
 single query gets the rows of its indexes as they are; if there are several, rows are distributed to them.
 
-Each query gets and counts the rows that it would have alone. Therefore some queries have trees of their own: those with
+Each query gets and counts the rows that it would have alone. Therefore some queries have trees of their own: queries with
 simple paths that can be in doubt, because a budget belongs to one query; with paths in an order in time, or with lengths; in
-engines whose rows contain witnesses; and those that started empty in mid-stream, whose windows contain less than others.
+engines whose rows contain witnesses; and queries that started empty in mid-stream, because their windows contain less.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class PathIndexes:
     """The indexes of an automaton over a window, one for each of the `parts` into which roots are divided.
 
     `label_of` returns the label that paths see in an edge, given the name of its label; None if they do not see the edge. A
-    count window numbers inserts with `counted_labels`, by default those of the automaton. `question` has the kind of paths,
-    and `options` are those of `DeltaIndex`.
+    count window numbers inserts with `counted_labels`, by default the labels of the automaton. `question` has the kind of
+    paths, and `options` are passed to `DeltaIndex`.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class PathIndexes:
         return found
 
     def make_room_for_ids(self, vertices: int, edges: int, *, are_roots: bool) -> None:
-        """Make room for vertex and edge ids below these numbers. All vertices are ends, and new ones roots or not."""
+        """Make room for vertex and edge ids below these numbers. New vertices are ends, and with `are_roots` also roots."""
         if (more := vertices - len(self._is_end)) > 0:
             flags = np.ones(max(more, len(self._is_end) // 4), np.uint8)
             self._is_end = np.concatenate([self._is_end, flags])
@@ -255,7 +255,7 @@ class PathTrees(PathIndexes):
         self.readers: dict[int, TreeReader] = {}
         self._places = 0
         self._free_places: list[int] = []
-        self._whole: list[TreeReader] = []  # those for which every vertex is a root
+        self._whole: list[TreeReader] = []  # readers for which every vertex is a root
         self.is_shared = False
         """True once there were several readers at a time; from then on, rows are distributed to readers."""
         self._named_roots = NamedRoots()
@@ -265,9 +265,9 @@ class PathTrees(PathIndexes):
         self._counted_up_to = np.zeros(2, np.int64)  # rows that the indexes have counted, while none are distributed
         self._waiting: dict[int, list[np.ndarray]] = {}  # the first rows of readers, for their next call
         self._unread_trees = 0  # roots without a reader whose trees still exist
-        self._met_vertices: np.ndarray | None = None
+        self._last_vertices: np.ndarray | None = None
         self._numbers: Mapping[str, int] | None = None
-        self._unnumbered_readers: dict[int, TreeReader] = {}  # by place: those whose numbers are not known
+        self._unnumbered_readers: dict[int, TreeReader] = {}  # by place: readers without a known number
         self._current_size: _IndexSize | None = None
         self._latency_copy: tuple[bytes, np.ndarray] | None = None
 
@@ -278,7 +278,7 @@ class PathTrees(PathIndexes):
         """True if the trees have received tuples of the stream or the edges of a window."""
         return bool(self.indexes[0].state.has_time)
 
-    def join(self, name: str, roots: Collection[Vertex] | None, guard: Guard) -> TreeReader:
+    def add_reader(self, name: str, roots: Collection[Vertex] | None, guard: Guard) -> TreeReader:
         """Add a reader of the trees of these roots, of all for None. O(roots)."""
         if self.readers and not self.is_shared:
             self._settle_rows()
@@ -307,7 +307,7 @@ class PathTrees(PathIndexes):
         self._of_root.make_room(self.vertex_room, self._places)
         return reader
 
-    def leave(self, reader: TreeReader) -> None:
+    def remove_reader(self, reader: TreeReader) -> None:
         """Remove a reader. O(its roots, and their readers); unread trees are dropped when they are half of all.
 
         Nothing is done for the last reader, because the trees are removed with it.
@@ -353,27 +353,29 @@ class PathTrees(PathIndexes):
     # --- input -----------------------------------------------------------------------------------------------
 
     def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
-        """Make room for the ids of the dictionary and the graph; `new_ids` are those of new names."""
+        """Make room for the ids of the dictionary and the graph; `new_ids` are the ids of new names."""
         self._make_room(vertices, graph)
         self._add_ends(vertices, new_ids)
 
-    def admit(self, reader: TreeReader, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
+    def make_reader_room(
+        self, reader: TreeReader, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph
+    ) -> None:
         """Make room like `make_room` for a query that was added; `load` makes the trees that it lacks."""
         self._make_room(vertices, graph)
         if not self.is_loaded:
-            if new_ids is not self._met_vertices:  # it is the same for all that come in one step
-                self._met_vertices = new_ids
+            if new_ids is not self._last_vertices:  # it is the same for all that come in one step
+                self._last_vertices = new_ids
                 self._add_ends(vertices, new_ids)
         elif reader.roots is None:
             reader.to_load = self._owned_vertices(vertices, new_ids)
         else:
             for name in reader.roots:
                 if (root := vertices.id_of(name)) >= 0:
-                    self._named_roots.meet_one(root, name)
+                    self._named_roots.set_vertex(root, name)
             reader.to_load = self._owned_vertices(vertices, self._named_roots.ids(reader.roots))
 
     def _owned_vertices(self, vertices: VertexDictionary, ids: np.ndarray) -> list[np.ndarray]:
-        """Return for each index those of some vertices that it answers for."""
+        """Return for each index the vertices among `ids` that it owns."""
         return [ids[mine] for mine in self._division.ownership(vertices.hashes(ids))]
 
     def _make_room(self, vertices: VertexDictionary, graph: SnapshotGraph) -> None:
@@ -390,7 +392,7 @@ class PathTrees(PathIndexes):
             self._named_roots.forget(new_ids)
             for flags, owned in zip(self._is_root, self._division.ownership(vertices.hashes(new_ids)), strict=True):
                 flags[new_ids] = owned & bool(self._whole)
-            roots = self._named_roots.meet(vertices, new_ids)
+            roots = self._named_roots.add_vertices(vertices, new_ids)
             for flags, owned in zip(self._is_root, self._division.ownership(vertices.hashes(roots)), strict=True):
                 flags[roots] = owned
         if self._ends is not None:
@@ -419,7 +421,7 @@ class PathTrees(PathIndexes):
             if (waiting := self._waiting.pop(reader.place, None)) is not None:
                 return self._first_rows(reader, time, waiting)
             if quiet and chunk is not None:
-                self._refuse_other_edges(chunk, slides)
+                self._check_same_edges(chunk, slides)
             found = [
                 self._grow_trees(index, reader, flags, roots)
                 for index, flags, roots in zip(self.indexes, self._is_root, reader.to_load, strict=False)
@@ -470,7 +472,7 @@ class PathTrees(PathIndexes):
             found.append(index.grow(lacking).pairs.copy())
         return np.concatenate(found)
 
-    def _refuse_other_edges(self, chunk: Chunk, slides: np.ndarray) -> None:
+    def _check_same_edges(self, chunk: Chunk, slides: np.ndarray) -> None:
         """Raise `Damage` unless a saved query held the same edges as the others that read these trees."""
         index = self.indexes[0]
         mine = self.reads(chunk.label) & (slides > index.current)
@@ -489,7 +491,7 @@ class PathTrees(PathIndexes):
         if not self.is_shared:
             (reader,) = self.readers.values()
             return [(numbers[reader.name], delta)]
-        self._learn_numbers(numbers)
+        self._note_numbers(numbers)
         found: list[tuple[int, Delta]] = []
         for reader in self._whole:
             self._rows[reader.place] += delta.counts()
@@ -504,7 +506,7 @@ class PathTrees(PathIndexes):
                 found.append((_MANY, rows))
         return found
 
-    def _learn_numbers(self, numbers: Mapping[str, int]) -> None:
+    def _note_numbers(self, numbers: Mapping[str, int]) -> None:
         if numbers is not self._numbers:
             self._numbers, self._unnumbered_readers = numbers, {**self.readers}
         for place, reader in self._unnumbered_readers.items():
@@ -518,7 +520,7 @@ class PathTrees(PathIndexes):
     def answers(
         self, reader: TreeReader, *, root: int | None = None, first: int = 0, end: int = NO_LIMIT, limit: int = NO_LIMIT
     ) -> list[np.ndarray]:
-        """Return the pairs that answer a query now, of each index; the options are those of `DeltaIndex.answers`."""
+        """Return the pairs that answer a query now, of each index; with the options of `DeltaIndex.answers`."""
         roots = None if root is None else np.array([root])
         if self.is_shared and reader.roots is not None:
             own_roots = self._named_roots.ids(reader.roots)
@@ -606,6 +608,6 @@ def find_named(vertices: VertexDictionary, ids: np.ndarray, names: Collection[Ve
 
 
 def _of_root(pairs: np.ndarray, root: int) -> np.ndarray:
-    """Return the pairs of a root among sorted ones. O(log pairs)."""
+    """Return the pairs of a root among sorted pairs. O(log pairs)."""
     first, last = np.searchsorted(pairs, [root << 32, (root + 1) << 32])
     return pairs[first:last]

@@ -48,7 +48,7 @@ def cell_type(span: int) -> np.dtype | None:
 
 
 _STEP = 1 << 20
-"""The least number of rows after which kernels return, so that those of one event are counted."""
+"""The least number of rows after which kernels return, so that the rows of one event are counted."""
 
 _BATCH = 256
 """The number of tuples from which on a chunk may trigger a change of the index, so that single tuples never wait for one."""
@@ -117,7 +117,7 @@ class DeltaIndex:
         settings.judged = self.judge.doubts
         self._waiting: Chunk | None = None  # static edges that the next load enters
         self._place_of_load: int | None = None  # the tuple of a chunk that makes the index reload its edges
-        self._chunk: tuple[Chunk, Edges] | None = None  # the one whose changes are the output
+        self._chunk: tuple[Chunk, Edges] | None = None  # the output has its changes
         self._bound: dict[str, Any] = {}  # kernels for the types of the views that they had last
         supports = supports or witness or self.judge.doubts
         index = new_index(program, settings, self.cell, supports=supports, capacity=capacity)
@@ -154,7 +154,7 @@ class DeltaIndex:
 
     @property
     def views(self) -> tuple[Any, Any]:
-        """The view of the arrays for kernels, and that of what this kind of index has besides."""
+        """The views for kernels: of the arrays, and of what this kind of index has besides."""
         if self._views is None:
             note_capacities(self._index)
             of_index = view(self._index)
@@ -230,7 +230,7 @@ class DeltaIndex:
     ) -> np.ndarray:
         """Return the current answers, root << 32 | end, in the order of their ends.
 
-        They are those of some `roots`, with ends from `first` up to `end`, and stop after the end with which there are
+        They are the answers of some `roots`, with ends from `first` up to `end`, and stop after the end with which there are
         `limit` of them. O(vertices + answers returned), and for the last end all of its answers; with roots, also
         O(vertices × blocks of the roots).
         """
@@ -352,7 +352,7 @@ class DeltaIndex:
         return delta
 
     def _net_rows(self, rows: PathDelta) -> PathDelta:
-        """Return the rows of a count window, in which those of a boundary belong to the insert that crosses it.
+        """Return the rows of a count window, in which the rows of a boundary belong to the insert that crosses it.
 
         A row that an eviction removes and its insert adds again is neither, and without explicit windows no eviction has
         rows, except those of a root that it sets aside.
@@ -429,7 +429,7 @@ class DeltaIndex:
         return mask
 
     def _relative(self, slides: np.ndarray) -> np.ndarray:
-        """Return absolute slides as those of cells."""
+        """Return absolute slides relative to the base, as cells have them."""
         if self.index.settings.moved_by == layout.BY_NOTHING:
             return np.where(slides == NEVER, 1, 0)
         return slides - self.state.base
@@ -480,7 +480,7 @@ class DeltaIndex:
         return PathSteps(steps[:length][::-1] & LOW_HALF) if length > 0 else None
 
     def set_aside(self, roots: dict[int, int]) -> None:
-        """Make the next load set aside those of these roots that meet a conflict. The values are sizes in nodes."""
+        """Make the next load set aside the roots among these that meet a conflict. The values are sizes in nodes."""
         self.judge.set_aside(roots)
 
     def restore_root(self, root: int) -> bool:

@@ -8,7 +8,7 @@ The functions here are inlined into the kernels of each kind, which pass what di
 * `resume(index, own, chunk, i, count, u, v, forward, inverse)` completes tuple i from its phase on.
 
 Each returns DONE, or a code for what Python must do before the next call. `own` is the view of what a kind of index has
-besides the Δ index, or that of the Δ index itself.
+besides the Δ index, or again the view of the Δ index.
 
 The *clock* is what moves the window: the time, or in a count window the number of the last insert, so that a count window is
 a time window over the numbers of inserts. Over an unbounded window it stands still.
@@ -25,7 +25,7 @@ from rpq.operators.paths.index.rows import end_event
 from rpq.stream.edges.outcomes import IRRELEVANT
 
 
-@njit(inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def apply_each(index, own, chunk, count, cross, begin, resume):
     """Apply the tuples of a chunk from `state.tuple` on. Return DONE, or a code."""
     fields, program = index.state, index.program
@@ -94,7 +94,7 @@ def clock_at(index, time):
     return time if index.settings.moved_by == BY_TIME else index.state.clock
 
 
-@njit(inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def move_clock(index, own, time, order, cross):
     """Advance the stream time if `time` is larger, and cross the boundaries up to its clock. Return DONE, or a code.
 
@@ -113,7 +113,7 @@ def move_clock(index, own, time, order, cross):
     return code
 
 
-@njit(inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def enter_each(index, own, chunk, slides, enter):
     """Enter the edges of a chunk with these relative slides from `state.tuple` on, without crossing boundaries or counting
     tuples. Return DONE, or a code.

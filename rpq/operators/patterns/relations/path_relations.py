@@ -6,7 +6,7 @@ enters or leaves is a row of the index, and the rows of a chunk, in the order of
 (`DerivedChanges`). Atoms whose expressions have the same non-empty words, under one window and for one kind of paths, share
 an index and a relation.
 
-An index grows trees for those vertices that some atom needs as *roots* (`meanings.py`). A vertex becomes a root before the
+An index grows trees for the vertices that some atom needs as *roots* (`meanings.py`). A vertex becomes a root before the
 chunk in which an atom may first need it, with the tree that it has by then: pairs that are added too early join with
 nothing. Roots that no atom needs are dropped, with their pairs, when the engine collects.
 """
@@ -43,7 +43,7 @@ from rpq.stream.window import AnyWindow
 def merge_deltas(deltas: Sequence[tuple[int, PathDelta]], *, before: int | None = None) -> DerivedChanges:
     """Return the rows of indexes, each with the number of its relation, in order; only those `before` a place, if given.
 
-    In an event of several relations the edges that leave come first, then those that enter, one relation after the other.
+    In an event of several relations the edges that leave precede the edges that enter, one relation after the other.
     O(rows), and O(events log events) where there are several indexes.
     """
     deltas = [(number, delta) for number, delta in deltas if len(delta.ends)]
@@ -171,7 +171,7 @@ class PathRelation(PathIndexes):
         number: int,
         **options: Any,
     ) -> None:
-        """`options` are those of its index."""
+        """Create the index with these options."""
         self.number = number
         """The number of its relation in the store."""
         self.stream = content.stream
@@ -204,7 +204,7 @@ class PathRelation(PathIndexes):
 
     @property
     def nbytes(self) -> int:
-        """The bytes besides those of the pairs. It is read often, so arrays are measured only if they were replaced."""
+        """The bytes without the pairs. It is read often, so arrays are measured only if they were replaced."""
         if self._measured[0] is not self.index.index:
             self._measured = self.index.index, self.index.nbytes - self.index.judge.nbytes
         return self._measured[1] + self.index.judge.nbytes + 2 * self._is_end.nbytes
@@ -217,7 +217,7 @@ class PathRelation(PathIndexes):
     # --- roots -----------------------------------------------------------------------------------------------
 
     def missing_roots(self, vertices: np.ndarray | Iterable[int]) -> np.ndarray:
-        """Return those of some vertices that are not roots yet."""
+        """Return the vertices among these that are not roots yet."""
         found = vertices if isinstance(vertices, np.ndarray) else np.fromiter(vertices, np.int64)
         return np.unique(found[self._is_root[0][found] == 0])
 
@@ -251,7 +251,7 @@ class PathRelation(PathIndexes):
 
 
 class PathRelations:
-    """The owner of derived relations, which lends them to queries and applies chunks to their indexes."""
+    """The derived relations of all patterns, and the application of chunks to their indexes."""
 
     def __init__(
         self,
@@ -276,7 +276,7 @@ class PathRelations:
         self._window: int | None = None
         self._idle_numbers: list[int] = []
         self._vertices = 0
-        self._known_vertices = 0  # ids below may be those of vertices
+        self._known_vertices = 0  # ids below may belong to vertices
         self._graph: SnapshotGraph | None = None
         self.ticks = np.zeros(1, np.int64)
         """The cycles that each tuple of the last chunk took in all indexes."""
@@ -345,7 +345,7 @@ class PathRelations:
     def make_room(
         self, vertices: int, graph: SnapshotGraph, *, changed: Collection[str], new_ids: np.ndarray = _NO_VERTICES
     ) -> None:
-        """Make room for vertex ids below a number and for the graph; `new_ids` are those of new names.
+        """Make room for vertex ids below a number and for the graph; `new_ids` are the ids of new names.
 
         In `changed` queries constants have other ids now.
         """
@@ -369,7 +369,7 @@ class PathRelations:
     ) -> tuple[DerivedChanges, LimitError | None, int]:
         """Apply a chunk. Return (changes, failure, place).
 
-        After a failure the changes are those of the tuples before `place`; else `place` is the length of the chunk.
+        After a failure the changes are the ones of the tuples before `place`; else `place` is the length of the chunk.
         """
         named = (chunk, tuples) if details.named is None else (details.named, details.named_view)
         found: list[tuple[int, PathDelta]] = []
@@ -524,7 +524,7 @@ class PathRelations:
 
     @property
     def nbytes(self) -> int:
-        """The bytes besides those of the relations."""
+        """The bytes without the relations."""
         return sum(relation.nbytes for relation in self._by_content.values())
 
     def _check(self, pairs_of: Callable[[int], set[tuple[int, int]]]) -> None:
