@@ -85,7 +85,8 @@ class OrderedIndex(DeltaIndex):
     def _set_timeline(self, timeline: Timeline) -> None:
         if timeline is not self._timeline:
             self._timeline = timeline
-            self._views = None
+            if self._views is not None:  # the index is the same, and its view costs more
+                self._views = self._views[0], self._own_view(self._views[0])
 
     @property
     def _kernels(self) -> Any:
