@@ -40,10 +40,10 @@ queries_file = click.option(
 )
 
 
-def check_query_options(options: dict[str, Any], *, refuse: Callable[[Sequence[rpq.Query]], None] | None = None) -> None:
+def check_query_options(options: dict[str, Any], *, check: Callable[[Sequence[rpq.Query]], None] | None = None) -> None:
     """Raise a usage error, before Spark starts, for missing, repeated or invalid queries, and for unsupported ones.
 
-    `refuse` raises `QueryError` for unsupported queries.
+    `check` raises `QueryError` for unsupported queries.
     """
     expressions: tuple[str, ...] = options["expressions"]
     if options["queries_file"] is not None and expressions:
@@ -51,28 +51,28 @@ def check_query_options(options: dict[str, Any], *, refuse: Callable[[Sequence[r
     if options["queries_file"] is None and not expressions:
         raise click.UsageError("Missing argument 'EXPRESSION...' (or --queries FILE).")
     for entry in _entries(options):
-        if refuse is not None and entry.parsed.notation != "sparql":  # which has no such values
+        if check is not None and entry.parsed.notation != "sparql":  # which has no such values
             try:
-                refuse([entry.parsed])
+                check([entry.parsed])
             except QueryError as error:
                 raise click.UsageError(str(error)) from error
     if len(set(expressions)) < len(expressions):
         raise click.UsageError("an expression occurs twice")
 
 
-def refuse_in_stream(options: dict[str, Any]) -> Callable[[Sequence[rpq.Query]], None]:
+def stream_check(options: dict[str, Any]) -> Callable[[Sequence[rpq.Query]], None]:
     """Return the function that raises `QueryError` for queries that a stream with these options cannot evaluate.
 
     Only edges in Parquet files have properties.
     """
-    from rpq.spark.batch.replay import refuse_queries
-    from rpq.spark.columns import refuse_unsupported_values
+    from rpq.spark.batch.replay import check_query_columns
+    from rpq.spark.columns import check_supported_values
 
     edges = options["edges"]
     if is_topic(options["folder"]) or options["files"] != "parquet":
         where = "in topics on Spark" if is_topic(options["folder"]) else f"in {options['files']} files on Spark"
-        return lambda queries: refuse_queries(queries, edges, where)
-    return lambda queries: refuse_unsupported_values(queries, edges)
+        return lambda queries: check_query_columns(queries, edges, where)
+    return lambda queries: check_supported_values(queries, edges)
 
 
 def read_queries(options: dict[str, Any], *, unit: str | None, integers: bool) -> list[rpq.Query]:
@@ -157,7 +157,7 @@ def read_topics(session: SparkSession, options: dict[str, Any], rules: EdgeRules
     return topic_edges(
         session,
         topics_in(options["folder"]),
-        columns=MessageColumns.of(names, options["time_unit"], rules=rules),
+        columns=MessageColumns.from_names(names, options["time_unit"], rules=rules),
         settings=read_settings(options["kafka_config"]) if options["kafka_config"] else {},
         checkpoint=options["checkpoint"],
         max_messages=options["max_messages"],
@@ -266,7 +266,7 @@ def prepare_command(**options: Any) -> None:
     from rpq.spark.console import ProgressLine, show_tasks, summary_text
 
     started = time.perf_counter()
-    _refuse_existing(options["output"])
+    _check_new_output(options["output"])
     _check_files(options, read=options["inputs"])
     _check_inputs(options, options["inputs"])
     _rules(options)
@@ -323,10 +323,10 @@ def replay_command(**options: Any) -> None:
     from rpq.spark.console import ProgressLine, show_tasks, summary_text
 
     started = time.perf_counter()
-    from rpq.spark.batch.replay import refuse_queries
+    from rpq.spark.batch.replay import check_query_columns
 
-    _refuse_existing(options["output"])
-    check_query_options(options, refuse=lambda queries: refuse_queries(queries, options["edges"], "on Spark"))
+    _check_new_output(options["output"])
+    check_query_options(options, check=lambda queries: check_query_columns(queries, options["edges"], "on Spark"))
     _check_files(options, read=[options["data"]])
     _check_inputs(options, [options["data"]], need_parquet=True)
     rules = _rules(options)
@@ -420,7 +420,7 @@ def stream_command(**options: Any) -> None:
 
     Ctrl-C ends the stream; the same command continues it from its checkpoint.
     """
-    check_query_options(options, refuse=refuse_in_stream(options))
+    check_query_options(options, check=stream_check(options))
     check_topic_options(options)
     files = [] if is_topic(options["folder"]) else [options["folder"]]
     _check_files(options, read=files)
@@ -719,7 +719,7 @@ def _rules(options: dict[str, Any]) -> EdgeRules | None:
         raise click.UsageError(f"--{str(error).replace('edges_from', 'edges-from')}") from error
 
 
-def _refuse_existing(output: str) -> None:
+def _check_new_output(output: str) -> None:
     if os.path.exists(output):
         raise click.UsageError(f"--output {output}: exists already; remove it or choose another name")
 

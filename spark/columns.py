@@ -19,7 +19,7 @@ from rpq.readers.column_names import OP_AND_DELETE, TUPLE_COLUMNS, ColumnNames
 from rpq.rows.typed_columns import kinds_of
 from rpq.spark.envelopes import is_numbered_property, numbered_property
 from rpq.spark.errors import PipelineError
-from rpq.spark.jvm.data_sets import check_deletes, refuse_unread_op
+from rpq.spark.jvm.data_sets import check_deletes, check_op_column
 from rpq.spark.shipping import ShippedObject
 from rpq.stream.arrays.fields import DELETE, EDGE, STREAM, FieldError
 from rpq.stream.arrays.values import BOOLEANS
@@ -112,7 +112,7 @@ def edge_columns(
         edges.schema, sequence=sequence, time_unit=time_unit, names=names, properties=properties, has_ids=has_ids
     )
     if found.columns["op"] == _INSERT:
-        refuse_unread_op(edges)
+        check_op_column(edges)
     columns = [sql.expr(text).alias(name) for name, text in found.columns.items()]
     if with_place:
         columns += places_of(edges)
@@ -539,7 +539,7 @@ def property_names(queries: Sequence[rpq.Query]) -> list[str]:
     return sorted(frozenset[str]().union(*map(properties_of, queries)))
 
 
-def refuse_unsupported_values(queries: Sequence[rpq.Query], identity: str) -> None:
+def check_supported_values(queries: Sequence[rpq.Query], identity: str) -> None:
     """Raise `QueryError` for queries that cannot be divided where two inserts are the same edge by `identity`."""
     if identity == "triple":
         refuse_edge_values([query for query in queries if is_ordered(query)], "on Spark")

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.readers.column_names import ColumnNames, refuse_unread_deletes
+from rpq.readers.column_names import ColumnNames, check_delete_columns
 from rpq.readers.key_paths import top_of, with_nested_columns, with_nested_fields
 from rpq.readers.parquet import OF_TEXT, check_records, edge_reader
 from rpq.readers.text.edge_rules import EdgeReader, EdgeRules
@@ -244,7 +244,7 @@ def record_edges(
     schema = with_nested_fields(to_arrow_schema(frame.schema, timezone="UTC"), rules.all_names(columns.properties))
     try:
         unit = check_records("the data", schema, rules, columns)
-        refuse_unread_deletes(frame.schema.names, rules.all_names(columns.properties), rules.file)
+        check_delete_columns(frame.schema.names, rules.all_names(columns.properties), rules.file)
         types: dict[str, str] = {}
         for name in properties:
             sources = {rules.of_property(rule, name) for rule in rules.rules}

@@ -106,7 +106,7 @@ def _static_identity(settings: RunSettings) -> dict[str, Any]:
 def _query_identity(query: Query) -> dict[str, Any]:
     """Describe a query by the names of its options that are not the default, with lengths of time in the stream's unit."""
     window, slide = size_and_slide(query.window)
-    given = {name: value for name, value in options_json(query).items() if name != "name"}
+    given = {name: value for name, value in options_json(query.given_options).items() if name != "name"}
     return {"window": window, "slide": slide, **given, "select": list(query.columns)}
 
 

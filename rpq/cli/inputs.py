@@ -460,7 +460,7 @@ def rules_of(settings: RunSettings, properties: Sequence[str] = ()) -> EdgeRules
     try:
         rules = replace(settings.rules or EdgeRules.read(str(settings.edges_from)), changes=settings.changes)
         if settings.events is None:
-            rules.refuse_events()
+            rules.check_no_events()
         return rules
     except InputError as error:
         raise click.UsageError(f"--edges-from {error}") from error
@@ -755,7 +755,7 @@ def topic_input_of(settings: RunSettings, properties: Sequence[str]) -> TopicInp
         if settings.changes is not None:
             names = replace(names, renamed=(), constant_label=None)
         unit = settings.time_unit or (DEFAULT_UNIT if settings.changes is not None else None)
-        columns = MessageColumns.of(names, unit, rules=rules)
+        columns = MessageColumns.from_names(names, unit, rules=rules)
     except InputError as error:
         raise InputError(f"{'--columns' if settings.columns else '--label'}: {error}") from error
     streams: dict[str, str | None] = {}

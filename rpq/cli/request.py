@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from rpq.language.notation import language_of
 from rpq.language.options import OPTIONS, WrittenOptions
 from rpq.language.query_file import ArgumentPlace, QueryEntry, QueryFileError, query_entry, read_query_file
 from rpq.stream.durations import DurationError, parse_duration
@@ -51,14 +50,13 @@ def query_of_command(settings: WrittenOptions, text: str, *, has_static: bool = 
 
     A text in SPARQL may declare all windows that it reads, or read static edges alone.
     """
-    needs_no_window = (settings.language or language_of(text)) == "sparql" and settings.window is settings.slide is None
-    if not needs_no_window:
-        check_window(settings)
     try:
         entry = query_entry({"query": text, **settings.given_options}, place=COMMAND)
     except QueryFileError as error:
         raise click.UsageError(str(error)) from error
-    if needs_no_window and not has_static:
+    if entry.parsed.notation != "sparql" or settings.window is not None or settings.slide is not None:
+        check_window(settings)
+    elif not has_static:
         from rpq.language.sparql.algebra import reads_default
 
         if reads_default(entry.parsed.parsed.body):  # type: ignore[attr-defined]
@@ -167,11 +165,11 @@ class RunSettings(WrittenOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """The queries of a run before its input is known: those of a file, one of the options, or `made` in Python."""
+    """The queries of a run before its input is known: those of a file, one of the options, or `python_queries`."""
 
     settings: RunSettings
     entries: tuple[QueryEntry, ...]
-    made: tuple[Query, ...] = ()
+    python_queries: tuple[Query, ...] = ()
 
     @property
     def names_queries(self) -> bool:
@@ -189,7 +187,7 @@ class RunRequest:
 
     def queries(self, *, unit: str | None, integers: bool) -> list[Query]:
         """Return the queries for a stream with this time unit, and with integers or texts as vertices."""
-        return [*self.made] or queries_of(self.entries, unit=unit, integers=integers)
+        return [*self.python_queries] or queries_of(self.entries, unit=unit, integers=integers)
 
 
 def query_text(

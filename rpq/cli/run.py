@@ -6,6 +6,7 @@ import os
 import select
 import sys
 from contextlib import suppress
+from textwrap import fill
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from rpq.cli import options as shared
 from rpq.cli.group import SeveralValuesCommand
 from rpq.cli.options import ByteSize, OnError, WrittenFile, named_inputs
 from rpq.cli.request import RunSettings, query_text
+from rpq.language.query_file import FIELDS
 from rpq.stream.sources import installed_sources
 
 EPILOG = """\b
@@ -29,13 +31,11 @@ after -- (then it may begin with a -):
 \b
 --queries: each query is a table [[query]] of a TOML file, or an object on a line of a JSON Lines file (.jsonl), with the
 fields
-  name (by default the expression), query (the expression or pattern), language, window, slide, paths, semantics;
-  select (a list); for paths sources, targets (lists), order, max_gap, max_span, simple_budget, on_budget; for patterns
-  distinct (true), matching, report, filter; for MATCH node_label; output (as --output; queries with the same columns may
-  share one).
-The table [defaults] of a TOML file sets fields that a query leaves out; the options of the same names, --source, --target
-and --output set those that are still missing.  The first column of all outputs is query, the name.  A tuple is late if it
-is late for every query.  If the file has an error, no query is run.
+FIELDS
+Only query (the text) is required; sources, targets and select are lists, and queries with the same columns may share one
+output.  The other fields are as the options above.  The table [defaults] of a TOML file sets fields that a query leaves
+out; the options of the same names, --source, --target and --output set those that are still missing.  The first column of
+all outputs is query, the name.  A tuple is late if it is late for every query.  If the file has an error, no query is run.
   [[query]]
   name = "experts"
   query = "a2q/c2a*"
@@ -103,7 +103,7 @@ it loses those since the checkpoint.
 \b
 Exit status: 0 on success, 1 for an error in the input or another file, 2 for an error in the options, 130 after Ctrl-C; a
 run over topics ends with 0 after SIGTERM.
-"""
+""".replace("FIELDS", fill(", ".join(FIELDS), 120, initial_indent="  ", subsequent_indent="  "))
 
 
 class RunCommand(SeveralValuesCommand):

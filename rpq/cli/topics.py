@@ -87,6 +87,8 @@ def run_topics(
     Traceback (most recent call last):
     rpq.errors.InputError: edges.csv: is not a topic; expected kafka://BROKER[:PORT]/TOPIC
     """
+    if not queries:
+        raise InputError("run_topics: expected at least one query")
     paths, streams = named_inputs([input] if isinstance(input, str) else input)
     outputs = [output if isinstance(output, str) else output[query.name] for query in queries]
     for uri in (*paths, *(one for one in outputs if not is_table(one))):
@@ -131,7 +133,7 @@ def run_topics(
         for query, one in zip(queries, outputs, strict=True)
     )
     try:
-        request = RunRequest(settings=settings, entries=tuple(entries), made=queries)
+        request = RunRequest(settings=settings, entries=tuple(entries), python_queries=queries)
         check_request(request)
         run = set_up_topics(request, check).run
         assert isinstance(run, TopicRun)

@@ -45,9 +45,9 @@ def check_request(request: RunRequest) -> None:
     _check_files(request)
     for path in settings.static:
         if not (os.path.isfile(path) or os.path.isdir(path)):
-            from rpq.readers.source import refused_scheme
+            from rpq.readers.source import unsupported_scheme
 
-            missing = refused_scheme(path) or "there is no such file"
+            missing = unsupported_scheme(path) or "there is no such file"
             what = "is not a file or folder" if os.path.exists(path) or path == "-" else missing
             raise click.UsageError(f"--static {path}: {what}; static edges are read as a whole before the first tuple")
     if settings.static and settings.static_format not in formats():

@@ -25,7 +25,7 @@ from rpq.errors import InputError, did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn, tuple_kinds
 from rpq.language.where import Where
 from rpq.readers.batch import LABEL_TYPE, left_after_condition
-from rpq.readers.column_names import TUPLE_COLUMNS, ColumnNames, refuse_unread_deletes
+from rpq.readers.column_names import TUPLE_COLUMNS, ColumnNames, check_delete_columns
 from rpq.readers.inputs import order_rows
 from rpq.readers.key_paths import names_in, value_at
 from rpq.readers.source import LineBlock, count_lines
@@ -88,14 +88,14 @@ class MessageColumns:
     time_unit: str | None = None
 
     @classmethod
-    def of(
+    def from_names(
         cls, names: ColumnNames, time_unit: str | None = None, *, rules: EdgeRules | None = None
     ) -> MessageColumns:
         """Divide names into those of values and those of metadata.  Raises `InputError` for an unknown name with an @.
 
         Where `rules` name `@time` as a timestamp, the unit is that of `@time` if none is given.
 
-        >>> MessageColumns.of(ColumnNames.parse("source=@key,target=item")).metadata
+        >>> MessageColumns.from_names(ColumnNames.parse("source=@key,target=item")).metadata
         (('source', '@key'),)
         """
         metadata = tuple((column, name) for column, name in names.renamed if is_metadata(name))
@@ -318,7 +318,7 @@ class MessageReader:
             values, errors = self._registry.decode_values(messages, values)
             bad = {number: BadMessage(messages[number], error.message) for number, error in errors.items()}
         metadata = self._read_metadata(messages, bad)
-        if self._parser is None and not self._settle_layout(messages, values, bad):
+        if self._parser is None and not self._choose_layout(messages, values, bad):
             return MessageEdges(None, np.empty(0, np.int64), bad)
         data = b"" if bad else _as_lines(values)
         if count_lines(data) == len(values):
@@ -400,7 +400,7 @@ class MessageReader:
     def _condition_names(self) -> frozenset[str]:
         return frozenset() if self._where is None else self._where.names
 
-    def _settle_layout(self, messages: Sequence[Any], values: Sequence[bytes | None], bad: dict[int, BadMessage]) -> bool:
+    def _choose_layout(self, messages: Sequence[Any], values: Sequence[bytes | None], bad: dict[int, BadMessage]) -> bool:
         """Determine the layout from the first good message; those before it are bad.  Return whether there is a good one."""
         for number, value in enumerate(values):
             if number in bad:
@@ -416,7 +416,7 @@ class MessageReader:
                     found = read_object(first)
                     if self._rules.changes is None:
                         read = self._rules.all_names(self._columns.values.properties)
-                        refuse_unread_deletes(found, {*read, *self._condition_names}, self._rules.file)
+                        check_delete_columns(found, {*read, *self._condition_names}, self._rules.file)
                     self._use_rules(self._rules, None)
                     if isinstance(self._parser, ChangeParser):
                         try:
@@ -471,7 +471,7 @@ class MessageReader:
         time = value_at(found, names["timestamp"])
         if "timestamp" in names.columns and isinstance(time, str):
             layout = replace(layout, times=time_kind(time.strip(" \t")) or "integers")
-        layout.refuse_missing(found)
+        layout.check_required(found)
         replace(layout, is_first=True).read(value)
         return layout
 
@@ -587,7 +587,7 @@ class MessageReader:
 def metadata_names(columns: MessageColumns, rules: EdgeRules | None) -> tuple[str, ...]:
     """Return the names of the metadata of messages that columns or rules read.  Raises `InputError` for unknown names.
 
-    >>> metadata_names(MessageColumns.of(ColumnNames.parse("source=@key,target=item")), None)
+    >>> metadata_names(MessageColumns.from_names(ColumnNames.parse("source=@key,target=item")), None)
     ('@key',)
     """
     of_rules = () if rules is None else _metadata_of(rules, columns.values.properties)

@@ -249,7 +249,7 @@ class PartitionMerge:
         return self._partitions[place].rows
 
     @property
-    def waits(self) -> bool:
+    def has_waiting(self) -> bool:
         """True if any tuple or bad message waits."""
         return any(line.pieces or line.bad for line in self._partitions.values())
 
@@ -296,7 +296,7 @@ class PartitionMerge:
     def _mark_idle(self) -> None:
         """Mark partitions as idle for which others have been waiting long enough."""
         now = self._clock()
-        if not self.waits:
+        if not self.has_waiting:
             self._waiting_since = None
             return
         if self._waiting_since is None:
@@ -342,7 +342,7 @@ class PartitionMerge:
                 count = min(count, sum(_count_before_bad(piece, stop, number) for piece in line.pieces))
             counts.append(count)
         released = self._release(counts, tuple_limit=tuple_limit, limit=limit, stop=stop)
-        self._waiting_since = self._clock() if self.waits else None
+        self._waiting_since = self._clock() if self.has_waiting else None
         return released
 
     def release_before(

@@ -395,15 +395,15 @@ class TopicOutputs(RunOutput):
         )
         self.transactions.begin()
         self.transactions.check_topics(self.topics)
-        self.note_committed()
+        self.mark_committed()
 
     def last_commit(self) -> int:
         """Return the last round to which the committed offsets belong."""
         assert self._source is not None
         return self._source.committed_round()
 
-    def note_committed(self) -> None:
-        """Note that the position of the source is committed."""
+    def mark_committed(self) -> None:
+        """Record that the position of the source is committed."""
         assert self._source is not None
         self._committed, self._committed_at = self._source.position().progress, time.monotonic()
 
@@ -436,7 +436,7 @@ class TopicOutputs(RunOutput):
         if moved:
             self._source.synchronise()
             self.transactions.commit(moved, self._source.round)
-        self.note_committed()
+        self.mark_committed()
 
     def position(self) -> None:
         """Return None, because the broker stores the position."""

@@ -59,7 +59,7 @@ class TopicInput:
 
     brokers: str
     topics: Mapping[str, str | None]
-    columns: MessageColumns = field(default_factory=lambda: MessageColumns.of(ColumnNames()))
+    columns: MessageColumns = field(default_factory=lambda: MessageColumns.from_names(ColumnNames()))
     where: Where | None = None
     only_json: bool = False
     rdf: RdfReading | None = None
@@ -362,7 +362,7 @@ class TopicReader:
             try:
                 self._read_topic(topic, theirs, merge)
             except RegistryAwayError as error:
-                self._on_registry_away(error)
+                self._on_registry_unavailable(error)
                 self._polled += theirs
         if self._polled:
             # The end of a partition follows its messages, which are read again later.
@@ -375,7 +375,7 @@ class TopicReader:
                 merge.reached_end(place, offset)
                 self._ended.add(place)
 
-    def _on_registry_away(self, error: RegistryAwayError) -> None:
+    def _on_registry_unavailable(self, error: RegistryAwayError) -> None:
         """Raise the error if the registry was never reached and a new run has waited for it long enough."""
         assert self._registry is not None
         since = self._registry.away_since

@@ -161,11 +161,11 @@ class TopicSource(SliceSource):
         self._check()
         message_count = 0
         while True:
-            wait = 0.1 if not merge.waits else min(0.1, max(0.001, self.topics.max_delay / 10))
+            wait = 0.1 if not merge.has_waiting else min(0.1, max(0.001, self.topics.max_delay / 10))
             message_count = reader.fetch(merge, FETCH, 0 if message_count else wait)
             yield from self._ready(slice_limit)
             if time.monotonic() > next_look:
-                self._look_for_partitions()
+                self._add_new_partitions()
                 next_look = time.monotonic() + PARTITIONS_SECONDS
             self.is_quiet = not message_count
             yield None
@@ -269,7 +269,7 @@ class TopicSource(SliceSource):
         else:
             log_event("partition is back", partition=str(place))
 
-    def _look_for_partitions(self) -> None:
+    def _add_new_partitions(self) -> None:
         for place in self.reader.new_partitions(self.merge.places):
             log_event("partition is new", partition=str(place))
             self.merge.join(place)

@@ -139,9 +139,9 @@ _READERS: Mapping[str, Callable[[JsonValue], Any]] = {
 """The functions that read the values of options, by their kind."""
 
 
-def options_json(query: Query) -> dict[str, Any]:
-    """Return the options of a query that are not the default, as JSON values, without its window."""
-    values = {name: value for name, value in query.given_options.items() if name != "window"}
+def options_json(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by name as JSON values, without windows and those that are None."""
+    values = {name: value for name, value in options.items() if OPTIONS[name].kind != "window" and value is not None}
     return {
         name: list(value) if isinstance(value, tuple) else _sort_vertices(value) if isinstance(value, frozenset) else value
         for name, value in values.items()
@@ -151,7 +151,8 @@ def options_json(query: Query) -> dict[str, Any]:
 def content_of(query: Query) -> dict[str, Any]:
     """Return a query as JSON values; its window is in the integers of its stream."""
     unit = getattr(query, "unit", None)
-    content = {"expression": query.expression, "window": window_json(query.window), **options_json(query)}
+    options = options_json({name: getattr(query, name, None) for name in OPTIONS})
+    content = {"expression": query.expression, "window": window_json(query.window), **options}
     return content if unit is None else content | {"unit": unit}
 
 

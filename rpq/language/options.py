@@ -166,6 +166,7 @@ _KINDS: Mapping[Any, Kind] = {
 def _options() -> dict[str, Option]:
     types = get_type_hints(WrittenOptions)
     declared = [(one, types[one.name]) for one in fields(WrittenOptions) if one.metadata]
+    declared.sort(key=lambda pair: pair[0].name not in ("window", "slide"))  # these are first, also in the help
     return {
         one.name: Option(one.name, _KINDS.get(type_, "words"), one.default, words=_words_of(type_), **one.metadata)
         for one, type_ in declared

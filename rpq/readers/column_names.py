@@ -218,16 +218,16 @@ class ColumnNames:
                 raise FieldError("occurs twice in the header; expected each column once", name)
             if name in among:
                 places[column] = among.index(name)
-        self.refuse_missing(names if nested is None else nested, present=places)
+        self.check_present(names if nested is None else nested, present=places)
         if "op" in places and DELETE in places:
             raise FieldError(OP_AND_DELETE, DELETE)
         return places
 
-    def refuse_missing(self, names: Sequence[str], *, present: Mapping[str, int] | Sequence[str]) -> None:
+    def check_present(self, names: Sequence[str], *, present: Mapping[str, int] | Sequence[str]) -> None:
         """Raise `MissingColumns` with all columns that an input with these names lacks; it has those in `present`.
 
         >>> try:
-        ...     ColumnNames.parse("source=user").refuse_missing(["user", "product", "ts"], present=["source"])
+        ...     ColumnNames.parse("source=user").check_present(["user", "product", "ts"], present=["source"])
         ... except MissingColumns as error:
         ...     print(error.message.partition("; give ")[2])
         --columns source=user,target=product,timestamp=ts --label LABEL
@@ -259,7 +259,7 @@ class ColumnNames:
         False
         """
         is_plain = all(text and not text.lstrip("+-")[:1].isdigit() for text in texts) and len(set(texts)) == len(texts)
-        return is_plain and len(_guess_columns(texts, tuple(_COMMON_NAMES))) >= 2
+        return is_plain and len(_infer_columns(texts, tuple(_COMMON_NAMES))) >= 2
 
     def _remedy(self, names: Sequence[str], missing: Sequence[str]) -> str:
         """Return advice for missing columns: options with the likely names."""
@@ -272,7 +272,7 @@ class ColumnNames:
             if column in missing and (near := difflib.get_close_matches(name, free, n=1))
         }
         free = [name for name in free if name not in found.values()]
-        found |= _guess_columns(free, [column for column in missing if column not in found])
+        found |= _infer_columns(free, [column for column in missing if column not in found])
         free = [name for name in free if name not in found.values()]
         ends = [column for column in ("source", "target") if column in missing and column not in found]
         if len(ends) == len(free):
@@ -314,10 +314,10 @@ class ColumnNames:
         return []
 
 
-def refuse_unread_deletes(names: Collection[str], read: Collection[str], file: str) -> None:
+def check_delete_columns(names: Collection[str], read: Collection[str], file: str) -> None:
     """Raise `FieldError` if records with these names have Debezium's column of deletes, and rules of a file do not read it.
 
-    >>> refuse_unread_deletes(["from", "__deleted"], ["from", "__deleted"], "e.toml")
+    >>> check_delete_columns(["from", "__deleted"], ["from", "__deleted"], "e.toml")
     """
     if DELETED in names and DELETED not in read:
         both = "--changes debezium-rows reads deletes and updates of rows"
@@ -330,12 +330,12 @@ def _enumeration(names: Sequence[str]) -> str:
     return ", ".join(names[:MAX_NAMES]) + more if names else "none"
 
 
-def _guess_columns(names: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
-    """Guess which of the names correspond to columns of a tuple.
+def _infer_columns(names: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
+    """Infer which of the names correspond to columns of a tuple.
 
-    >>> _guess_columns(["id", "userId", "to_account", "created_at", "amount"], ["source", "target", "timestamp", "label"])
+    >>> _infer_columns(["id", "userId", "to_account", "created_at", "amount"], ["source", "target", "timestamp", "label"])
     {'timestamp': 'created_at', 'source': 'userId', 'target': 'to_account'}
-    >>> _guess_columns(["process.pid", "process.id", "process.parent.pid", "process.parent.id"], ["source", "target"])
+    >>> _infer_columns(["process.pid", "process.id", "process.parent.pid", "process.parent.id"], ["source", "target"])
     {'source': 'process.parent.id', 'target': 'process.id'}
     """
     words = {name: [word.lower() for word in _WORD.findall(name)] for name in names if "[" not in name}

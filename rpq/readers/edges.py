@@ -37,7 +37,7 @@ from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, SingleStreamInpu
 from rpq.readers.open_source import OpenSource
 from rpq.readers.parquet import ParquetInput, SourceInput, finest_unit, is_typed
 from rpq.readers.source import BYTE_ORDER_MARK, STANDARD_INPUT, LineBlock
-from rpq.readers.text.changes import refuse_form
+from rpq.readers.text.changes import unsupported_form
 from rpq.readers.text.detection import Detection, detect
 from rpq.readers.text.edge_rules import EdgeRules
 from rpq.readers.text.textfile import TextFile
@@ -125,12 +125,12 @@ def _open(path: str | OpenSource, detection: Detection, *, on_error: str, batch_
         if detection.only_json:
             raise InputError(f"{path.name}: delivers edges, not text; leave out --format jsonl", file=path.name)
         if changes is not None:
-            raise refuse_form(f"edges in Arrow ({path.name})")
+            raise unsupported_form(f"edges in Arrow ({path.name})")
         return _OpenInput(name=path.name, input=SourceInput(path, **typed), vertex_type=None)
     is_file = isinstance(path, str) and path != STANDARD_INPUT
     if isinstance(path, str) and is_file and not detection.only_json and (os.path.isdir(path) or is_typed(path)):
         if changes is not None:
-            raise refuse_form(f"Parquet ({path})")
+            raise unsupported_form(f"Parquet ({path})")
         parquet = ParquetInput(path, **typed)
         return _OpenInput(name=path, input=parquet, vertex_type=parquet.vertex_type)
     if isinstance(path, str) and is_file and os.path.isfile(path):

@@ -122,7 +122,7 @@ class OpenSource:
                 self.position += len(data)
                 yield LineBlock(data, line)
                 line += count_lines(data)
-            self._note(position, line, head)
+            self._record_mark(position, line, head)
 
     def chunks(self, size: int) -> Iterator[bytes]:
         """Yield the records as text, in chunks of about `size` bytes."""
@@ -140,7 +140,7 @@ class OpenSource:
                 self.position += data.nbytes
                 yield data
                 row += data.num_rows
-            self._note(records.position, row + 1, b"")
+            self._record_mark(records.position, row + 1, b"")
 
     def reopen(self) -> OpenSource:
         """Return the source itself, because readers do not read an input of unknown size twice."""
@@ -215,7 +215,7 @@ class OpenSource:
             if not self._is_closed:
                 raise self._wrap_error(error) from error
 
-    def _note(self, position: Any, line: int, head: bytes) -> None:
+    def _record_mark(self, position: Any, line: int, head: bytes) -> None:
         """Record a mark, when all tuples of the records so far were passed on."""
         if not self._marks:
             return

@@ -26,7 +26,7 @@ from rpq.errors import InputError, did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn, kind_of_type, tuple_kinds
 from rpq.language.where import Where
 from rpq.readers.batch import left_after_condition
-from rpq.readers.column_names import EVENT, ColumnNames, refuse_unread_deletes
+from rpq.readers.column_names import EVENT, ColumnNames, check_delete_columns
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
 from rpq.readers.key_paths import leaves_of, names_of_schema, top_of, with_nested_columns, with_nested_fields
 from rpq.readers.open_source import OpenSource
@@ -387,7 +387,7 @@ class ParquetInput(TypedInput):
             if self._rules is None:
                 return self._columns.deletes_not_read(schema.names, of_condition)
             read = {*self._rules.all_names(self._columns.properties), *of_condition}
-            refuse_unread_deletes(schema.names, read, self._rules.file)
+            check_delete_columns(schema.names, read, self._rules.file)
         except FieldError as error:
             raise InputError(f"{file}: column '{error.column}' {error.message}", file=file, column=error.column) from error
         return []

@@ -237,12 +237,12 @@ _PIPED = {
 """Commands that write what a URI names to standard output."""
 
 
-def refused_scheme(path: str) -> str | None:
+def unsupported_scheme(path: str) -> str | None:
     """Return why a URI is not read as an input, and what to do instead; None for a path of a file.
 
-    >>> refused_scheme("ftp://host/edges.csv").split("; ")[:2]
+    >>> unsupported_scheme("ftp://host/edges.csv").split("; ")[:2]
     ['URLs of ftp:// are not read', 'expected the path of a file, - for standard input, or kafka://BROKER/TOPIC']
-    >>> refused_scheme("edges.csv")
+    >>> unsupported_scheme("edges.csv")
     """
     scheme = scheme_of(path)
     if scheme is None:
@@ -352,7 +352,7 @@ class ByteSource:
             raise InputError(f"{what} damaged: {error}", file=self.name) from error
 
     def _unreadable(self, error: OSError) -> InputError:
-        if (refusal := refused_scheme(self.path)) is not None:
+        if (refusal := unsupported_scheme(self.path)) is not None:
             return InputError(f"{self.name}: {refusal}", file=self.name)
         topic = f"; did you mean kafka://{self.path}?" if _BROKER_AND_TOPIC.fullmatch(self.path) else ""
         return InputError(f"{self.name}: cannot be read: {error.strerror or error}{topic}", file=self.name)

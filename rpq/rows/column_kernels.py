@@ -168,6 +168,7 @@ def _copy_slots(rows, at, width, count, slots, size, ends, texts):
     room, vector = np.uint64(size), np.uint64(VECTOR)
     written = np.uint64(0)
     ends[0] = 0
+    # The names of the rows before `i` end at `written`; the bytes from there on are excess, which the next name overwrites.
     for i in range(count):
         slot = np.uint64(rows[place]) * room
         place += step

@@ -50,7 +50,7 @@ class WeightedRows:
         return cls(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), np.int64))
 
     @classmethod
-    def of(cls, changes: Sequence[tuple[int, Row, int]], width: int) -> WeightedRows:
+    def from_changes(cls, changes: Sequence[tuple[int, Row, int]], width: int) -> WeightedRows:
         """Return changes (event, row, weight), which are in the order of events."""
         if not changes:
             return cls.empty(width)
@@ -244,6 +244,7 @@ def end_runs(weights, events, ends, last, kinds):
     """Write the end of each run of rows of one event and sign, counted by weight, and its last change. Return the number of
     runs."""
     count = rows = 0
+    # `rows` is the number of rows of the changes before `i`; the runs that end before `i`, `count` of them, are written.
     for i in range(len(weights)):
         rows += abs(weights[i])
         if i + 1 == len(weights) or events[i + 1] != events[i] or (weights[i + 1] > 0) != (weights[i] > 0):
@@ -258,6 +259,7 @@ def end_runs(weights, events, ends, last, kinds):
 def number_moments(moments, firsts, numbers):
     """Write the first place of each different moment, and the number of that of each place; -1 where out of order."""
     count = np.int64(0)
+    # There are `count` different moments before `i`, in order.
     for i in range(len(moments)):
         if i > 0:
             order, time = moments[i - 1, 0], moments[i - 1, 1]
@@ -299,6 +301,7 @@ def net_events(rows, weights, events, width, table, places, sums):
     """
     count, left, begin = len(weights), 0, 0
     net = np.empty(count, np.int64)
+    # The net changes of the events before change `begin` are written, `left` of them.
     while begin < count:
         end = begin
         comes = goes = False
@@ -318,6 +321,8 @@ def net_events(rows, weights, events, width, table, places, sums):
             entries *= 2
         entries = min(entries, np.int64(len(table)))
         clear(table, entries)
+        # The table has the first change of each row among those from `begin` to before `i`; `net` is the sum of its weights
+        # there, and 0 at the others.
         for i in range(begin, end):
             net[i] = 0
             place = first_candidate(table, entries, _hash(rows, i * width, width))

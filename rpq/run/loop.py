@@ -292,7 +292,7 @@ class RunOutput(Protocol):
         """Return the number of the source's position (`SliceSource.sequence`) in the last commit of this run."""
         return 0
 
-    def note_committed(self) -> None:
+    def mark_committed(self) -> None:
         """Record that the present position of the source is that of the last commit."""
         return
 
@@ -430,7 +430,7 @@ class Run:
             return
         for part in self.source.replay_until(self.sink.last_commit()):
             self._push(part, again=True)
-        self.sink.note_committed()
+        self.sink.mark_committed()
 
     def _work(self) -> str:
         if self._limit is not None and self.tuples >= self._limit:

@@ -164,7 +164,7 @@ class TableOutputs(RunOutput):
         """Return the number of the position that the database has."""
         return self._progress.position
 
-    def note_committed(self) -> None:
+    def mark_committed(self) -> None:
         """Raise `OutputError` unless the source is where the database says that it was."""
         assert self._source is not None
         if self._source.sequence() != self._progress.position:

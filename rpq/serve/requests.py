@@ -31,6 +31,7 @@ from rpq.errors import (
     RpqError,
 )
 from rpq.language.kinds import options_json
+from rpq.language.options import OPTIONS
 from rpq.language.query import Query
 from rpq.language.query_file import FilePlace, QueryEntry, query_entry
 from rpq.language.sparql.query import SparqlQuery
@@ -478,7 +479,7 @@ def _read_arrow(body: bytes, further: Sequence[str], most_bytes: int) -> tuple[p
         raise InputError(f"{NAME}: is not a stream in Arrow's IPC format: {str(error) or 'it is damaged'}") from error
     tuple_columns, other_names = columns_by_name(table)
     try:
-        ColumnNames(fixed=True).refuse_missing([*tuple_columns, *map(str, other_names)], present=list(tuple_columns))
+        ColumnNames(fixed=True).check_present([*tuple_columns, *map(str, other_names)], present=list(tuple_columns))
         unread = ColumnNames(fixed=True).deletes_not_read(table.schema.names)
     except FieldError as error:
         place = "" if error.column is None else f"column '{error.column}' "
@@ -603,7 +604,7 @@ class QueryDefaults:
     def check_budget(self, query: Query) -> None:
         """Raise `QueryError` for a query of a client that has a larger budget than the server gives."""
         given = getattr(query, "simple_budget", 0)
-        limit = self.fields.get("simple_budget", 10_000_000)
+        limit = self.fields.get("simple_budget", OPTIONS["simple_budget"].default)
         if given > limit:
             raise QueryError(f"simple_budget: {given:,} is more than the budget of the server, {limit:,} (--simple-budget)")
 
@@ -671,7 +672,7 @@ def describe_query(query: Query, *, answers: int) -> models.Query:
         semantics=query.semantics,
         paths=query.paths,
         report=query.report,
-        options={name: value for name, value in options_json(query).items() if name not in own},
+        options={name: value for name, value in options_json(query.given_options).items() if name not in own},
         columns=list(query.columns),
         answers=answers,
     )

@@ -34,6 +34,7 @@ from rpq.spark.columns import (
     UNITS,
     EdgeModel,
     Identity,
+    check_supported_values,
     edge_columns,
     edge_model,
     has_usual_op,
@@ -41,7 +42,6 @@ from rpq.spark.columns import (
     property_names,
     queries_in_unit,
     quote_name,
-    refuse_unsupported_values,
     row_schema,
     timestamps_as_times,
 )
@@ -190,13 +190,13 @@ def replay_to(
     return dict(row_counts.value)
 
 
-def refuse_queries(queries: Iterable[rpq.Query], edges: str, where: str) -> None:
+def check_query_columns(queries: Iterable[rpq.Query], edges: str, where: str) -> None:
     """Raise `QueryError` for queries that need properties or ids of edges, which an input does not have.
 
     `where` names the input, as in "on Spark".
 
     >>> query = rpq.Query("a+", window=rpq.UnboundedWindow(), order="increasing")
-    >>> refuse_queries([query], "parallel", "on Spark")
+    >>> check_query_columns([query], "parallel", "on Spark")
     """
     for query in queries:
         if edges == "triple" or properties_of(query):
@@ -243,7 +243,7 @@ def _plan_replay(
     if identity not in get_args(Identity):
         raise PipelineError(f"edges is 'triple', 'parallel' or 'id', not {identity!r}")
     try:
-        refuse_unsupported_values(queries, identity)
+        check_supported_values(queries, identity)
     except QueryError as error:
         raise PipelineError(str(error)) from error
     if not queries:

@@ -346,7 +346,7 @@ def _with_row_numbers(parts: Iterable[Part], row: int) -> Iterator[Part]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Following:
+class FollowingText:
     """The text of a file after one of its splits: `read` returns its beginning, or is None if the text is unknown."""
 
     file: str
@@ -362,7 +362,7 @@ def _read_text(split: Split, lines: LineOptions) -> Iterator[Part]:
     cut = ((whole, min(max(0, head.size - place), len(whole.data))) for place, whole in blocks(split))
     label = format.label(split.path) if format.label else None
     is_divided = split.kind == "text" and split.end < os.path.getsize(split.path)
-    following = Following(file=split.path, read=partial(_text_after, split)) if is_divided else None
+    following = FollowingText(file=split.path, read=partial(_text_after, split)) if is_divided else None
     return parse_blocks(cut, head, format, label=label, following=following)
 
 
@@ -374,7 +374,7 @@ def _text_after(split: Split) -> bytes:
         return file.read(FOLLOWING_BYTES)
 
 
-def _check_end(found: Iterator[LineBlock], layout: LineLayout, following: Following) -> Iterator[LineBlock]:
+def _check_end(found: Iterator[LineBlock], layout: LineLayout, following: FollowingText) -> Iterator[LineBlock]:
     """Yield blocks of whole records.  Raises `InputError` if the last record ends after them."""
     last = b""
     for block in found:
@@ -395,7 +395,7 @@ def parse_blocks(
     format: TextFormat,
     *,
     label: str | None,
-    following: Following | None = None,
+    following: FollowingText | None = None,
 ) -> Iterator[Part]:
     """Yield the parts of a split, given blocks with the number of bytes in each that belong to the head of the file.
 

@@ -32,12 +32,12 @@ from rpq.spark.columns import (
     EdgeModel,
     Identity,
     arrow_type,
+    check_supported_values,
     edge_expressions,
     edge_model,
     parse_column_names,
     property_names,
     queries_in_unit,
-    refuse_unsupported_values,
     row_types,
 )
 from rpq.spark.division import share_limit
@@ -226,7 +226,7 @@ def _analysis(
     """Return the analysis of a replay of a query over a table."""
     if identity not in get_args(Identity):
         raise PipelineError(f"identity is 'triple', 'parallel' or 'id', not {identity!r}")
-    refuse_unsupported_values([query], identity)
+    check_supported_values([query], identity)
     has_ids = identity == "id"
     unit = time_unit if time_unit in UNITS else _TIMES
     found = edge_expressions(

@@ -95,7 +95,7 @@ def with_op_of_files(reader: Any, data: str, schema: StructType) -> DataFrame:
     return edges.withColumn("op", sql.coalesce("op", sql.when(sql.col(DELETE), "-").otherwise("+"))).drop(DELETE)
 
 
-def refuse_unread_op(edges: DataFrame) -> None:
+def check_op_column(edges: DataFrame) -> None:
     """Raise `PipelineError` if a data frame lacks the column op or delete of its files, as its given schema leaves it out.
 
     Spark reads no other columns than those of the schema, so each delete would be an insert.  The first Parquet or ORC file

@@ -103,10 +103,10 @@ class _Folder:
             hint = "read it with spark.read.parquet, or pass it to rpq.spark.replay"
             raise PipelineError(f"{uri}: {error}; {hint}") from error
         time_unit = self.statistics.get("time_unit")
-        wants_times = str(options.get("times", "false")).lower() == "true"
-        if wants_times and time_unit not in _UNITS:
+        has_times = str(options.get("times", "false")).lower() == "true"
+        if has_times and time_unit not in _UNITS:
             raise PipelineError(f"{uri}: the unit of its timestamps is {time_unit or 'not known'}; leave out times")
-        self.unit: str | None = time_unit if wants_times else None
+        self.unit: str | None = time_unit if has_times else None
 
     @property
     def files(self) -> list[str]:

@@ -25,7 +25,7 @@ from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import class_archive
 from rpq.spark.jvm.connect import is_connect, slots_of_server
 from rpq.spark.jvm.hadoop_files import path_of
-from rpq.spark.jvm.shipped_files import accept_wheels, equip_driver
+from rpq.spark.jvm.shipped_files import enable_wheel_imports, equip_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,7 +101,7 @@ def open_session(
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     if py_files:
-        accept_wheels(session.sparkContext)
+        enable_wheel_imports(session.sparkContext)
         for path in py_files:
             session.sparkContext.addPyFile(path)
     equip_driver(session)

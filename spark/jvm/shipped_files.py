@@ -22,7 +22,7 @@ _PATHS = "PYTHONPATH"
 _WHEEL = ".whl"
 
 
-def accept_wheels(context: SparkContext) -> None:
+def enable_wheel_imports(context: SparkContext) -> None:
     """Allow workers to import from shipped wheels: Spark ships any file, but knows only the endings .zip, .egg and .jar."""
     kind = type(context)
     kind.PACKAGE_EXTENSIONS = tuple({*kind.PACKAGE_EXTENSIONS, _WHEEL})
@@ -46,7 +46,7 @@ def equip_driver(session: SparkSession) -> None:
     if is_connect(session):
         return  # its server starts these processes
     context = session.sparkContext
-    accept_wheels(context)
+    enable_wheel_imports(context)
     if includes := _includes(context):
         root = SparkFiles.getRootDirectory()
         paths = [path for path in context.environment.get(_PATHS, "").split(os.pathsep) if path]

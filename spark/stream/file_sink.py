@@ -25,7 +25,7 @@ _WRITING = "_writing-"
 """The beginning of the name of the folder with the files that an attempt is writing."""
 
 
-def refuse_other_rows(session: SparkSession, output: str, checkpoint: str) -> None:
+def check_same_stream(session: SparkSession, output: str, checkpoint: str) -> None:
     """Raise `PipelineError` if a folder has the rows of a stream other than that of a checkpoint.
 
     Otherwise the log of the folder would show the micro-batches of the new stream as already written.

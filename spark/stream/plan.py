@@ -59,10 +59,10 @@ from rpq.spark.jvm.shipped_files import equip_driver
 from rpq.spark.record_edges import record_columns, rules_of
 from rpq.spark.shipping import ship_value
 from rpq.spark.stream import packed_rows, stream_identity
-from rpq.spark.stream.file_sink import FileSink, refuse_other_rows
+from rpq.spark.stream.file_sink import FileSink, check_same_stream
 from rpq.spark.stream.packed_rows import FilePacking, RowUnpacker, StreamPacking, observe_figures
 from rpq.spark.stream.rescale import Move, plan_move
-from rpq.spark.stream.stream_identity import refuse_unsupported
+from rpq.spark.stream.stream_identity import check_supported
 from rpq.stream.durations import NANOSECONDS, DurationError, parse_duration
 
 if TYPE_CHECKING:
@@ -226,10 +226,10 @@ def changes_writer(
     **options: Any,
 ) -> DataStreamWriter:
     """Return the writer of `stream_to`; `applied_rules` are the rules that have made the edges of records."""
-    refuse_unsupported(queries, identity)
-    _refuse_ties(queries, identity, sequence)
+    check_supported(queries, identity)
+    _check_ties(queries, identity, sequence)
     check_classic(edges.sparkSession, "stream_to", "write the stream of rpq_changes, to files or with foreachBatch")
-    refuse_other_rows(edges.sparkSession, output, checkpoint)
+    check_same_stream(edges.sparkSession, output, checkpoint)
     changes = pack_changes(
         edges,
         queries,
@@ -284,8 +284,8 @@ def pack_changes(
     """
     from rpq.spark.stream.processor import AnswerChanges
 
-    refuse_unsupported(queries, identity)
-    _refuse_ties(queries, identity, sequence)
+    check_supported(queries, identity)
+    _check_ties(queries, identity, sequence)
     session = edges.sparkSession
     if checkpoint is not None:
         check_classic(session, "checkpoint=…", "leave it out (queries and shares are then compared when a micro-batch runs)")
@@ -375,7 +375,7 @@ def _columns_identity(names: ColumnNames | None, label: str | None, rules: EdgeR
     return None if names is None else {"label constant": label, **dict(sorted(names.renamed))}
 
 
-def _refuse_ties(queries: Sequence[rpq.Query], identity: str, sequence: str | None) -> None:
+def _check_ties(queries: Sequence[rpq.Query], identity: str, sequence: str | None) -> None:
     """Raise `PipelineError` if an insert may replace one of the same timestamp, and no sequence orders the two."""
     properties = property_names(queries)
     if sequence is not None or identity == "parallel" or (identity == "triple" and not properties):

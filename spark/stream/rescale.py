@@ -26,7 +26,7 @@ from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.connect import check_classic
 from rpq.spark.jvm.session import share_count
 from rpq.spark.stream import file_sink, stream_identity
-from rpq.spark.stream.stream_identity import refuse_missing_edges, refuse_unsupported
+from rpq.spark.stream.stream_identity import check_missing_edges, check_supported
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog
 from rpq.stream.arrays.fields import EDGE
 from rpq.stream.json_values import Damage, JsonValue
@@ -69,7 +69,7 @@ def rescale(
     (2, 5)
     """
     if queries:
-        refuse_unsupported(queries, "id")  # before the checkpoint is read, which has the identity of edges
+        check_supported(queries, "id")  # before the checkpoint is read, which has the identity of edges
     check_classic(session, "rescale")
     content = stream_identity.read(session, checkpoint)
     if content is None:
@@ -79,7 +79,7 @@ def rescale(
         )
     identity, types = content["edges"], content["properties"]
     if queries:
-        refuse_unsupported(queries, identity)
+        check_supported(queries, identity)
     before = parse_queries(content, checkpoint)
     now = queries_in_unit(queries, content["time_unit"]) if queries else before
     if unread := [name for name in property_names(now) if name not in types]:
@@ -95,7 +95,7 @@ def rescale(
             f"another number of shares needs Spark {_REPARTITION_SPARK} or newer, and this is Spark {session.version}: "
             "leave out partitions (--partitions), or continue the stream on a newer Spark first"
         )
-    _refuse_unfinished(session, checkpoint)
+    _check_finished(session, checkpoint)
     records = _records(session, checkpoint)
     following: dict[str, Any] = {**content, "queries": _query_json(now), "shares": shares}
     following["sizes"] = content["sizes"] if sizes is None else check_sizes(sizes)
@@ -106,7 +106,7 @@ def rescale(
     if records:
         former = _state_queries(records, content, checkpoint)
         added = _new_queries(now, former.queries)
-        refuse_missing_edges(added, former.queries, time=next(iter(records.values())).time)
+        check_missing_edges(added, former.queries, time=next(iter(records.values())).time)
         following["before"] = {"identity": former.identity, "queries": _query_json(former.queries)}
     else:
         if content["max_delay"] and _latest(session, checkpoint, "commits") is not None:
@@ -241,7 +241,7 @@ def _latest(session: SparkSession, checkpoint: str, log: str) -> int | None:
     return max((int(name) for name in hadoop_files.list_names(session, folder) if name.isdecimal()), default=None)
 
 
-def _refuse_unfinished(session: SparkSession, checkpoint: str) -> None:
+def _check_finished(session: SparkSession, checkpoint: str) -> None:
     begun, ended = (_latest(session, checkpoint, log) for log in ("offsets", "commits"))
     if begun != ended:
         raise PipelineError(

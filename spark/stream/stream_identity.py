@@ -18,7 +18,7 @@ from rpq.errors import QueryError
 from rpq.language import kinds
 from rpq.language.hypercube import Share
 from rpq.language.readings import Reading, has_conditions, is_ordered, properties_of, readings_of
-from rpq.spark.columns import Identity, refuse_unsupported_values
+from rpq.spark.columns import Identity, check_supported_values
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 from rpq.stream.names.stream_labels import EdgeEnd
@@ -161,7 +161,7 @@ def _as_json(value: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def refuse_unsupported(queries: Sequence[rpq.Query], identity: str = "triple") -> None:
+def check_supported(queries: Sequence[rpq.Query], identity: str = "triple") -> None:
     """Raise `PipelineError` for no query, two queries of one name, and queries that need more than the window to continue.
 
     `identity` determines when two inserts are the same edge.
@@ -179,7 +179,7 @@ def refuse_unsupported(queries: Sequence[rpq.Query], identity: str = "triple") -
             "aside; use 'error', with a larger simple_budget"
         )
     try:
-        refuse_unsupported_values(queries, identity)
+        check_supported_values(queries, identity)
     except QueryError as error:
         raise PipelineError(str(error)) from error
     for query in queries:
@@ -190,7 +190,7 @@ def refuse_unsupported(queries: Sequence[rpq.Query], identity: str = "triple") -
             )
 
 
-def refuse_missing_edges(added: Sequence[rpq.Query], before: Sequence[rpq.Query], *, time: int) -> None:
+def check_missing_edges(added: Sequence[rpq.Query], before: Sequence[rpq.Query], *, time: int) -> None:
     """Raise `PipelineError` if a window of an added query would contain edges that the former queries did not keep.
 
     A stream on Spark does not keep edges that no query reads, so for every label of the added query a former query must have

@@ -143,7 +143,7 @@ def kafka_door(write: Callable[[list[Row]], bytes], by_place: bool = False) -> C
     def read(rows: list[Row], folder: Path, *, where: str | None = None, columns: str | None = None) -> Iterable[Any]:
         if by_place:
             columns = ",".join(f"{name}={place}" for place, name in enumerate(rows[0], 1))
-        names = MessageColumns.of(ColumnNames.parse(columns))
+        names = MessageColumns.from_names(ColumnNames.parse(columns))
         found = MessageReader(names, where=parse_where(where) if where else None).read(messages_of(write, rows))
         if found.bad:
             raise first_bad(found.bad)
@@ -179,7 +179,7 @@ def packed(edges: pa.Table) -> Iterable[Any]:
 
 
 def spark_topics(rows: list[Row], folder: Path, *, columns: str | None = None, **_: Any) -> Iterable[Any]:
-    names = MessageColumns.of(ColumnNames.parse(columns))
+    names = MessageColumns.from_names(ColumnNames.parse(columns))
     values = as_json_lines(rows).splitlines()
     layout = layout_of_messages("t", messages_of(as_json_lines, rows), names)
     batch = pa.record_batch(
@@ -429,12 +429,12 @@ def test_deletes_of_debezium_that_are_not_read_are_told_of_posts(type_):
 
 def test_deletes_of_debezium_that_are_not_read_are_told_of_messages():
     def warnings(rows: list[Row], columns: str | None = None) -> list[str]:
-        reader = MessageReader(MessageColumns.of(ColumnNames.parse(columns)))
+        reader = MessageReader(MessageColumns.from_names(ColumnNames.parse(columns)))
         reader.read(messages_of(as_json_lines, rows))
         return reader.warnings
 
     rows = three("false", "false", "true", name="__deleted")
-    bad = MessageReader(MessageColumns.of(ColumnNames())).read(messages_of(as_json_lines, rows)).bad
+    bad = MessageReader(MessageColumns.from_names(ColumnNames())).read(messages_of(as_json_lines, rows)).bad
     assert [f"column '__deleted': {REFUSED}--changes debezium-rows" in one.reason for one in bad.values()] == [True] * 3
     remedy = "--changes debezium-rows reads them as deletes and updates"
     assert warnings(three("c", "u", "d", name="__op")) == [f"column '__op' {HINT}{remedy}"]

@@ -231,7 +231,7 @@ def test_a_run_that_ends_within_a_message_commits_the_rows_of_its_first_tuples(m
     source._reader, source.ends = SimpleNamespace(layouts={}), {place: 7}
     outputs = TopicOutputs(RowMessages(destinations={}), settings=settings)
     outputs.transactions, outputs._source = transactions, source
-    outputs.note_committed()
+    outputs.mark_committed()
     transactions.send("t", Messages([b"k"], [b"v"]))
     source.round, source.inside = 1, {place: 2}
     outputs.commit()

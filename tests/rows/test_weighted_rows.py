@@ -26,7 +26,7 @@ def sums(bag: WeightedRows) -> Counter:
 @examples(200)
 @given(changes)
 def test_netting_keeps_the_sums(drawn) -> None:
-    bag = WeightedRows.of(sorted(drawn, key=lambda change: change[0]), 2)
+    bag = WeightedRows.from_changes(sorted(drawn, key=lambda change: change[0]), 2)
     net, once = bag.net(), bag.consolidate()
     assert sums(net) == sums(once) == sums(bag)
     keys = [(event, row) for event, row, _ in once.changes()]
@@ -41,7 +41,7 @@ def test_netting_keeps_the_sums(drawn) -> None:
 @examples(100)
 @given(changes, st.lists(st.integers(0, 1), min_size=4, max_size=4))
 def test_a_delta_is_the_same_changes(drawn, breaks) -> None:
-    bag = WeightedRows.of(sorted(drawn, key=lambda change: change[0]), 2).net()
+    bag = WeightedRows.from_changes(sorted(drawn, key=lambda change: change[0]), 2).net()
     orders, times = 2 * np.arange(4) + 1, np.full(4, 7)
     delta = bag.delta(orders, times)
     assert len(delta) == np.abs(bag.weights).sum() and delta.counts().sum() == len(delta)

@@ -34,7 +34,7 @@ from rpq.compiled import kernel_cache
 from rpq.engine import warmup
 from rpq.readers import open_reader
 from rpq.spark import check_workers
-from rpq.spark.batch.replay import FilePacker, ReplayShare, RowBatches, refuse_queries
+from rpq.spark.batch.replay import FilePacker, ReplayShare, RowBatches, check_query_columns
 from rpq.spark.batch.splits import cut_splits
 from rpq.spark.columns import EdgeModel, edge_model
 from rpq.spark.division import EdgeDivision, label_readers, partition_keys
@@ -232,7 +232,7 @@ def test_shares_of_a_replay_are_the_rows_of_the_engine(count: int, edges: Litera
             rpq.Query("a/b*", window=window, semantics="explicit", order="increasing", max_gap=9),
             rpq.Query("(a|b)+", window=window, order="non_decreasing"),
         ]
-    refuse_queries(queries, edges, "on Spark")
+    check_query_columns(queries, edges, "on Spark")
     names, has_ids = ("source", "target", "label", "timestamp", "op", numbered_property(0)), edges == "id"
     batch = pa.record_batch(dict(zip(names, map(list, zip(*rows)))))
     batch = batch if has_ids else batch.drop_columns(names[5])

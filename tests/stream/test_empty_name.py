@@ -77,7 +77,7 @@ def posted(body: bytes, type_: str) -> None:
 
 
 def message(row: Row) -> None:
-    found = MessageReader(MessageColumns.of(ColumnNames())).read([Sent(objects(row).encode())])
+    found = MessageReader(MessageColumns.from_names(ColumnNames())).read([Sent(objects(row).encode())])
     if found.bad:
         raise rpq.InputError(found.bad[0].reason)
 

@@ -24,7 +24,7 @@ from rpq.language.readings import (
     selected_values,
     values_read_by,
 )
-from rpq.stream.edges.edge_versions import ABSENT_VERSION
+from rpq.stream.edges.edge_table import ABSENT_VERSION
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import ConditionLabel
@@ -355,16 +355,8 @@ def _refuse_unkept_edges(
 ) -> None:
     """Raise `RegistrationError` for paths in time order where the window has edges that were not stored one by one."""
     multigraph = evaluation.multigraph
-    if multigraph is None or evaluation.identity == "triple" or multigraph.window_edges is not None:
-        return  # `refuse_order`, `readings_in` or `refuse_unkept_in_count` says why not
-    if empty and evaluation.identity == "parallel":
-        return
-    if empty:
-        raise RegistrationError(
-            f"query {question.name!r}: in mid-stream a query about paths in time order begins with the edges of its window, "
-            'where inserts replace edges; leave out start="empty"',
-            available_from=None,
-        )
+    if multigraph is None or empty or evaluation.identity != "parallel" or multigraph.window_edges is not None:
+        return  # versions are all edges, or `refuse_order` or `readings_in` says why not
     for reading in readings_of(question):
         if isinstance(reading.window, CountWindow) and not has_counted_window(question, reading, evaluation.identity):
             if not multigraph.tracks(count_key(reading, None)):
@@ -379,32 +371,16 @@ def _refuse_unkept_edges(
             _refuse_if_edges_came(question, reading, evaluation, why=why, to_timestamp=to_timestamp)
 
 
-def refuse_unkept_in_count(
-    questions: Iterable[Question], readings: Mapping[str, tuple[Reading, ...]], multigraph: Multigraph
-) -> None:
-    """Raise `RegistrationError` for paths in time order where no such query knows the edges of the count window of all."""
-    if not multigraph.window_edges:
-        return  # there is no such window, or it is empty
-    for question in questions:
-        if not is_ordered(question) or multigraph.keeps_parallel(readings[question.name][0].labels):
-            continue
-        raise RegistrationError(
-            f"query {question.name!r}: the timestamps of parallel edges were not stored, as no query about paths in time "
-            "order reads them in the count window; register it before the first tuple",
-            available_from=None,
-        )
-
-
 def refuse_forgotten_edges(question: Question, evaluation: EdgeEvaluation, *, to_timestamp: Callable[[int], Any]) -> None:
     """Raise `RegistrationError` where a query would need the versions of edges that have left all windows so far.
 
     Whatever label a version has, an older insert with its id changes nothing. `to_timestamp` turns integers into times of
     the stream.
     """
-    edges, time = None if evaluation.multigraph is None else evaluation.multigraph.by_id, evaluation.graph.time
-    if edges is None or evaluation.multigraph is None or time is None:
+    multigraph, time = evaluation.multigraph, evaluation.graph.time
+    if multigraph is None or multigraph.edge_names is None or time is None:
         return
-    lost = edges.latest_departure(evaluation.multigraph.lower_bound(time))
+    lost = multigraph.table.latest_departure(multigraph.lower_bound(time))
     for reading in readings_of(question):
         window = reading.window
         if lost == ABSENT_VERSION or lost <= int(lower_bounds(window, np.array([time]))[0]):

@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from rpq.engine.running.condition_sets import ConditionSets
 from rpq.language.edge_variables import ALWAYS, EdgeStep, step_of
+from rpq.language.readings import Identity
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
-from rpq.stream.edges.edge_versions import PriorVersions
-from rpq.stream.edges.edges_by_id import PriorEdges
+from rpq.stream.edges.edge_store import TIMELESS
+from rpq.stream.edges.edge_table import PriorEdges
 from rpq.stream.edges.static_edges import StaticEdges
-from rpq.stream.edges.window_edges import GAINS, ChunkEffects
 from rpq.stream.names.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import EDGE_ENDS, ConditionLabel, EdgeEnd
@@ -45,37 +45,21 @@ class EdgeEffects(NamedTuple):
     ends_current: np.ndarray  # bool: tuples that may end edges that existed
 
 
-def effects_of_versions(
-    chunk: Chunk, before: PriorVersions, is_late: np.ndarray, *, inserts: int, replaces: bool
+def effects_of(
+    chunk: Chunk, number: np.ndarray, before: PriorEdges, bound: np.ndarray, *, identity: Identity
 ) -> EdgeEffects:
-    """Return the effects of tuples whose edges have no ids, the first of which comes after `inserts` inserts.
-
-    With `replaces` an insert replaces the edge with its ends and label.
-    """
-    is_delete = chunk.delete != 0
-    is_known = chunk.source >= 0
-    is_effective = (before.is_effective != 0) & is_known
-    return EdgeEffects(
-        number=inserts + np.cumsum(~is_delete),
-        reaches_graph=(is_effective | is_late) & ~is_delete & is_known,
-        becomes_current=is_effective & ~is_delete,
-        ends_current=is_effective if replaces else is_effective & is_delete,
-    )
-
-
-def effects_by_id(chunk: Chunk, number: np.ndarray, before: PriorEdges, bound: np.ndarray) -> EdgeEffects:
-    """Return the effects of tuples whose edges have ids with these numbers; up to `bound` edges have left every window."""
-    is_insert = chunk.delete == 0
-    was_there = before.timestamp > bound
+    """Return the effects of tuples with edges of these numbers; up to `bound` edges have left every window."""
+    is_insert = (chunk.delete == 0) & (chunk.source >= 0) & (chunk.timestamp != TIMELESS)
     is_late = chunk.timestamp <= bound
+    was_there, replaces = before.timestamp > bound, identity != "parallel"
     is_older = was_there & (chunk.timestamp < before.timestamp)
-    becomes_current = is_insert & ~is_late & ~is_older
-    is_deleted = ~is_insert & was_there & ~(is_older & (chunk.delete == DELETE_UNLESS_NEWER))
+    becomes_current = is_insert & ~is_late & ~(is_older & replaces)
+    is_deleted = (chunk.delete != 0) & ~(is_older & (chunk.delete == DELETE_UNLESS_NEWER))
     return EdgeEffects(
         number=number.astype(np.int64),
         reaches_graph=becomes_current | (is_insert & is_late),
         becomes_current=becomes_current,
-        ends_current=is_deleted | (becomes_current & was_there),
+        ends_current=was_there & (is_deleted | (becomes_current & replaces)),
     )
 
 
@@ -176,47 +160,6 @@ class EdgeVertexLinks:
                     pieces += walk.links(old_rows[some], ended.source[some], ended.target[some], bound, is_deleted=True)
         pieces = [piece for piece in [*pieces, *inserts] if len(piece.row)]
         return TupleEdges(*(np.concatenate(columns) for columns in zip(*pieces, strict=True))) if pieces else None
-
-    def derive_in_window(
-        self,
-        chunk: Chunk,
-        properties: Mapping[str, pa.Array],
-        timestamp: np.ndarray,
-        applied: ChunkEffects,
-        *,
-        number: np.ndarray,
-        values: Iterable[str],
-    ) -> list[tuple[int, TupleEdges]]:
-        """Return the links that tuples add and remove by stages, over a window that is decided before the graph.
-
-        The vertices of new edges are added.
-
-        `number` are the numbers of edges; the other arguments are those of `derive`. O(tuples · expressions + links).
-        """
-        is_new = np.zeros(len(chunk.label), bool)
-        is_new[[row for row, _ in applied.entered_edges]] = True
-        vertex, twin, inserts = self._add_vertices(chunk, properties, timestamp, is_new, number=number, values=values)
-        for row, edge in applied.entered_edges:
-            edge.vertex, edge.twin = int(vertex[row]), int(twin[row])
-        self._vertices.edges.make_current(np.concatenate([vertex[vertex != NO_VERTEX], twin[twin != NO_VERTEX]]))
-        found = [*self.departure_links(applied), *((GAINS, one) for one in inserts)]
-        return [(stage, one) for stage, one in found if len(one.row)]
-
-    def departure_links(self, applied: ChunkEffects) -> list[tuple[int, TupleEdges]]:
-        """Return the links of edges that left a window, by stages. These edges stop being current. O(edges)."""
-        found: list[tuple[int, TupleEdges]] = []
-        ended = [one for one in applied.departed_edges if one[2].vertex != NO_VERTEX]
-        for stage, label in sorted({(stage, edge.label) for _, stage, edge in ended}):
-            mine = [(row, edge) for row, of_edge, edge in ended if (of_edge, edge.label) == (stage, label)]
-            rows = np.array([row for row, _ in mine], np.int64)
-            ends = [(edge.source, edge.target, edge.vertex, edge.twin) for _, edge in mine]
-            source, target, first, second = np.array(ends, np.int32).T
-            for walk in self._walks(label):
-                bound = second if walk.is_second else first
-                found += [(stage, one) for one in walk.links(rows, source, target, bound, is_deleted=True)]
-        self._vertices.edges.end(np.array([edge.vertex for *_, edge in ended], np.int64))
-        self._vertices.edges.end(np.array([edge.twin for *_, edge in ended if edge.twin != NO_VERTEX], np.int64))
-        return found
 
     def walk(self, label: str) -> bool:
         """Return whether any expression of an edge variable walks edges with a label."""
@@ -343,8 +286,8 @@ class EdgeVertexLinks:
             relevant.tolist(), *(column[relevant].tolist() for column in of_rows), strict=True
         ):
             if ends:
-                is_by_id = edges.names is not None and number >= 0
-                ended = edges.take_numbered(number) if is_by_id else edges.take_current((u, label, v))
+                is_numbered = edges.by_number and number >= 0
+                ended = edges.take_numbered(number) if is_numbered else edges.take_current((u, label, v))
                 old += ended
                 rows += [row] * len(ended)
             if begins:

@@ -31,7 +31,6 @@ from rpq.engine.running.edge_restrictions import (
     refuse_late_counts,
     refuse_order,
     refuse_other_windows,
-    refuse_unkept_in_count,
 )
 from rpq.engine.running.intake import Collector, Intake, IntakeChunk, NamedChunk, NamelessChunk, Room
 from rpq.engine.running.limits import MemoryGuard
@@ -594,9 +593,8 @@ class Evaluation:
         u = v = -1
         edges, multigraph = graph.filter, self.multigraph
         if multigraph is not None:
-            has_ends = multigraph.by_id is not None and (edge is None or not delete)  # see `_named_ends`
-            if multigraph.by_id is not None:
-                is_read = has_ends
+            if multigraph.edge_names is not None:
+                is_read = edge is None or not delete  # see `_named_ends`
             else:
                 is_read = graph.horizons.is_read.item(number) or multigraph.outcome_counts.reads_label(number)
         else:
@@ -673,7 +671,7 @@ class Evaluation:
         graph, single = self.graph, self._single
         own = single.chunk
         if not multigraph.is_bare:
-            ids = None if multigraph.by_id is None else pa.array([edge])
+            ids = None if multigraph.edge_names is None else pa.array([edge])
             derived = self._derive_edges(multigraph, own, multigraph.columns_of_one(values), own.timestamp, ids)
             single.outcome[0] = derived.outcome[0]
             self.guard.places = self.row_guard.places = derived.row
@@ -779,8 +777,8 @@ class Evaluation:
                 self._hide_statics(multigraph)
         begun = self.intake.begin(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8), keeps_all=True)
         chunk = self.intake.chunk(begun).chunk
-        if multigraph is not None and multigraph.by_id is not None and edges.edge is not None:
-            ids = multigraph.by_id.name(edges.edge)
+        if multigraph is not None and multigraph.edge_names is not None and edges.edge is not None:
+            ids = multigraph.table.name(edges.edge)
         else:
             self.graph.enter_static(chunk.source, chunk.target, chunk.label)
         if multigraph is not None:
@@ -980,7 +978,6 @@ class Evaluation:
             if self.multigraph is not None:
                 readings = {question.name: readings_in(question, self) for question in questions}
                 refuse_other_windows(questions, readings, self.identity)
-                refuse_unkept_in_count(questions, readings, self.multigraph)
                 if is_late:
                     refuse_late_counts(
                         questions, readings, self.identity, is_decided=self.multigraph.window_edges is not None
@@ -1066,7 +1063,7 @@ class Evaluation:
 
     def window_contents(self, *, empty: bool = False) -> WindowContents:
         """Return the edges in windows now."""
-        parallel = None if self.multigraph is None else self.multigraph.parallel_columns(self.graph.time)
+        parallel = None if self.multigraph is None else self.multigraph.parallel_columns(self.graph)
         return WindowContents(self.graph, empty=empty, parallel=parallel)
 
     def remove(self, *names: str) -> None:

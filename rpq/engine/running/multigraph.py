@@ -4,12 +4,14 @@ The snapshot graph and the queries know edges by source, label and target, and n
 tuples for them: from each tuple it makes the inserts and deletes of its derived labels (`ConditionLabel`), which are one
 event, and of its own label where a query reads that without a condition. For them a derived label is like any other label.
 
+`EdgeTable` has the current version of each edge.
+
 - With `triple` an insert replaces the edge that the longest window holds, unless it is older: the derived labels that only
-  the version before had are deleted. `EdgeVersions` knows the version of every edge.
+  the version before had are deleted.
 - With `parallel` each insert is an edge of its own. A derived label has an edge between two vertices as long as some of the
   parallel edges that satisfy its condition lasts: inserts alone, whose largest timestamp counts. A delete removes them all.
 - With `id` an insert replaces the edge with its id, whatever the ends and labels of the two. Several edges with equal ends
-  may have a label, and `EdgesById` knows which of them is left when one is removed.
+  may have a label, and when one is removed those that are left have it still.
 
 Over a count window, and over any window where edges hide the static edges of their identity, what the window has is decided
 before the graph (`WindowDerivation`), and queries see an unbounded one. Paths in time order number the inserts of their
@@ -33,15 +35,9 @@ import pyarrow as pa
 
 from rpq.compiled.views import view
 from rpq.engine.running.condition_sets import ConditionSets, misfit
-from rpq.engine.running.derived_edges import DerivedChunk, EdgeDerivation, WindowDerivation, chunk_of_operations
+from rpq.engine.running.derived_edges import DerivedChunk, chunk_of_operations
 from rpq.engine.running.edge_readings import EdgeReadings
-from rpq.engine.running.edge_vertex_links import (
-    EdgeEffects,
-    EdgeVertexLinks,
-    TupleEdges,
-    effects_by_id,
-    effects_of_versions,
-)
+from rpq.engine.running.edge_vertex_links import EdgeVertexLinks, TupleEdges, effects_of
 from rpq.engine.running.outcome_counts import NamedTuples, OutcomeCounts, lower_bound, lower_bounds
 from rpq.engine.running.retention import count_key
 from rpq.errors import InputError, QueryError, WhereError
@@ -50,35 +46,31 @@ from rpq.language.readings import Identity, LabelSet, Reading, has_counted_windo
 from rpq.stream.arrays.plain_columns import is_utf8
 from rpq.stream.chunk import Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds
+from rpq.stream.edges.edge_store import TIMELESS
+from rpq.stream.edges.edge_table import ABSENT_VERSION, EdgeTable, Operations, PriorEdges
 from rpq.stream.edges.edge_values import EdgeValues, ValuesOf, values_at
-from rpq.stream.edges.edge_versions import ABSENT_VERSION, EdgeVersions, PriorVersions
-from rpq.stream.edges.edges_by_id import EdgesById, Operations, PriorEdges
 from rpq.stream.edges.parallel_edges import ContentTracker, ParallelColumns, ParallelEdges
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.edges.static_edges import StaticEdges
-from rpq.stream.edges.window_edges import Link, WindowEdges
+from rpq.stream.edges.window_edges import HidingEdge, Link, StaticEdge, Steps, WindowEdges
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelName
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.stream_time import StreamTime
-from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
+from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, UnboundedWindow, Window
 
 
 class _Tuples(NamedTuple):
-    """The tuples of a chunk, and the facts about them before they are applied to edges."""
+    """Tuples, and the facts about them before they are applied to edges."""
 
     chunk: Chunk
     view: Any
-    now: np.ndarray
-    """int64: the stream time after each tuple."""
     derived_set: np.ndarray
     """int32: the number of the set of derived labels that each has."""
     properties: Mapping[str, pa.Array]
     timestamp: np.ndarray
     """The times that conditions see."""
-    bounds: Mapping[AnyWindow, np.ndarray]
-    """For each window the timestamps up to which edges have left it."""
-    bound_of_all: np.ndarray
+    bound: np.ndarray
     """The timestamps up to which edges have left every window."""
 
 
@@ -99,30 +91,29 @@ class Multigraph:
         capacity: int,
         keeps_values: bool = False,
     ) -> None:
-        keeps_all = identity == "parallel"
         self.identity: Identity = identity
         self.sets = ConditionSets(ids_of=self._ids_of, count_non_numeric=vertices.edges.count_non_numeric)
-        self.outcome_counts = OutcomeCounts(labels, keeps_all=keeps_all)
-        self.by_id: EdgesById | None = EdgesById(capacity=capacity) if identity == "id" else None
-        """The edges by id; None where edges have none."""
-        self._window: WindowDerivation | None = None
+        self.outcome_counts = OutcomeCounts(labels, keeps_all=identity == "parallel")
+        self.table = EdgeTable(identity, capacity=capacity)
+        """The versions of edges."""
+        self.window_edges: WindowEdges | None = None
+        """The window over which all queries read, if that is a count window or edges hide static edges."""
         self.hides = False
         """True if edges of the window hide the static edges of their identity."""
-        self._versions = self.by_id or EdgeVersions(keeps_all=keeps_all, capacity=capacity)
         self.keep_window: Window | None = None
         """The window whose edges are all stored, if there is one."""
         self.inserts = 0
         """The number of well-formed inserts so far, whatever their outcome."""
         self.parallel: ParallelEdges | None = None
-        """All edges that queries about paths in time order read; None while there is no such query."""
+        """All edges that queries about paths in time order read; None without such a query, or if versions are all edges."""
         self.witness_values: EdgeValues | None = EdgeValues() if keeps_values else None
         """The values of edges by source, label in the graph and target, or by id; None where no witnesses show them."""
         self.statics = StaticEdges()
         """The static edges one by one."""
         self._links = EdgeVertexLinks(vertices=vertices, labels=labels, sets=self.sets, ids_of=self._ids_of)
-        self._derivation = EdgeDerivation(self.sets, labels, replaces=identity == "triple")
         self._vertices = vertices
-        self._vertices.edges.names = None if self.by_id is None else self.by_id.names
+        self._vertices.edges.names = self.edge_names
+        self._vertices.edges.by_number = identity == "id"
         self._vertices.edges.have_identities = identity != "triple"
         self._labels = labels
         self._admit = admit
@@ -135,14 +126,9 @@ class Multigraph:
         self._sets_after_collect = 1024
 
     @property
-    def window_edges(self) -> WindowEdges | None:
-        """The edges of the window over which all queries read, if that is a count window or edges hide static edges."""
-        return None if self._window is None else self._window.edges
-
-    @property
-    def versions(self) -> EdgeVersions | EdgesById | WindowEdges:
-        """The versions of edges."""
-        return self._versions if self._window is None else self._window.edges
+    def edge_names(self) -> VertexDictionary | None:
+        """The ids of edges; None where edges have none."""
+        return self.table.names if self.identity == "id" else None
 
     def _ids_of(self, names: Sequence[ConditionLabel]) -> list[int]:
         """Return the ids of derived labels, new ones for those that have none."""
@@ -192,20 +178,21 @@ class Multigraph:
         for question in questions:
             reading, *more = readings[question.name]
             is_counted = has_counted_window(question, reading, self.identity)
-            if self._window is None and (is_counted or self.hides):
-                self._window = self._window_of(reading.window)
+            if self.window_edges is None and (is_counted or self.hides):
+                self._begin_window(reading.window)
             if is_counted:
                 reading = reading._replace(window=UnboundedWindow())
             self.outcome_counts.add(question.name, reading, *more, is_late=is_late)
-        if self.parallel is None and self.readings.ordered_questions:
-            self.parallel = ParallelEdges(capacity=self._capacity)
-        for question in filter(is_ordered, questions):
-            self._track(question.name, readings[question.name][0], is_late=is_late)
+        if self.identity == "parallel" and self.window_edges is None:
+            if self.parallel is None and self.readings.ordered_questions:
+                self.parallel = ParallelEdges(capacity=self._capacity)
+            for question in filter(is_ordered, questions):
+                self._track(question.name, readings[question.name][0], is_late=is_late)
 
     def _track(self, name: str, reading: Reading, *, is_late: bool) -> None:
         """Track the content of a query about paths in time order unless it follows from timestamps."""
         assert self.parallel is not None
-        if self.window_edges is not None or not (is_late or isinstance(reading.window, CountWindow)):
+        if not (is_late or isinstance(reading.window, CountWindow)):
             return
         key = self._tracker_keys[name] = count_key(reading, name if is_late else None)
         if key not in self.parallel.trackers:
@@ -219,44 +206,47 @@ class Multigraph:
         """Return whether parallel edges have the slides at which they leave a content."""
         return self.parallel is not None and key in self.parallel.trackers
 
-    def parallel_columns(self, time: int | None) -> ParallelColumns:
+    def parallel_columns(self, graph: SnapshotGraph) -> ParallelColumns:
         """Return the edges that queries about paths in time order read, one by one. O(edges · log edges)."""
-        if self.parallel is None:
+        if not self.readings.ordered_questions:
             return ParallelColumns.none()
-        return self.parallel.columns(self.lower_bound(time), self._timed_labels())
+        bound = self.lower_bound(graph.time)
+        if self.parallel is not None:
+            return self.parallel.columns(bound, self._timed_labels())
+        source, label, target, timestamp, derived_set = self.table.columns(self.table.live(bound))
+        names, links = self._labels.names, graph.live_edges()
+        links = links[np.array([isinstance(name, EdgeEnd) for name in names] or [False])[graph.edges.label[links]]]
+        derived = [self.sets.labels_of(number) for number in derived_set.tolist()]
+        row = np.append(np.arange(len(label)), np.repeat(np.arange(len(label)), [len(one) for one in derived]))
+        labels = np.append(label, np.array([number for one in derived for number in one], np.int32))
+        is_read = self.readings.ordered_labels()[labels] != 0
+        versions = source[row], labels, target[row], timestamp[row]
+        edges = graph.edges
+        of_links = edges.source[links], edges.label[links], edges.target[links], edges.timestamp[links]
+        columns = (np.append(one[is_read], other) for one, other in zip(versions, of_links, strict=True))
+        return ParallelColumns(*columns, slides={})
 
     def _timed_labels(self) -> np.ndarray:
         """Return which label ids queries about paths in time order read over windows of time, or unbounded ones (uint8)."""
         readings = (self.readings[question.name][0] for question in self.readings.ordered_questions)
-        is_decided = self.window_edges is not None
-        labels = {one.labels for one in readings if is_decided or not isinstance(one.window, CountWindow)}
+        labels = {one.labels for one in readings if not isinstance(one.window, CountWindow)}
         return self.readings.flags_of("timed", lambda name: any(one.has(name) for one in labels))
 
     def running_form(self, question: Any) -> Any:
         """Return a query with the window over which it runs: an unbounded one where its window is decided here."""
-        return question if self._window is None else question.over(UnboundedWindow())
+        return question if self.window_edges is None else question.over(UnboundedWindow())
 
     def retained_form(self, question: Any) -> Any:
         """Return a query with the window that determines which edges it needs: inserts that count are never made up for."""
-        is_count = self._window is not None and self._window.edges.counts
+        is_count = self.window_edges is not None and self.window_edges.counts
         return question.over(UnboundedWindow()) if is_count else question
 
-    def _window_of(self, window: AnyWindow) -> WindowDerivation:
-        """Return a window that is decided before the graph."""
-        keeps_all = self.identity == "id"
-        return WindowDerivation(
-            WindowEdges(
-                window,
-                labels_of=self.sets.labels_of,
-                are_ordered=self.readings.ordered_labels,
-                keeps_all=keeps_all,
-                capacity=self._capacity,
-            ),
-            sets=self.sets,
-            links=self._links,
-            outcome_counts=self.outcome_counts,
-            keeps_values=self.witness_values is not None,
-        )
+    def _begin_window(self, window: AnyWindow) -> None:
+        """Decide a window before the graph. Each edge then has a number in the table, as if that was its id."""
+        self.window_edges = WindowEdges(window, keeps_all=self.identity == "id")
+        if self.identity != "id":
+            self.table = EdgeTable("id", capacity=self._capacity)
+        self._vertices.edges.by_number = True
 
     def hides_statics(self, labels: Iterable[str], *, have_ids: bool = False) -> bool:
         """Return whether edges of the window may hide static edges with some labels from a query.
@@ -292,8 +282,13 @@ class Multigraph:
         self._vertices.edges.keep_properties(self._values_of_vertices)
         if not self.readings.ordered_questions:
             self.parallel = None
-        if not self.readings:
-            self._window = None
+        if not self.readings and self.window_edges is not None:
+            self.window_edges = None
+            if self.identity == "id":  # whose numbers static edges have
+                self.table.clear()
+            else:
+                self.table = EdgeTable(self.identity, capacity=self._capacity)
+                self._vertices.edges.by_number = False
 
     def _set_conditions(self) -> None:
         readings = self.readings
@@ -340,14 +335,14 @@ class Multigraph:
     @property
     def edge_ids(self) -> EdgeIds | None:
         """The kind of the ids of edges; None where they have none."""
-        return None if self.by_id is None else EdgeIds(self.by_id.names.kind)
+        return None if self.edge_names is None else EdgeIds(self.edge_names.kind)
 
     # --- labels ----------------------------------------------------------------------------------------------
 
     def edges_per_label(self, edges: np.ndarray) -> np.ndarray:
         """Return the number of edges with each label, including versions and derived labels, so that no used label is
         forgotten."""
-        versions = np.bincount(self.versions.ends()[1], minlength=len(edges))
+        versions = np.bincount(self.table.ends()[1], minlength=len(edges))
         found: np.ndarray = np.add(edges, versions.astype(edges.dtype))
         found[self.sets.ids()] += 1
         found[self.statics.label] += 1
@@ -383,93 +378,159 @@ class Multigraph:
         now = np.maximum.accumulate(chunk.timestamp)
         now = now if time is None else np.maximum(now, time)
         derived_set = self.sets.sets_of(chunk.label, self._labels.names, properties, timestamp)
-        if self._window is not None:
-            number = self._numbers(chunk, edge)
-            derived = self._window.derive(
-                chunk,
-                tuples,
-                now,
-                keys=self._keys(chunk, number),
-                number=number,
-                derived_set=derived_set,
-                is_plain=self._is_read(chunk.label),
-                properties=properties,
-                timestamp=timestamp,
-                values=self._values_of_vertices,
-            )
+        number = self._numbers(chunk, edge)
+        if self.window_edges is not None:
+            mine, keys, known_by = self._window_numbers(chunk, number)
+            is_read = self.outcome_counts.reads(chunk.label)
+            steps = self.window_edges.steps(chunk, now, edge=mine, keys=keys, number=known_by, is_read=is_read)
+            sets, times = derived_set[steps.row], timestamp[steps.row]
+            if self.sets.properties:
+                properties = {name: column.take(pa.array(steps.row)) for name, column in properties.items()}
+            derived = self._derive_steps(chunk, tuples, now, steps, derived_set=sets, properties=properties, timestamp=times)
         else:
             bounds = {window: lower_bounds(window, now) for window in {*self.outcome_counts.windows}}
             keep_bounds = [] if self.keep_window is None else [lower_bounds(self.keep_window, now)]
             bound_of_all = reduce(np.minimum, [*bounds.values(), *keep_bounds] if bounds else [now, *keep_bounds])
-            columns = _Tuples(chunk, tuples, now, derived_set, properties, timestamp, bounds, bound_of_all)
-            if self.by_id is not None:
-                assert edge is not None
-                derived = self._derive_by_id(self.by_id, columns, self.by_id.name(edge))
-            else:
-                assert isinstance(self._versions, EdgeVersions)
-                derived = self._derive_versions(self._versions, columns, in_streams)
+            columns = _Tuples(chunk, tuples, derived_set, properties, timestamp, bound_of_all)
+            is_plain = self._label_flags()[chunk.label]
+            if in_streams is not None:
+                is_plain |= in_streams >= 0
+            before, made = self._apply(columns, number, number, is_plain)
+            named = None if in_streams is None else self._apply_named(columns, in_streams)
+            outcome = self.outcome_counts.judge(chunk, tuples, before, bounds, named=named)
+            derived = chunk_of_operations(made, chunk, tuples, now, outcome=outcome)
         self._note_parallel(derived)
         return derived
 
-    def _derive_by_id(self, edges: EdgesById, tuples: _Tuples, ids: np.ndarray) -> DerivedChunk:
-        """Apply tuples to edges with these ids, and return the edges with derived labels that they become."""
-        chunk = tuples.chunk
-        before, made = self._apply_by_id(edges, chunk, ids, tuples.derived_set, tuples.bound_of_all)
-        outcome = self.outcome_counts.judge(chunk, tuples.view, before, tuples.bounds)
-        links = None
-        if self._links.are_read:
-            links = self._links_of(tuples, effects_by_id(chunk, ids, before, tuples.bound_of_all))
-        has_more = () if links is None else links.row
-        derived = chunk_of_operations(made, chunk, tuples.view, tuples.now, outcome=outcome, has_more=has_more)
-        self._store_values_by_id(edges, chunk, ids, tuples.properties)
-        return derived if links is None else derived.merge(links, chunk.timestamp)
+    def _apply(
+        self, tuples: _Tuples, edge: np.ndarray, number: np.ndarray, is_plain: np.ndarray
+    ) -> tuple[PriorEdges, Operations]:
+        """Apply tuples to the edges with these numbers in the table. Return the state of these before, and the operations.
 
-    def _derive_versions(self, versions: EdgeVersions, tuples: _Tuples, in_streams: np.ndarray | None) -> DerivedChunk:
-        """Apply tuples to the versions of edges, and return the edges with derived labels that they become."""
-        chunk, bound = tuples.chunk, tuples.bound_of_all
-        before = versions.apply(chunk, tuples.view, tuples.derived_set, bound)
-        named = None if in_streams is None else self._apply_named(versions, chunk, in_streams, bound)
-        outcome = self.outcome_counts.judge(chunk, tuples.view, before, tuples.bounds, named=named)
-        is_plain = self._is_read(chunk.label)
-        if in_streams is not None:
-            is_plain = is_plain | (in_streams >= 0)
-        links = None
-        if self._links.are_read:
-            is_late, replaces = chunk.timestamp <= bound, self.identity == "triple"
-            effects = effects_of_versions(chunk, before, is_late, inserts=self.inserts, replaces=replaces)
-            links = self._links_of(tuples, effects)
-        derived = self._derivation.derive(
+        Edges that are vertices are known by `number`. `is_plain` says whether the graph has edges with the label of a tuple.
+        """
+        chunk, bound = tuples.chunk, tuples.bound
+        all_derived = np.zeros(len(edge), np.int32)
+        if self.identity != "triple" and chunk.delete.any():
+            is_whole = (chunk.delete != 0) & (edge < 0)
+            all_derived[is_whole] = self._whole_sets(chunk.label[is_whole])
+        before, made = self.table.apply(
             chunk,
             tuples.view,
-            tuples.now,
+            edge,
             derived_set=tuples.derived_set,
-            before=before,
+            all_derived=all_derived,
             bound=bound,
             is_plain=is_plain,
-            outcome=outcome,
-            has_more=() if links is None else links.row,
+            is_read=self._label_flags(),
+            is_ordered=self.readings.ordered_labels(),
+            sets=self.sets.flat(),
         )
-        self.inserts += int(np.count_nonzero(chunk.delete == 0))
-        self._store_values(derived, tuples.properties, bound)
-        return derived if links is None else derived.merge(links, chunk.timestamp)
+        self._store_values(made, tuples, edge)
+        if self._links.are_read:
+            effects = effects_of(chunk, number, before, bound, identity=self.identity)
+            values = self._values_of_vertices
+            links = self._links.derive(chunk, tuples.properties, tuples.timestamp, effects, values=values)
+            if links is not None:
+                of_links = Operations(*links[1:4], chunk.timestamp[links.row], links.delete, links.row)
+                made = Operations(*map(np.concatenate, zip(made, of_links, strict=True)))
+        return before, made
 
-    def _links_of(self, tuples: _Tuples, effects: EdgeEffects) -> TupleEdges | None:
-        """Return the links of edges that are vertices, which tuples with these effects bring and remove."""
-        values = self._values_of_vertices
-        return self._links.derive(tuples.chunk, tuples.properties, tuples.timestamp, effects, values=values)
+    def _derive_steps(
+        self,
+        chunk: Chunk,
+        tuples: Any,
+        now: np.ndarray,
+        steps: Steps,
+        *,
+        derived_set: np.ndarray,
+        properties: Mapping[str, pa.Array],
+        timestamp: np.ndarray,
+    ) -> DerivedChunk:
+        """Apply the tuples of a chunk and what the window adds to them; return the edges with derived labels.
 
-    def _apply_named(
-        self, versions: EdgeVersions, chunk: Chunk, in_streams: np.ndarray, bound: np.ndarray
-    ) -> NamedTuples:
-        """Apply tuples to the versions of edges in named streams, arguments as those of `derive`; return them there."""
-        rows, count = np.flatnonzero(in_streams >= 0), len(in_streams)
-        named = Chunk(*(column[rows] for column in chunk._replace(label=in_streams.astype(np.int32))))
-        of_rows = versions.apply(named, view(named), np.zeros(len(rows), np.int32), bound[rows])
-        nothing = np.zeros(count, np.int32), np.zeros(count, np.uint8)
-        before = PriorVersions(np.full(count, ABSENT_VERSION, np.int64), *nothing)
-        for column, values in zip(before, of_rows, strict=True):
-            column[rows] = values
-        return NamedTuples(np.where(in_streams >= 0, in_streams, chunk.label), before)
+        The sets of derived labels, the properties and the times that conditions see are those of the steps.
+        """
+        for step, static in steps.statics.items():
+            derived_set[step] = static.derived_set
+        is_plain = self._label_flags()[steps.chunk.label]
+        if self.identity == "triple":  # the graph always has static edges under their own labels
+            is_plain[steps.chunk.timestamp == TIMELESS] = 0
+        bound = np.full(len(derived_set), ABSENT_VERSION)
+        columns = _Tuples(steps.chunk, view(steps.chunk), derived_set, properties, timestamp, bound)
+        before, made = self._apply(columns, steps.edge, steps.number, is_plain)
+        if self.identity == "triple":
+            is_own = np.array([not isinstance(name, ConditionLabel) for name in self._labels.names] or [False])
+            stays = ~((made.timestamp == TIMELESS) & is_own[made.label])
+            made = Operations(*(column[stays] for column in made))
+        more = [(-1, 0, -1, int(steps.chunk.timestamp[step]), 1, int(step)) for step in np.flatnonzero(steps.is_mover)]
+        for step, static in steps.statics.items():
+            time, is_delete = int(steps.chunk.timestamp[step]), int(steps.chunk.delete[step])
+            more += [(*link, time, is_delete, step) for link in static.links]
+        if more:
+            made = Operations(*(np.append(one, other) for one, other in zip(made, zip(*more, strict=True), strict=True)))
+        order = np.argsort(made[5], kind="stable")
+        step = made.row[order].astype(np.int64)
+        kinds = (np.int32, np.int32, np.int32, np.int64, np.uint8)
+        made = Operations(*(one[order].astype(kind) for one, kind in zip(made, kinds, strict=False)), steps.row[step])
+        outcome = np.zeros(0, np.uint8)
+        if len(steps.own):
+            bounds = {one: lower_bounds(one, now) for one in {*self.outcome_counts.windows}}
+            before = PriorEdges(before.timestamp[steps.own], before.label[steps.own])
+            outcome = self.outcome_counts.judge(chunk, tuples, before, bounds)
+        return chunk_of_operations(
+            made, chunk, tuples, now, outcome=outcome, is_evicted=steps.is_evicted[step], boundary=steps.boundary[step]
+        )
+
+    def _window_numbers(self, chunk: Chunk, number: np.ndarray) -> tuple[np.ndarray, list[Any], np.ndarray]:
+        """Return the numbers in the table of the edges of tuples, -1 for none, their keys, and their numbers as vertices."""
+        names, is_insert = self.table.names, (chunk.delete == 0) & (chunk.source >= 0)
+        assert names is not None
+        if self.identity == "triple":
+            keys: list[Any] = [*zip(chunk.source.tolist(), chunk.label.tolist(), chunk.target.tolist(), strict=True)]
+            places = {key: self.table.number_of(*key) for key in {*keys}}
+            inserted = (key for key, inserts in zip(keys, is_insert.tolist(), strict=True) if inserts)
+            new = [*dict.fromkeys(key for key in inserted if places[key] < 0)]
+            places |= zip(new, names.reserve(len(new)).tolist(), strict=True)
+            edge = np.array([places[key] for key in keys], np.int64)
+            return edge, keys, edge
+        edge = number
+        if self.identity == "parallel":
+            edge = np.full(len(number), -1, np.int64)
+            edge[is_insert] = names.reserve(int(np.count_nonzero(is_insert)))
+        return edge, [one if one >= 0 else None for one in number.tolist()], number
+
+    def _label_flags(self) -> np.ndarray:
+        """Return which label ids the graph has edges with (uint8)."""
+        return np.ascontiguousarray(self._is_read(np.arange(len(self._labels.names))))
+
+    def _whole_sets(self, label: np.ndarray) -> np.ndarray:
+        """Return for labels the number of the set of all their derived labels (int32)."""
+        used, place = np.unique(label, return_inverse=True)
+        names = (self._labels.names[one] for one in used.tolist())
+        whole = [self.sets.whole_set(name) if isinstance(name, str) else 0 for name in names]
+        return np.array(whole, np.int32)[place]
+
+    def _apply_named(self, tuples: _Tuples, in_streams: np.ndarray) -> NamedTuples:
+        """Apply tuples to the versions of edges in named streams, with labels as those of `derive`; return them there."""
+        rows, labels = np.flatnonzero(in_streams >= 0), np.where(in_streams >= 0, in_streams, tuples.chunk.label)
+        named = Chunk(*(column[rows] for column in tuples.chunk._replace(label=in_streams.astype(np.int32))))
+        nothing, flags = np.zeros(len(rows), np.int32), np.zeros(len(self._labels.names), np.uint8)
+        of_rows, _ = self.table.apply(
+            named,
+            view(named),
+            nothing,
+            derived_set=nothing,
+            all_derived=nothing,
+            bound=tuples.bound[rows],
+            is_plain=nothing.astype(np.uint8),
+            is_read=flags,
+            is_ordered=flags,
+            sets=self.sets.flat(),
+        )
+        before = PriorEdges(np.full(len(in_streams), ABSENT_VERSION, np.int64), labels)
+        before.timestamp[rows] = of_rows.timestamp
+        return NamedTuples(labels, before)
 
     def _note_parallel(self, derived: DerivedChunk) -> None:
         """Note the edges that queries about paths in time order read, one by one."""
@@ -480,21 +541,21 @@ class Multigraph:
         """Return the numbers of the edges of tuples (int64), -1 for deletes without one; count the inserts."""
         is_insert = chunk.delete == 0
         inserts, self.inserts = self.inserts, self.inserts + int(np.count_nonzero(is_insert))
-        if self.by_id is None:
+        if self.edge_names is None:
             return np.where(is_insert, inserts + np.cumsum(is_insert), -1)
         assert edge is not None
-        return self.by_id.name(edge).astype(np.int64)
-
-    def _keys(self, chunk: Chunk, number: np.ndarray) -> list[Any]:
-        """Return the keys of edges with these numbers by their identity, None for those that have none."""
-        if self.identity == "triple":
-            return [*zip(chunk.source.tolist(), chunk.label.tolist(), chunk.target.tolist(), strict=True)]
-        return [one if one >= 0 else None for one in number.tolist()]
+        return self.table.name(edge).astype(np.int64)
 
     def expire(self, time: int) -> DerivedChunk | None:
         """Advance the time without a tuple. Return the edges that leave a window that is decided before the graph, or
         None."""
-        return None if self._window is None else self._window.expire(time)
+        steps = None if self.window_edges is None else self.window_edges.expire(time)
+        if steps is None:
+            return None
+        chunk = Chunk(*(np.zeros(0, kind) for kind in (np.int32, np.int32, np.int32, np.int64, np.uint8, np.int32)))
+        sets, times = np.zeros(len(steps.row), np.int32), steps.chunk.timestamp
+        nothing = np.zeros(0, np.int64)
+        return self._derive_steps(chunk, view(chunk), nothing, steps, derived_set=sets, properties={}, timestamp=times)
 
     def derive_statics(self, *, begins: bool = False) -> tuple[list[Link], list[Link]]:
         """Return the links of static edges under other labels than their own: of edges that are never hidden, and of others.
@@ -503,36 +564,71 @@ class Multigraph:
         do with `begins`. O(edges · conditions).
         """
         values, statics = self.statics.values(self.sets.types.by_name), self.statics
-        pieces = [self._derivation.derive_statics(statics.chunk(), values)]
+        chunk = statics.chunk()
+        derived_set = self.sets.sets_of(chunk.label, self._labels.names, values, None)
+        columns = chunk.source.tolist(), map(self.sets.labels_of, derived_set.tolist()), chunk.target.tolist()
+        links: list[list[Link]] = [[(u, label, v) for label in labels] for u, labels, v in zip(*columns, strict=True)]
+        pieces: list[TupleEdges] = []
         if self._links.are_read and len(statics):
-            pieces += self._links.derive_statics(statics, values, names=self._values_of_vertices)
-        links: list[list[Link]] = [[] for _ in range(len(statics))]
+            pieces = self._links.derive_statics(statics, values, names=self._values_of_vertices)
         for piece in pieces:
             columns = (piece.row, piece.source, piece.label, piece.target)
             for row, *link in zip(*(column.tolist() for column in columns), strict=True):
                 links[row].append((link[0], link[1], link[2]))
-        if self._window is None or not self.hides:
+        window = self.window_edges
+        if window is None or not self.hides:
             return [link for of_edge in links for link in of_edge], []
-        chunk = statics.chunk()
-        keys = self._keys(chunk, statics.edge)
-        if self.identity == "id":  # the graph has the others under their own labels
-            own = zip(chunk.source.tolist(), chunk.label.tolist(), chunk.target.tolist(), strict=True)
-            is_plain = (self._is_read(chunk.label) != 0) & (statics.edge >= 0)
-            of_edges = zip(own, is_plain.tolist(), links, strict=True)
-            links = [[ends, *of_edge] if plain else of_edge for ends, plain, of_edge in of_edges]
-        return self._window.set_statics(keys, links, begins=begins)
+        return self._set_hideable(window, links, derived_set, begins=begins)
+
+    def _set_hideable(
+        self, window: WindowEdges, links: Sequence[Sequence[Link]], derived_set: np.ndarray, *, begins: bool
+    ) -> tuple[list[Link], list[Link]]:
+        """Set the static edges that edges of the window may hide; return links like `derive_statics`.
+
+        `links` and `derived_set` are those of the static edges. The last one with a key replaces the others.
+        """
+        statics, names, has_ids = self.statics, self.table.names, self.identity == "id"
+        assert names is not None
+        ends: list[Link] = [*zip(statics.source.tolist(), statics.label.tolist(), statics.target.tolist(), strict=True)]
+        keyed: dict[Any, StaticEdge] = {}
+        never: list[Link] = []
+        for edge, mine, of_edge, number in zip(statics.edge.tolist(), ends, links, derived_set.tolist(), strict=True):
+            key = edge if has_ids else mine
+            if has_ids and edge < 0:
+                never += of_edge
+                continue
+            known = keyed.get(key) or window.statics.get(key)
+            place = known.edge if known else int(names.reserve(1)[0])
+            more = [link for link in of_edge if isinstance(self._labels.names[link[1]], EdgeEnd)]
+            keyed[key] = StaticEdge(place, mine, number, more)
+        live = self.table.live(ABSENT_VERSION)
+        held: dict[Any, HidingEdge] = {}
+        columns = live, *self.table.columns(live)[:4]
+        for edge, u, label, v, time in zip(*(column.tolist() for column in columns), strict=True):
+            held[edge if has_ids else (u, label, v)] = HidingEdge(edge, (u, label, v), time)
+        visible = window.set_statics(keyed, held, begins=begins)
+        rows = [(*one.ends, TIMELESS, one.derived_set) for one in visible]
+        columns = tuple(np.array(rows, np.int64).reshape(len(rows), 5).T)
+        self.table.enter(columns, np.array([one.edge for one in visible], np.int64))
+        of_visible: list[Link] = []
+        for static in visible:
+            u, own, v = static.ends
+            labels = self.sets.labels_of(static.derived_set)
+            is_plain = has_ids and bool(self._is_read(np.array([own]))[0])
+            of_visible += [*([static.ends] if is_plain else []), *((u, label, v) for label in labels), *static.links]
+        return never, of_visible
 
     # --- one tuple -------------------------------------------------------------------------------------------
 
     def takes_one(self, times: StreamTime) -> bool:
         """Return whether one tuple of a stream with such times needs no columns; the first one does."""
-        return self._window is None and self.sets.is_timed and self.sets.time_unit == _unit_of(times)
+        return self.window_edges is None and self.sets.is_timed and self.sets.time_unit == _unit_of(times)
 
     def takes_id(self, edge: int | str | None, *, is_delete: bool) -> bool:
         """Return whether an id is well-formed and needs no conversion, as far as this can be checked quickly."""
-        if self.by_id is None or edge is None:
-            return edge is None and (self.by_id is None or is_delete)
-        kind = self.by_id.names.kind
+        if self.edge_names is None or edge is None:
+            return edge is None and (self.edge_names is None or is_delete)
+        kind = self.edge_names.kind
         if type(edge) is int:
             return kind != "string" and -(2**63) <= edge < 2**63
         return type(edge) is str and kind != "int64" and bool(edge) and is_utf8(edge)
@@ -540,7 +636,7 @@ class Multigraph:
     @property
     def is_bare(self) -> bool:
         """True if edges have no ids, are no vertices and have no values for witnesses, so that `derive_one` suffices."""
-        return self.by_id is None and not self._links.are_read and self.witness_values is None
+        return self.edge_names is None and not self._links.are_read and self.witness_values is None
 
     def values_of_one(self, properties: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the values that conditions need of one tuple; None where one has another type than its property."""
@@ -564,7 +660,6 @@ class Multigraph:
 
         `is_plain` says whether a query reads its label without a condition.
         """
-        assert isinstance(self._versions, EdgeVersions)
         chunk, judge = single.chunk, self.outcome_counts.judge_one
         label, timestamp, is_delete = chunk.label.item(0), chunk.timestamp.item(0), bool(chunk.delete.item(0))
         now = timestamp if time is None else max(time, timestamp)
@@ -575,37 +670,22 @@ class Multigraph:
             return [label], [int(is_delete)]
         bound = min(bounds, default=now)
         derived_set = 0 if is_delete else self.sets.set_of_one(chunk.label, self._labels.names, values, chunk.timestamp)
-        before = self._versions.apply_one(single, derived_set, bound)
-        edge = chunk.source.item(0), label, chunk.target.item(0)
-        single.outcome[0] = judge(edge, timestamp, is_delete, before.timestamp.item(0), bounds)
-        is_late = timestamp <= bound
-        labels, deletes = self._derivation.derive_one(
-            label, derived_set=derived_set, before=before, is_delete=is_delete, is_late=is_late, is_plain=is_plain
+        all_derived = 0
+        if is_delete and self.identity == "parallel":
+            all_derived = self.sets.whole_set(str(self._labels.names[label]))
+        before, labels, deletes = self.table.apply_one(
+            single, derived_set=derived_set, all_derived=all_derived, lower=bound, is_plain=is_plain, sets=self.sets.flat()
         )
+        edge = chunk.source.item(0), label, chunk.target.item(0)
+        single.outcome[0] = judge(edge, timestamp, is_delete, before, bounds)
+        if not labels:  # the tuple moves the time
+            labels, deletes = [label], [int(is_delete)]
         if self.parallel is not None:
             source, target, is_ordered = chunk.source.item(0), chunk.target.item(0), self.readings.ordered_labels()
             for one, deleted in zip(labels, deletes, strict=True):
                 if is_ordered.item(one):
                     self.parallel.note_one(source, one, target, timestamp, deleted)
         return labels, deletes
-
-    def _apply_by_id(
-        self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, derived_set: np.ndarray, bound: np.ndarray
-    ) -> tuple[PriorEdges, Operations]:
-        """Apply tuples whose edges have ids; return what these were before, and the operations on the graph."""
-        is_whole = (chunk.delete != 0) & (edge < 0)
-        nothing = np.zeros(len(edge), np.int32)
-        all_derived = np.where(is_whole, self._derivation.whole_sets(chunk), 0) if is_whole.any() else nothing
-        return edges.apply(
-            chunk,
-            edge,
-            derived_set=derived_set,
-            all_derived=all_derived.astype(np.int32),
-            bound=bound,
-            is_read=np.ascontiguousarray(self._is_read(np.arange(len(self._labels.names)))),
-            is_ordered=self.readings.ordered_labels(),
-            sets=self.sets.flat(),
-        )
 
     # --- values of edges for witnesses -----------------------------------------------------------------------
 
@@ -620,29 +700,21 @@ class Multigraph:
         stored = self.witness_values
         return stored if stored is not None and (self.sets.properties or len(stored)) else None
 
-    def _store_values(self, derived: DerivedChunk, properties: Mapping[str, pa.Array], bound: np.ndarray) -> None:
-        """Store the values of the edges that tuples become, unless they are as old as `bound` (a tuple)."""
+    def _store_values(self, made: Operations, tuples: _Tuples, number: np.ndarray) -> None:
+        """Store the values of the edges that tuples become; with ids, of the inserts that are their current versions."""
         if (stored := self._written_values) is None:
             return
-        chunk, names = derived.chunk, sorted(self.sets.properties)
-        of_tuples = range(len(chunk.label)) if derived.row is None else derived.row.tolist()
-        columns = (chunk.source, chunk.label, chunk.target, chunk.timestamp, chunk.delete)
-        for row, u, label, v, time, is_delete in zip(of_tuples, *(column.tolist() for column in columns), strict=True):
+        chunk, names = tuples.chunk, sorted(self.sets.properties)
+        if self.table.names is not None:
+            is_current = self.table.are_held(number, chunk.timestamp) & (chunk.delete == 0) & (chunk.timestamp != TIMELESS)
+            for row in np.flatnonzero(is_current).tolist():
+                stored.replace(int(number[row]), int(chunk.timestamp[row]), values_at(tuples.properties, names, row))
+            return
+        for u, label, v, time, is_delete, row in zip(*(column.tolist() for column in made), strict=True):
             if is_delete:
                 stored.drop((u, label, v))
-            elif u >= 0 and time > bound[row]:
-                stored.put((u, label, v), time, values_at(properties, names, row))
-
-    def _store_values_by_id(
-        self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, properties: Mapping[str, pa.Array]
-    ) -> None:
-        """Store the values of the inserts that are the current versions of their edges: of equally old ones, the last."""
-        if (stored := self._written_values) is None:
-            return
-        names = sorted(self.sets.properties)
-        is_current = edges.are_held(edge, chunk.timestamp) & (chunk.delete == 0)
-        for row in np.flatnonzero(is_current).tolist():
-            stored.replace(int(edge[row]), int(chunk.timestamp[row]), values_at(properties, names, row))
+            elif time > tuples.bound[row]:
+                stored.put((u, label, v), time, values_at(tuples.properties, names, row))
 
     def _values_of(self, source: int, label: LabelName | int, target: int) -> Mapping[str, Any] | None:
         """Return the values of the edge that the graph has between two vertices with a label, None if unknown."""
@@ -652,18 +724,15 @@ class Multigraph:
         if isinstance(name, EdgeEnd):
             return None  # the edge is a vertex, which has the values
         found: Mapping[str, Any] | None = None
-        if self._window is None and self.by_id is None:
+        if self.window_edges is None and self.edge_names is None:
             found = self.witness_values.of((source, number, target))
         else:
             is_derived = isinstance(name, ConditionLabel)
             ends = source, self._labels.ids[name.label or ""] if isinstance(name, ConditionLabel) else number, target
-            if self._window is not None:
-                found = self._window.values_of(ends, number if is_derived else None)
-            elif self.by_id is not None:
-                for edge in self.by_id.youngest_first(*ends):
-                    if not is_derived or number in self.sets.labels_of(self.by_id.derived_set(edge)):
-                        found = self.witness_values.of(edge)
-                        break
+            for edge in self.table.youngest_first(*ends):
+                if not is_derived or number in self.sets.labels_of(self.table.derived_set(edge)):
+                    found = self.witness_values.of(edge)
+                    break
         return None if found is None else {name: value for name, value in found.items() if name in self.sets.properties}
 
     # --- memory and collection -------------------------------------------------------------------------------
@@ -673,16 +742,17 @@ class Multigraph:
         """The size in memory, in bytes."""
         values = 0 if self.witness_values is None else self.witness_values.nbytes
         values += 0 if self.parallel is None else self.parallel.nbytes
-        return self.versions.nbytes + self._vertices.edges.nbytes + self.statics.nbytes + values
+        values += 0 if self.window_edges is None else self.window_edges.nbytes
+        return self.table.nbytes + self._vertices.edges.nbytes + self.statics.nbytes + values
 
     @property
     def wants_collection(self) -> bool:
         """True if enough edges have arrived since the last collection to make another one worthwhile."""
-        return self.versions.wants_collection or (self.parallel is not None and self.parallel.wants_collection)
+        return self.table.wants_collection or (self.parallel is not None and self.parallel.wants_collection)
 
     def lower_bound(self, time: int | None) -> int:
         """Return the timestamp up to which edges have left every window of time at a stream time."""
-        if time is None:
+        if time is None or self.window_edges is not None:
             return ABSENT_VERSION
         windows = [window for window in self.outcome_counts.windows if not isinstance(window, CountWindow)]
         if self.keep_window is not None:
@@ -691,17 +761,20 @@ class Multigraph:
 
     def collect(self, time: int | None) -> None:
         """Forget versions that have left every window, and sets that no version has. O(versions)."""
-        bound = self.lower_bound(time)
-        self.versions.collect(bound)
+        bound, in_use = self.lower_bound(time), self.statics.edge[self.statics.edge >= 0].tolist()
+        if self.window_edges is not None:
+            live = {*self.table.live(bound).tolist()}
+            in_use += self.window_edges.retain(live)
+            if self.witness_values is not None:
+                self.witness_values.collect(INT64_MAX, live)
+        elif self.witness_values is not None:
+            self.witness_values.collect(bound, self.outcome_counts.held_by_count())
+        self.table.collect(bound, in_use)
         self.outcome_counts.collect()
-        if self._window is not None and self.by_id is not None:
-            self.by_id.release_others([*self._window.edges.keys(), *self.statics.edge[self.statics.edge >= 0].tolist()])
         if self.parallel is not None:
             self.parallel.collect(bound, self._timed_labels())
-        if self.witness_values is not None:
-            self.witness_values.collect(bound, self.outcome_counts.held_by_count())
         if self.sets.count > self._sets_after_collect:
-            self.versions.renumber(self.sets.retain(self.versions.all_columns()[4]))
+            self.table.renumber(self.sets.retain(self.table.all_columns()[4]))
             self._sets_after_collect = 1024 + 2 * self.sets.count
 
     def restore(
@@ -711,7 +784,6 @@ class Multigraph:
 
         O(versions + edges).
         """
-        assert isinstance(self._versions, EdgeVersions)
         derived_set = np.zeros(len(source), np.int32)
         if self.identity == "triple":
             derived: dict[tuple[int, int, int], list[int]] = {}
@@ -723,11 +795,11 @@ class Multigraph:
                     derived.setdefault((u, ids[name.label], v), []).append(number)
             keys = zip(source.tolist(), label.tolist(), target.tolist(), strict=True)
             derived_set[:] = [self.sets.number_of(derived.get(key, ())) for key in keys]
-        self._versions.load(source, label, target, timestamp, derived_set)
+        self.table.load((source, label, target, timestamp, derived_set))
 
     def vertices(self) -> np.ndarray:
         """Return the ids of the vertices of versions and static edges, which the graph may lack. O(versions + ids)."""
-        source, _, target = self.versions.ends()
+        source, _, target = self.table.ends()
         ends = [source, target, self.statics.source, self.statics.target]
         if self.hides:  # static edges may be in the graph again
             ends += [self.statics.vertex, self.statics.twin]
@@ -738,13 +810,13 @@ class Multigraph:
 
     def latest_timestamp(self, labels: LabelSet) -> int:
         """Return the largest timestamp of the versions with a label in a set; `ABSENT_VERSION` for none. O(versions)."""
-        _, label, _, timestamp, _ = self.versions.all_columns()
+        _, label, _, timestamp, _ = self.table.all_columns()
         is_mine = np.array([isinstance(name, str) and labels.has(name) for name in self._labels.names], bool)
         return int(timestamp[is_mine[label]].max(initial=ABSENT_VERSION))
 
     def edges_live(self, time: int | None) -> int:
         """Return the number of edges with a read label in the longest window."""
-        source, label, target, _, _ = self.versions.columns(self.versions.live(self.lower_bound(time)))
+        source, label, target, _, _ = self.table.columns(self.table.live(self.lower_bound(time)))
         is_read = self.outcome_counts.reads(label) != 0
         if not self.has_ordered_counts:
             return int(np.count_nonzero(is_read))
@@ -753,7 +825,9 @@ class Multigraph:
 
     def _check(self) -> None:
         """Assert the invariants."""
-        self.versions._check()
+        self.table._check()
+        if self.window_edges is not None:
+            self.window_edges._check(self.table.live(ABSENT_VERSION).tolist())
 
 
 def _unit_of(times: StreamTime) -> str | None:

@@ -18,8 +18,7 @@ import numpy as np
 from rpq.compiled.kernel_cache import njit
 from rpq.language.readings import LabelSet, Reading
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
-from rpq.stream.edges.edge_versions import ABSENT_VERSION, PriorVersions
-from rpq.stream.edges.edges_by_id import PriorEdges
+from rpq.stream.edges.edge_table import ABSENT_VERSION, PriorEdges
 from rpq.stream.edges.outcomes import (
     INSERTED,
     IRRELEVANT,
@@ -87,8 +86,8 @@ class NamedTuples(NamedTuple):
 
     label: np.ndarray
     """int32: the id of the label in the stream of a tuple, of the plain label where no query reads that."""
-    before: PriorVersions
-    """The versions of the edges in the named streams before the tuples."""
+    before: PriorEdges
+    """The state of the edges in the named streams before the tuples."""
 
 
 class _Reader:
@@ -231,14 +230,14 @@ class OutcomeCounts:
         self,
         chunk: Chunk,
         tuples: Any,
-        before: PriorVersions | PriorEdges,
+        before: PriorEdges,
         bounds: Mapping[AnyWindow, np.ndarray],
         *,
         named: NamedTuples | None = None,
     ) -> np.ndarray:
         """Count the outcomes of the tuples of a chunk for each reader. Return those for the engine as a whole (uint8).
 
-        `tuples` is the view of the chunk, `before` are the versions of their edges before them, and `bounds` the timestamps
+        `tuples` is the view of the chunk, `before` is the state of their edges before them, and `bounds` the timestamps
         up to which edges have left each window. A tuple is relevant by its label, or by that of the edge with its id, if
         the window holds that. `named` are the tuples in named streams, None where no query reads any of them there.
         """
@@ -262,7 +261,7 @@ class OutcomeCounts:
                     longest_of_named = np.where(is_mine, np.minimum(longest_of_named, bound), longest_of_named)
                 else:
                     is_mine = mask[chunk.label]
-                    if isinstance(before, PriorEdges):
+                    if before.label is not chunk.label:
                         is_mine |= mask[before.label] & (before.timestamp > bound)
                     outcome, counts = self._outcomes(tuples, is_mine, before, bound)
                     if readings_count > 1:
@@ -298,13 +297,6 @@ class OutcomeCounts:
         found: np.ndarray = np.where(one_refuses & is_held & self._refreshes, REFRESHED, outcome).astype(np.uint8)
         return found
 
-    def count(self, outcome: np.ndarray) -> None:
-        """Count outcomes that are the same for each reader."""
-        counts = np.bincount(outcome, minlength=OUTCOME_COUNT)
-        for reader in self._readers.values():
-            reader.counts += counts
-        self.total += counts
-
     def _outcomes_by_count(self, chunk: Chunk, is_read: np.ndarray, last_inserts: _LastInserts) -> np.ndarray:
         """Return the outcomes of tuples for a count window, and apply them to it."""
         outcome, rows = np.full(len(is_read), IRRELEVANT, np.uint8), np.flatnonzero(is_read)
@@ -315,12 +307,11 @@ class OutcomeCounts:
         return outcome
 
     def _outcomes(
-        self, tuples: Any, is_read: np.ndarray, before: PriorVersions | PriorEdges, bound: np.ndarray
+        self, tuples: Any, is_read: np.ndarray, before: PriorEdges, bound: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the outcomes of tuples where edges with a timestamp up to a bound have left, and the number of each."""
         outcome, counts = np.empty(len(is_read), np.uint8), np.zeros(OUTCOME_COUNT, np.int64)
-        have_ids, refreshes = isinstance(before, PriorEdges), self._refreshes
-        judge_tuples(tuples, is_read, before.timestamp, bound, have_ids, refreshes, len(is_read), outcome, counts)
+        judge_tuples(tuples, is_read, before.timestamp, bound, self._refreshes, len(is_read), outcome, counts)
         return outcome, counts
 
     def judge_one(self, edge: _Ends, timestamp: int, is_delete: bool, before: int, bounds: Sequence[int]) -> int:
@@ -358,14 +349,14 @@ class OutcomeCounts:
 
 
 @njit(cache=True, nogil=True)
-def judge_tuples(tuples, is_read, before, bound, have_ids, refreshes, count, outcome, counts):
+def judge_tuples(tuples, is_read, before, bound, refreshes, count, outcome, counts):
     """Write the outcome of each tuple, and count them; `before` are the timestamps of their edges."""
     for i in range(count):
         found = np.int64(IRRELEVANT)
         if is_read[i]:
             time, delete = tuples.timestamp[i], tuples.delete[i]
             is_held = before[i] > bound[i] and (refreshes or delete != 0)
-            if have_ids and delete == DELETE_UNLESS_NEWER and time < before[i]:
+            if delete == DELETE_UNLESS_NEWER and time < before[i]:
                 is_held = False
             found = outcome_of(delete != 0, is_held, time <= bound[i])
         outcome[i] = found

@@ -19,7 +19,7 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import Record, int64, view
-from rpq.operators.bags.row_bags import NONE, RowBags, add, add_in_event, longer, settle
+from rpq.operators.bags.row_bags import NONE, RowBags, add, add_in_event, end_event, longer
 from rpq.rows.weighted_rows import WeightedRows
 
 Mode = Literal["join", "left join", "exists", "not exists"]
@@ -85,9 +85,9 @@ class MatchedRows:
         key_of, head, following, previous = (np.zeros(0, np.int32) for _ in range(4))
         left_keys, right_keys, more = self._columns
         self._matching = Matching(key_of, head, following, previous, left_keys, right_keys, more, self._shape)
-        self._follow()
+        self._grow_arrays()
 
-    def _follow(self) -> None:
+    def _grow_arrays(self) -> None:
         """Grow the arrays of lists to the number of entries."""
         matching, room = self._matching, self._bags.bags.fields.room
         more = room - len(matching.key_of)
@@ -108,7 +108,7 @@ class MatchedRows:
         if fields.used - fields.free + needed > fields.room:
             unlink_gone(self._bags.view, self._view)
             self._bags.make_room(needed)
-            self._follow()
+            self._grow_arrays()
         rows, weights, events, count = change_matched(
             self._bags.view,
             self._view,
@@ -207,6 +207,8 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
     size = 0
     keyed = np.empty(max(keys, 1), np.int32)
     i = j = 0
+    # The changes of the left before `i` and of the right before `j` are applied, and the changes of the result that they
+    # cause, `size` of them, written. All are of earlier events, which have ended.
     while i < left_count or j < right_count:
         if i == left_count:
             event = right_events[j]
@@ -214,6 +216,7 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
             event = left_events[i]
         else:
             event = min(left_events[i], right_events[j])
+        # The left is as before the event, so pairs of two changed rows are formed once, with the left below.
         while j < right_count and right_events[j] == event:
             at, weight = j * right_width, right_weights[j]
             for column in range(keys):
@@ -238,6 +241,7 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
                         size += 1
                     other = np.int64(matching.next[other])
             j += 1
+        # The right is as after the event.
         while i < left_count and left_events[i] == event:
             at, weight = i * left_width, left_weights[i]
             entry = add_in_event(bags, LEFT, lefts, at, weight)
@@ -263,6 +267,7 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
                     other = np.int64(matching.next[other])
             i += 1
         if lone != 0:
+            # All rows of a key that turned are written when the key is met; other rows of the left one by one.
             for place in range(bags.fields.changed):
                 entry = np.int64(bags.changed_entries[place])
                 side = np.int64(bags.bag[entry])
@@ -296,5 +301,5 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
                     if side == LEFT:
                         break
                     entry = np.int64(matching.next[entry])
-        settle(bags)
+        end_event(bags)
     return rows, weights, events, size

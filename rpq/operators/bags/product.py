@@ -4,8 +4,6 @@
 each combination is a row of the product as often as the product of the counts says. The rows are stored as parts and not
 multiplied out. A product may have several *meanings*, each with parts of its own, whose products are added up. Under
 DISTINCT bag 0 counts the rows of the product. `DistinctBag` is the same for a single part, whose rows need not be stored.
-
-Kernels stop before a change, or before the end of an event, for which there is no room, and the same call goes on there.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import Record, bound, int64, view
-from rpq.operators.bags.row_bags import NONE, RowBags, add, add_all, add_in_event, empty, settle
+from rpq.operators.bags.row_bags import NONE, RowBags, add, add_all, add_in_event, empty, end_event
 from rpq.rows.weighted_rows import WeightedRows
 
 # The codes of `change_parts`: finished, or what lacks room.
@@ -373,6 +371,7 @@ def _combine(bags, parts, output, meaning, part, amount, event, is_reported):
             parts.at[other] = bags.first_entry[_bag(parts, meaning, other)]
             if parts.at[other] == NONE:
                 return
+    # `parts.at` is the next combination, and all before it are done. The last part turns fastest.
     while True:
         if state.differ == 0 or _is_apart(bags, parts, meaning):
             weight = np.int64(amount)
@@ -394,6 +393,7 @@ def _combine(bags, parts, output, meaning, part, amount, event, is_reported):
                 if state.weight >= state.enough_weight:
                     return
         turning = np.int64(number - 1)
+        # The parts after `turning`, except `part`, are back at their first entry.
         while turning >= 0:
             if turning != part:
                 parts.at[turning] = bags.next[parts.at[turning]]
@@ -448,6 +448,8 @@ def change_parts(bags, parts, output, values, places, numbers, weights, events, 
     """
     state, fields = parts.state, bags.fields
     count = len(weights)
+    # The changes before `state.at` are done. Room is checked before a change is applied, and again before its event ends;
+    # `is_applied` prevents a call that resumes from applying it twice.
     while state.at < count:
         i = state.at
         event, weight = events[i], weights[i]
@@ -487,7 +489,7 @@ def change_parts(bags, parts, output, values, places, numbers, weights, events, 
                     bags, output.rows, output.weights, output.events, state.written, state.columns, event,
                     not is_silent[i], True,
                 )  # fmt: skip
-            settle(bags)
+            end_event(bags)
         if state.has_stopped != 0:
             return np.int64(DONE)
         state.at = i + 1
@@ -515,6 +517,7 @@ def change_distinct(bags, changes, change_weights, change_events, width):
     rows, weights, events = np.empty(count * width, np.int32), np.empty(count, np.int64), np.empty(count, np.int64)
     written = 0
     removes = adds = False
+    # Earlier events have ended. `removes` and `adds` say which signs the changes before `i` in its event have.
     for i in range(count):
         add_in_event(bags, 0, changes, i * width, change_weights[i])
         removes |= change_weights[i] < 0
@@ -523,5 +526,5 @@ def change_distinct(bags, changes, change_weights, change_events, width):
             continue
         written = _write_changed_rows(bags, rows, weights, events, written, width, change_events[i], removes, adds)
         removes = adds = False
-        settle(bags)
+        end_event(bags)
     return rows, weights, events, written

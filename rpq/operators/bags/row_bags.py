@@ -3,7 +3,7 @@
 All bags of a query lie in one set of arrays. An *entry* is one row of one bag with its count. One hash table
 (`rpq/compiled/arrays/hashing.py`) finds entries; the entries of a bag with a count form a list. An entry whose count has
 become 0 stays, since it often recurs, until room is needed: then all such entries are freed at once, and the table is
-rebuilt. An entry that an event changed has its count before the event, until `settle` is called.
+rebuilt. An entry that an event changed has its count before the event, until `end_event` is called.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class RowBags:
         """Make room for `entries` more entries. Amortised O(1) an entry."""
         fields = self.bags.fields
         size = fields.used - fields.free
-        _forget(self.view)
+        _free_empty(self.view)
         if fields.room + fields.free - fields.used < max(entries, size // 4):
             self._grow(max(entries, fields.room))
 
@@ -209,6 +209,7 @@ def add(bags, bag, rows, at, amount):
     fields = bags.fields
     width = np.int64(bags.width[bag])
     place = first_candidate(bags.table, fields.table, _hash(bag, rows, at, width))
+    # The candidates before `place` are other rows. A negative place is free and the one for this row.
     while place >= 0 and not _is_row(bags, id_at(bags.table, place), bag, rows, at, width):
         place = next_candidate(bags.table, fields.table, place)
     if place >= 0:
@@ -271,6 +272,7 @@ def longer(array, count):
 def add_all(bags, bag, rows, at, count):
     """Count rows, from number `at[0]` on; return whether there was room for all."""
     width = np.int64(bags.width[bag])
+    # The rows before `at[0]` are counted, so a call resumes with the first one that is not.
     while at[0] < count:
         if bags.fields.used - bags.fields.free >= bags.fields.room:
             return False
@@ -282,13 +284,14 @@ def add_all(bags, bag, rows, at, count):
 @njit(cache=True, nogil=True)
 def empty(bags, bag):
     """Remove all rows from a bag."""
+    # An entry whose count becomes 0 leaves the list, so the first one is another in each turn.
     while bags.first_entry[bag] != NONE:
         entry = np.int64(bags.first_entry[bag])
         add(bags, bag, bags.rows, entry * bags.fields.stride, -bags.counts[entry])
 
 
 @njit(cache=True, nogil=True)
-def settle(bags):
+def end_event(bags):
     """End the event."""
     for i in range(bags.fields.changed):
         bags.prior_count[bags.changed_entries[i]] = NONE
@@ -296,7 +299,7 @@ def settle(bags):
 
 
 @njit(cache=True, nogil=True)
-def _forget(bags):
+def _free_empty(bags):
     """Free the entries without a count, except those that the present event changed."""
     fields = bags.fields
     for entry in range(fields.used):

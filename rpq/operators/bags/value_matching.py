@@ -105,9 +105,9 @@ class ValueMatches:
         own = {"left_keys": left_keys, "right_keys": right_keys, "more": more}
         tree_row, shape = np.zeros(self._keys + 2, np.int32), ValueMatchShape(*self._shape)
         self._matching = MatchArrays(**{**empty, **own, "tree_row": tree_row, "shape": shape})
-        self._follow(16)
+        self._grow_arrays(16)
 
-    def _follow(self, nodes: int) -> None:
+    def _grow_arrays(self, nodes: int) -> None:
         """Grow the arrays to the number of entries of the bags, and to a number of nodes."""
         matching = self._matching
         room = self._bags.bags.fields.room
@@ -130,7 +130,7 @@ class ValueMatches:
         if not has_room or nodes > len(self._matching.kind):
             if not has_room:
                 self._bags.make_room(2 * count)
-            self._follow(max(nodes, 2 * len(self._matching.kind)) if nodes > len(self._matching.kind) else 0)
+            self._grow_arrays(max(nodes, 2 * len(self._matching.kind)) if nodes > len(self._matching.kind) else 0)
         rows, weights, events, size = apply_value_changes(
             self._bags.view,
             self._view,
@@ -345,6 +345,7 @@ def _mark_concerned(bags, matching, kind, high, low, real, weight):
             end = bound_of(matching, lefts, mirrored, kind, matching.high[outer], matching.low[outer], matching.real[outer])
         if mirrored in (GREATER, GREATER_EQUAL):  # prefixes, of which that of the outer value is shorter
             one, end = (leftmost(matching, lefts) if outer == NONE else end), one
+        # The nodes from `one` to before `end` are partners of the value, but not of the outer one.
         while one != end:
             _mark(bags, matching, one)
             one = np.int64(matching.greater[one])
@@ -358,6 +359,7 @@ def _count_partners(bags, matching, kind, high, low, real, weight):
     """Add a change of a value on the right to the bounds of its partners on the left."""
     shape = matching.shape
     mirrored = mirror(shape.sign)
+    # In a tree, the partners of a node change by `running_weight` and the `pending` of all nodes up to and including it.
     for other in range(first_kind(kind), end_of_kinds(kind)):
         tree = _tree_of(bags, matching, other, LEFT)
         if tree == NONE or matching.root[tree] == NONE:
@@ -394,6 +396,7 @@ def _sort(matching, count):
     while 3 * gap + 1 < count:
         gap = 3 * gap + 1
     while gap > 0:
+        # The nodes before `i` are in order among those whose distance is a multiple of `gap`.
         for i in range(gap, count):
             node, j = np.int64(touched[i]), i
             while j >= gap and _is_behind(matching, np.int64(touched[j - gap]), node):
@@ -435,6 +438,8 @@ def apply_value_changes(
     rows, weights, events = np.empty(room * max(width, 1), np.int32), np.empty(room, np.int64), np.empty(room, np.int64)
     size = 0
     i = j = 0
+    # The changes of the left before `i` and of the right before `j` are applied, and the changes of the result that they
+    # cause, `size` of them, written. All are of earlier events; no node is touched or without rows.
     while i < left_count or j < right_count:
         if i == left_count:
             event = right_events[j]
@@ -487,6 +492,8 @@ def apply_value_changes(
         touched = shape.touched
         if lone == 0 and touched > 0:
             _sort(matching, touched)
+        # The touched nodes before `place` are done. With `lone` 0, the rows of a node, and those up to the next touched one,
+        # gain as many partners as `running_weight` of the tree plus `pending` of the node.
         for place in range(touched):
             node = np.int64(matching.touched_nodes[place])
             tree, until, factor = np.int64(matching.tree[node]), np.int64(NONE), np.int64(0)
@@ -530,6 +537,7 @@ def apply_value_changes(
                     entry = np.int64(matching.next[entry])
                 node = np.int64(matching.greater[node])
         shape.touched = 0
+        # The right is as after the event; its changes met the left as before the event.
         while i < left_count and left_events[i] == event:
             weight, kind, at = left_weights[i], np.int64(left_kinds[i]), i * left_width
             high, low, real = left_high[i], left_low[i], left_reals[i]

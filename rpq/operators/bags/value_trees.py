@@ -219,6 +219,7 @@ def rightmost(matching, tree):
 def bound_of(matching, tree, sign, kind, high, low, real):
     """Return the node behind the prefix of partners, or the first one of a suffix or a range; NONE is behind all."""
     node, found = np.int64(matching.root[tree]), np.int64(NONE)
+    # The bound is in the subtree of `node`, or it is `found`.
     while node != NONE:
         comparison = compare(matching, kind, high, low, real, node)
         if sign in (GREATER, GREATER_EQUAL):
@@ -244,6 +245,7 @@ def first_partner(matching, tree, sign, kind, high, low, real):
         node = leftmost(matching, tree)
     else:
         node = bound_of(matching, tree, sign, kind, high, low, real)
+    # The nodes before `node` are no partners. Where values are in order, the first node decides.
     while node != NONE and not _is_partner(matching, sign, kind, high, low, real, node):
         if not _is_scanned(sign, kind):
             return np.int64(NONE)
@@ -319,6 +321,7 @@ def insert_value(bags, matching, tree, kind, high, low, real):
         shape.nodes += 1
     parent, smaller, greater = np.int64(NONE), np.int64(NONE), np.int64(NONE)
     other = np.int64(matching.root[tree])
+    # The value is between `smaller` and `greater`, and so is the subtree of `other`, with nothing else between them.
     while other != NONE:
         parent = other
         if compare(matching, kind, high, low, real, other) < 0:
@@ -349,6 +352,7 @@ def insert_value(bags, matching, tree, kind, high, low, real):
         matching.lower_child[parent] = node
     else:
         matching.upper_child[parent] = node
+    # The values are in order, and only `node` may stand below a node above which it belongs.
     while matching.parent[node] != NONE and _rises(matching, node, np.int64(matching.parent[node])):
         _raise(matching, node)
     add(bags, TREE, bags.rows, tree * bags.fields.stride, np.int64(1))
@@ -359,6 +363,7 @@ def insert_value(bags, matching, tree, kind, high, low, real):
 def delete_node(bags, matching, node):
     """Remove a node without rows."""
     shape, tree = matching.shape, np.int64(matching.tree[node])
+    # The values are in order, and without `node` every node stands where it belongs. `node` sinks until it is a leaf.
     while True:
         one, other = np.int64(matching.lower_child[node]), np.int64(matching.upper_child[node])
         if one == NONE and other == NONE:

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.delta_index import PathDelta
 from rpq.operators.paths.index.layout import LOW_HALF
+from rpq.operators.paths.index.path_delta import PathDelta
 from rpq.stream.edges.edge_store import LONG_AGO, TIMELESS
 from rpq.stream.edges.edge_values import ValuesOf
 from rpq.stream.edges.snapshot import Edges

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +17,8 @@ from rpq.language.options import Vertex
 from rpq.language.protocol import Division, Figures, Overrun, PresentGraph, Resources, RunningQuery
 from rpq.language.query import PatternQuery, Query
 from rpq.operators.paths.direction import way_of
-from rpq.operators.paths.index.delta_index import (
-    NO_LIMIT,
-    DeltaIndex,
-    PathDelta,
-    id_of_length,
-    rows_of_pairs,
-    rows_with_lengths,
-)
+from rpq.operators.paths.index.delta_index import NO_LIMIT, DeltaIndex
+from rpq.operators.paths.index.path_delta import PathDelta, id_of_length, rows_of_pairs, rows_with_lengths
 from rpq.operators.paths.path import Path, path_of, paths_of
 from rpq.operators.paths.path_trees import PathTrees, shared_key
 from rpq.rows.changes import SetAside
@@ -38,9 +32,6 @@ from rpq.stream.json_values import Damage, JsonValue
 from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.window import CountWindow, Window
-
-if TYPE_CHECKING:
-    from rpq.operators.paths.lengths.length_index import LengthIndex
 
 
 def set_aside_error(query: Query, report: SetAside) -> ConflictBudgetError | None:
@@ -61,14 +52,6 @@ def set_aside_error(query: Query, report: SetAside) -> ConflictBudgetError | Non
     )
 
 
-def _with_lengths(index: DeltaIndex) -> LengthIndex:
-    """Return an index after checking that it has lengths."""
-    from rpq.operators.paths.lengths.length_index import LengthIndex  # its kernels take memory
-
-    assert isinstance(index, LengthIndex)
-    return index
-
-
 def read_aside_roots(saved: JsonValue, id_of: Callable[[Vertex], int]) -> dict[int, int]:
     """Return the roots that were set aside, each with the size at which it was. Raises `Damage`."""
     pairs = [pair.tuple_of(2) for pair in saved]
@@ -85,9 +68,9 @@ def read_aside_roots(saved: JsonValue, id_of: Callable[[Vertex], int]) -> dict[i
 class PathExplanation:
     """The plan of a running path query. Its text is for people; `to_dict` has the same for programs.
 
-    `states` are those of the automaton by which paths are followed from their sources, or their targets; `roots` how many of
-    these it names, None for all vertices. The trees, of so many cells, are those of all queries that share them: it and
-    `shared_with` others, whose expressions spell the same words over the same window.
+    `states` counts the states of the automaton by which paths are followed from their sources, or their targets; `roots` how
+    many of these it names, None for all vertices. Trees and cells are counted once for all queries that share them: it and
+    `shared_with` others, with expressions that spell the same words over the same window.
 
     >>> import rpq
     >>> window = rpq.Window(size=10, slide=1)
@@ -184,7 +167,7 @@ class PathQuery(RunningQuery):
             resources.shared[key] = trees
         self._key, self._shared = key, resources.shared
         self._trees = trees
-        self._reader = trees.join(query.name, self._way.roots, resources.guard)
+        self._reader = trees.add_reader(query.name, self._way.roots, resources.guard)
         self.indexes: Sequence[DeltaIndex] = trees.indexes
         is_whole = Division(resources.threads, resources.share).is_whole
         self.is_divided = not is_whole or query.sources is not None or query.targets is not None
@@ -197,23 +180,23 @@ class PathQuery(RunningQuery):
         return self._trees
 
     def leave(self) -> None:
-        self._trees.leave(self._reader)
+        self._trees.remove_reader(self._reader)
         if self._key is not None and not self._trees.readers:
             del self._shared[self._key]
 
     # --- input -----------------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        if len(self._trees.readers) == 1:  # else they know
+        if len(self._trees.readers) == 1:  # otherwise the trees have the labels
             self._trees.set_labels(labels, names)
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        return self._trees.reads(labels)
+        return self._trees.reads(labels)[:, None]
 
     def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         if isinstance(self.term_texts, LengthTexts):
             self.term_texts.vertices = vertices
-        self._trees.admit(self._reader, vertices, new_ids, graph)
+        self._trees.make_reader_room(self._reader, vertices, new_ids, graph)
 
     def count_from(self, numbers: Sequence[int]) -> None:
         self._trees.count_from(numbers[0])
@@ -236,7 +219,7 @@ class PathQuery(RunningQuery):
     def answers(self) -> list[IdRows]:
         is_reversed = self._way.is_reversed
         if self.question.has_length:
-            found = [(index.answers(), _with_lengths(index)) for index in self.indexes]
+            found = [(index.answers(), index) for index in self.indexes]
             return [rows_with_lengths(pairs, index.lengths_of(pairs), is_reversed=is_reversed) for pairs, index in found]
         return [rows_of_pairs(pairs, is_reversed=is_reversed) for pairs in self._trees.answers(self._reader)]
 
@@ -258,7 +241,7 @@ class PathQuery(RunningQuery):
         if not self.question.has_length:
             return IdRows(rows, columns), position
         pairs = rows[:, 1].astype(np.int64) << 32 | rows[:, 0]
-        lengths = np.sum([_with_lengths(index).lengths_of(pairs) for index in self.indexes], axis=0)
+        lengths = np.sum([index.lengths_of(pairs) for index in self.indexes], axis=0)
         return IdRows(np.column_stack([rows, -1 - lengths]).astype(np.int32), (*columns, 2)), position
 
     def rows(self) -> np.ndarray:
@@ -287,7 +270,7 @@ class PathQuery(RunningQuery):
             followed_from="targets" if self._way.is_reversed else "sources",
             roots=None if roots is None else len(roots),
             shared_with=len(self._trees.readers) - 1,
-            trees=self._trees.count_trees(),
+            trees=self._trees.tree_count,
             cells=sum(index.live()[0] for index in self.indexes),
         )
 
@@ -298,22 +281,15 @@ class PathQuery(RunningQuery):
         if not self._trees.joins(self._reader, root, end):
             return None
         for index in self.indexes:
-            if self.question.has_length and _with_lengths(index).length_of(root, end) != id_of_length(answer[2]):
+            if self.question.has_length and index.lengths_of(np.array([root << 32 | end])) != id_of_length(answer[2]):
                 continue
-            if self.question.time_order is not None:
-                from rpq.operators.paths.ordered.ordered_index import OrderedIndex  # its kernels take memory
-
-                assert isinstance(index, OrderedIndex)
-                if (timed := index.timed_witness(root, end)) is not None:
-                    path = path_of(source, timed.steps, edges, vertices, labels, values)
-                    return replace(path, timestamps=tuple(timed.times.tolist()))
+            found = index.witness(root, end, edges)
+            if found is None:
                 continue
-            steps = index.witness(root, end, edges)
-            if steps is not None:
-                if self._way.is_reversed:  # last to first, and each taken the other way
-                    steps = steps[::-1] ^ 1
-                in_window = index.slides(steps >> 1) > index.current
-                return path_of(source, steps, edges, vertices, labels, values, in_window=in_window)
+            steps = found.steps[::-1] ^ 1 if self._way.is_reversed else found.steps
+            in_window = index.slides(steps >> 1) > index.current
+            path = path_of(source, steps, edges, vertices, labels, values, in_window=in_window)
+            return path if found.times is None else replace(path, timestamps=tuple(found.times.tolist()))
         return None
 
     def witnesses(self, delta: Delta, graph: PresentGraph, edge_times: EdgeTimes | None = None) -> pa.Array:
@@ -327,7 +303,7 @@ class PathQuery(RunningQuery):
         return paths_of(delta, edges, vertices, labels, times_of)
 
     def _in_window(self, edges: Edges, edge: np.ndarray, timestamp: np.ndarray, time: np.ndarray) -> np.ndarray:
-        """Return which edges of paths, with these timestamps at stream times, the window holds; static ones it may not."""
+        """Return which edges of paths, with these timestamps at stream times, the window holds; it may lack static edges."""
         window = self.question.window
         if isinstance(window, Window):
             size, slide = np.int64(window.size), np.int64(window.slide)

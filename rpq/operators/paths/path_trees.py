@@ -4,28 +4,32 @@ A query reads the trees of its roots. Queries whose automata, windows, semantics
 (`shared_key`), so an edge costs what it costs in one index, and each query gets the rows of its own roots (`roots.py`). A
 single query gets the rows of its indexes as they are; if there are several, rows are distributed to them.
 
-Each query gets and counts the rows that it would have alone. Therefore some queries have trees of their own: those with
+Each query gets and counts the rows that it would have alone. Therefore some queries have trees of their own: queries with
 simple paths that can be in doubt, because a budget belongs to one query; with paths in an order in time, or with lengths; in
-engines whose rows contain witnesses; and those that started empty in mid-stream, whose windows contain less than others.
+engines whose rows contain witnesses; and queries that started empty in mid-stream, because their windows contain less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from rpq.automata import DFA
+from rpq.automata.symbols import LabelSymbol
 from rpq.language.options import Vertex
 from rpq.language.protocol import Division, Guard, Resources
 from rpq.language.query import Query
-from rpq.operators.paths.closure.closure_index import index_over
+from rpq.language.readings import LabelSet
+from rpq.language.time_order import TimeOrder
+from rpq.operators.paths.closure.closure_index import ClosureIndex
 from rpq.operators.paths.direction import Way
-from rpq.operators.paths.index.delta_index import NO_LIMIT, DeltaIndex, PathDelta
-from rpq.operators.paths.index.numbered_index import NumberedIndex
-from rpq.operators.paths.program import CompiledExpression
+from rpq.operators.paths.index.delta_index import NO_LIMIT, DeltaIndex
+from rpq.operators.paths.index.path_delta import PathDelta
+from rpq.operators.paths.program import CompiledExpression, Program
 from rpq.operators.paths.roots import NamedRoots
 from rpq.operators.paths.simple.simple_judge import judge_for
 from rpq.rows.delta import Delta
@@ -34,6 +38,7 @@ from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.json_values import Damage
 from rpq.stream.names.stream_labels import LabelName, label_in
 from rpq.stream.names.vertices import VertexDictionary
+from rpq.stream.window import AnyWindow
 
 _NO_PAIRS = np.zeros(0, np.int64)
 _MANY = -1
@@ -91,6 +96,100 @@ class _IndexSize:
     """The answers of each index, sorted, once new queries have read them."""
 
 
+class PathIndexes:
+    """The indexes of an automaton over a window, one for each of the `parts` into which roots are divided.
+
+    `label_of` returns the label that paths see in an edge, given the name of its label; None if they do not see the edge. A
+    count window numbers inserts with `counted_labels`, by default the labels of the automaton. `question` has the kind of
+    paths, and `options` are passed to `DeltaIndex`.
+    """
+
+    def __init__(
+        self,
+        dfa: DFA,
+        window: AnyWindow,
+        question: Any,
+        *,
+        label_of: Callable[[LabelName], LabelSymbol | None],
+        counted_labels: LabelSet | None = None,
+        closes: bool = False,
+        order: TimeOrder | None = None,
+        has_length: bool = False,
+        parts: int = 1,
+        **options: Any,
+    ) -> None:
+        self._compiled = CompiledExpression(dfa, closes=closes)
+        self._label_of, self._counted_labels = label_of, counted_labels
+        index = partial(new_index, self._compiled.program, window, question, order=order, has_length=has_length, **options)
+        self.indexes = tuple(index() for _ in range(parts))
+        self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
+        self._inverse = np.full(0, -1, np.int16)
+        self._is_numbered = np.zeros(0, np.uint8)
+        self._is_root = [np.ones(0, np.uint8) for _ in self.indexes]
+        self._is_end = np.ones(0, np.uint8)
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
+        """Add label ids with their names. O(labels)."""
+        if not len(labels):
+            return
+        room = len(self._forward)
+        if (needed := int(labels.max()) + 1) > room:
+            more = np.full(max(needed - room, room, 16), -1, np.int16)
+            self._forward = np.concatenate([self._forward, more])
+            self._inverse = np.concatenate([self._inverse, more])
+            self._is_numbered = np.concatenate([self._is_numbered, np.zeros(len(more), np.uint8)])
+            for index in self.indexes:
+                index.set_labels(self._forward, self._inverse, self._is_numbered)
+        seen, counted = [self._label_of(name) for name in names], self._counted_labels
+        self._forward[labels], self._inverse[labels] = np.array([*map(self._compiled.classes_of, seen)], np.int16).T
+        if counted is None:
+            self._is_numbered[labels] = self.reads(labels)
+        else:
+            self._is_numbered[labels] = [label is not None and counted.has(label) for label in seen]
+
+    def reads(self, labels: np.ndarray) -> np.ndarray:
+        """Return which labels the steps of paths can have, as booleans."""
+        found: np.ndarray = (self._forward[labels] >= 0) | (self._inverse[labels] >= 0)
+        return found
+
+    def make_room_for_ids(self, vertices: int, edges: int, *, are_roots: bool) -> None:
+        """Make room for vertex and edge ids below these numbers. New vertices are ends, and with `are_roots` also roots."""
+        if (more := vertices - len(self._is_end)) > 0:
+            flags = np.ones(max(more, len(self._is_end) // 4), np.uint8)
+            self._is_end = np.concatenate([self._is_end, flags])
+            self._is_root = [np.concatenate([is_root, flags if are_roots else 0 * flags]) for is_root in self._is_root]
+        for index, is_root in zip(self.indexes, self._is_root, strict=True):
+            index.make_room(len(self._is_end), edges, is_root, self._is_end)
+
+    @property
+    def tree_count(self) -> int:
+        """The number of roots whose tree is not empty. O(vertices)."""
+        return sum(int((index.index.table.slot_of >= 0).sum()) for index in self.indexes)
+
+
+def new_index(
+    program: Program,
+    window: AnyWindow,
+    question: Any,
+    *,
+    order: TimeOrder | None = None,
+    has_length: bool = False,
+    **options: Any,
+) -> DeltaIndex:
+    """Return the index of an expression over a window: of the kind that its order, its lengths or its paths need."""
+    if order is not None:
+        from rpq.operators.paths.ordered.ordered_index import OrderedIndex  # its kernels take memory
+
+        return OrderedIndex(program, window, order=order, **options)
+    if has_length:
+        from rpq.operators.paths.lengths.length_index import LengthIndex  # as do its own
+
+        return LengthIndex(program, window, **options)
+    judge = judge_for(question, program, room=options["capacity"])
+    may_have_bits = judge.walks_return and not judge.doubts and not options.get("witness")
+    return (ClosureIndex if may_have_bits else DeltaIndex)(program, window, judge=judge, **options)
+
+
 class TreesWorker:
     """An index as a worker of the queries that read its trees."""
 
@@ -125,26 +224,39 @@ class TreesWorker:
         self._trees._check()
 
 
-class PathTrees:
+class PathTrees(PathIndexes):
     """Indexes of one automaton over one window, one for each thread, and the queries that read them."""
 
     needs_room = True
 
     def __init__(self, query: Query, way: Way, resources: Resources) -> None:
+        super().__init__(
+            way.dfa,
+            query.window,
+            query,
+            label_of=lambda name: label_in(name, None),
+            closes=query.paths == "simple_cycle",
+            order=query.time_order,
+            has_length=query.has_length,
+            parts=resources.threads,
+            explicit=query.semantics == "explicit",
+            witness=resources.witness,
+            capacity=resources.capacity,
+            guard=self._check_memory,
+            check_rows=self._check_rows,
+            deadline=resources.deadline,
+            is_reversed=way.is_reversed,
+        )
         self.is_reversed = way.is_reversed
-        self.window = query.window
         self._ends = way.ends
         self._row_guard = resources.rows
-        self._compiled = CompiledExpression(way.dfa, closes=query.paths == "simple_cycle")
-        self.program = self._compiled.program
         self._division = Division(resources.threads, resources.share)
-        self.indexes: tuple[DeltaIndex, ...] = tuple(self._new_index(query, resources) for _ in range(resources.threads))
         self.workers = tuple(TreesWorker(self, index) for index in self.indexes)
         self.vertex_room = 0
         self.readers: dict[int, TreeReader] = {}
         self._places = 0
         self._free_places: list[int] = []
-        self._whole: list[TreeReader] = []  # those for which every vertex is a root
+        self._whole: list[TreeReader] = []  # readers for which every vertex is a root
         self.is_shared = False
         """True once there were several readers at a time; from then on, rows are distributed to readers."""
         self._named_roots = NamedRoots()
@@ -154,35 +266,11 @@ class PathTrees:
         self._counted_up_to = np.zeros(2, np.int64)  # rows that the indexes have counted, while none are distributed
         self._waiting: dict[int, list[np.ndarray]] = {}  # the first rows of readers, for their next call
         self._unread_trees = 0  # roots without a reader whose trees still exist
-        self._met_vertices: np.ndarray | None = None
+        self._last_vertices: np.ndarray | None = None
         self._numbers: Mapping[str, int] | None = None
-        self._unnumbered_readers: dict[int, TreeReader] = {}  # by place: those whose numbers are not known
+        self._unnumbered_readers: dict[int, TreeReader] = {}  # by place: readers without a known number
         self._current_size: _IndexSize | None = None
         self._latency_copy: tuple[bytes, np.ndarray] | None = None
-        self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
-        self._inverse = np.full(0, -1, np.int16)
-        self._is_root = [np.ones(0, np.uint8) for _ in self.indexes]
-        self._is_end = np.ones(0, np.uint8)
-
-    def _new_index(self, query: Query, resources: Resources) -> DeltaIndex:
-        options: dict[str, Any] = {
-            "explicit": query.semantics == "explicit",
-            "witness": resources.witness,
-            "capacity": resources.capacity,
-            "guard": self._check_memory,
-            "check_rows": self._check_rows,
-            "deadline": resources.deadline,
-        }
-        if query.time_order is not None:
-            from rpq.operators.paths.ordered.ordered_index import ordered_index_over  # its kernels take memory
-
-            return ordered_index_over(query.window, self.program, query.time_order, **options)
-        if query.has_length:
-            from rpq.operators.paths.lengths.length_index import length_index_over  # as do its own
-
-            return length_index_over(query.window, self.program, is_reversed=self.is_reversed, **options)
-        judge = judge_for(query, self.program, room=resources.capacity)
-        return index_over(query.window, self.program, judge=judge, is_reversed=self.is_reversed, **options)
 
     # --- who reads them --------------------------------------------------------------------------------------
 
@@ -191,7 +279,7 @@ class PathTrees:
         """True if the trees have received tuples of the stream or the edges of a window."""
         return bool(self.indexes[0].state.has_time)
 
-    def join(self, name: str, roots: Collection[Vertex] | None, guard: Guard) -> TreeReader:
+    def add_reader(self, name: str, roots: Collection[Vertex] | None, guard: Guard) -> TreeReader:
         """Add a reader of the trees of these roots, of all for None. O(roots)."""
         if self.readers and not self.is_shared:
             self._settle_rows()
@@ -220,7 +308,7 @@ class PathTrees:
         self._of_root.make_room(self.vertex_room, self._places)
         return reader
 
-    def leave(self, reader: TreeReader) -> None:
+    def remove_reader(self, reader: TreeReader) -> None:
         """Remove a reader. O(its roots, and their readers); unread trees are dropped when they are half of all.
 
         Nothing is done for the last reader, because the trees are removed with it.
@@ -265,63 +353,37 @@ class PathTrees:
 
     # --- input -----------------------------------------------------------------------------------------------
 
-    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Add label ids with their names. O(labels)."""
-        if len(labels) == 0:
-            return
-        classes = np.array([self._compiled.classes_of(label_in(name, None)) for name in names], np.int16)
-        room = len(self._forward)
-        if (needed := int(labels.max()) + 1) > room:
-            more = np.full(max(needed - room, room, 16), -1, np.int16)
-            self._forward = np.concatenate([self._forward, more])
-            self._inverse = np.concatenate([self._inverse, more])
-            for index in self.indexes:
-                index.set_labels(self._forward, self._inverse)
-        self._forward[labels], self._inverse[labels] = classes.T
-
-    def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Return which edges are read: (label id, window), boolean."""
-        relevant: np.ndarray = (self._forward[labels] >= 0) | (self._inverse[labels] >= 0)
-        return relevant[:, None]
-
     def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
-        """Make room for the ids of the dictionary and the graph; `new_ids` are those of new names."""
-        self._grow_arrays(vertices.count)
+        """Make room for the ids of the dictionary and the graph; `new_ids` are the ids of new names."""
+        self._make_room(vertices, graph)
         self._add_ends(vertices, new_ids)
-        self._announce_capacity(graph)
 
-    def admit(self, reader: TreeReader, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
+    def make_reader_room(
+        self, reader: TreeReader, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph
+    ) -> None:
         """Make room like `make_room` for a query that was added; `load` makes the trees that it lacks."""
-        self._grow_arrays(vertices.count)
+        self._make_room(vertices, graph)
         if not self.is_loaded:
-            if new_ids is not self._met_vertices:  # it is the same for all that come in one step
-                self._met_vertices = new_ids
+            if new_ids is not self._last_vertices:  # it is the same for all that come in one step
+                self._last_vertices = new_ids
                 self._add_ends(vertices, new_ids)
         elif reader.roots is None:
             reader.to_load = self._owned_vertices(vertices, new_ids)
         else:
             for name in reader.roots:
                 if (root := vertices.id_of(name)) >= 0:
-                    self._named_roots.meet_one(root, name)
+                    self._named_roots.set_vertex(root, name)
             reader.to_load = self._owned_vertices(vertices, self._named_roots.ids(reader.roots))
-        self._announce_capacity(graph)
 
     def _owned_vertices(self, vertices: VertexDictionary, ids: np.ndarray) -> list[np.ndarray]:
-        """Return for each index those of some vertices that it answers for."""
+        """Return for each index the vertices among `ids` that it owns."""
         return [ids[mine] for mine in self._division.ownership(vertices.hashes(ids))]
 
-    def _grow_arrays(self, vertices: int) -> None:
-        room = len(self._is_end)
-        if vertices > room:
-            more = np.ones(max(vertices - room, room // 4), np.uint8)
-            self._is_end = np.concatenate([self._is_end, more])
-            self._is_root = [np.concatenate([flags, more if self._whole else 0 * more]) for flags in self._is_root]
+    def _make_room(self, vertices: VertexDictionary, graph: SnapshotGraph) -> None:
+        self.make_room_for_ids(vertices.count, graph.capacity, are_roots=bool(self._whole))
+        if len(self._is_end) > self.vertex_room:
             self.vertex_room = len(self._is_end)
             self._of_root.make_room(self.vertex_room, self._places)
-
-    def _announce_capacity(self, graph: SnapshotGraph) -> None:
-        for index, flags in zip(self.indexes, self._is_root, strict=True):
-            index.make_room(len(self._is_end), graph.capacity, flags, self._is_end)
 
     def _add_ends(self, vertices: VertexDictionary, new_ids: np.ndarray) -> None:
         """Note which of the vertices that come are roots or ends of queries."""
@@ -331,7 +393,7 @@ class PathTrees:
             self._named_roots.forget(new_ids)
             for flags, owned in zip(self._is_root, self._division.ownership(vertices.hashes(new_ids)), strict=True):
                 flags[new_ids] = owned & bool(self._whole)
-            roots = self._named_roots.meet(vertices, new_ids)
+            roots = self._named_roots.add_vertices(vertices, new_ids)
             for flags, owned in zip(self._is_root, self._division.ownership(vertices.hashes(roots)), strict=True):
                 flags[roots] = owned
         if self._ends is not None:
@@ -342,7 +404,7 @@ class PathTrees:
     def count_from(self, number: int) -> None:
         """Set the insert from which a count window goes on, if none has come to it yet."""
         for index in self.indexes:
-            if isinstance(index, NumberedIndex) and not self.is_loaded:
+            if not self.is_loaded:
                 index.count_from(number)
 
     def load_static(self, chunk: Chunk) -> None:
@@ -360,7 +422,7 @@ class PathTrees:
             if (waiting := self._waiting.pop(reader.place, None)) is not None:
                 return self._first_rows(reader, time, waiting)
             if quiet and chunk is not None:
-                self._refuse_other_edges(chunk, slides)
+                self._check_same_edges(chunk, slides)
             found = [
                 self._grow_trees(index, reader, flags, roots)
                 for index, flags, roots in zip(self.indexes, self._is_root, reader.to_load, strict=False)
@@ -411,10 +473,10 @@ class PathTrees:
             found.append(index.grow(lacking).pairs.copy())
         return np.concatenate(found)
 
-    def _refuse_other_edges(self, chunk: Chunk, slides: np.ndarray) -> None:
+    def _check_same_edges(self, chunk: Chunk, slides: np.ndarray) -> None:
         """Raise `Damage` unless a saved query held the same edges as the others that read these trees."""
         index = self.indexes[0]
-        mine = self.reads(chunk.label)[:, 0] & (slides > index.current)
+        mine = self.reads(chunk.label) & (slides > index.current)
         if self._index_size().edges != mine.sum() or (index.slides(chunk.edge[mine]) != slides[mine]).any():
             raise Damage("a query holds other edges than one that reads the same paths")
 
@@ -430,7 +492,7 @@ class PathTrees:
         if not self.is_shared:
             (reader,) = self.readers.values()
             return [(numbers[reader.name], delta)]
-        self._learn_numbers(numbers)
+        self._note_numbers(numbers)
         found: list[tuple[int, Delta]] = []
         for reader in self._whole:
             self._rows[reader.place] += delta.counts()
@@ -445,7 +507,7 @@ class PathTrees:
                 found.append((_MANY, rows))
         return found
 
-    def _learn_numbers(self, numbers: Mapping[str, int]) -> None:
+    def _note_numbers(self, numbers: Mapping[str, int]) -> None:
         if numbers is not self._numbers:
             self._numbers, self._unnumbered_readers = numbers, {**self.readers}
         for place, reader in self._unnumbered_readers.items():
@@ -459,7 +521,7 @@ class PathTrees:
     def answers(
         self, reader: TreeReader, *, root: int | None = None, first: int = 0, end: int = NO_LIMIT, limit: int = NO_LIMIT
     ) -> list[np.ndarray]:
-        """Return the pairs that answer a query now, of each index; the options are those of `DeltaIndex.answers`."""
+        """Return the pairs that answer a query now, of each index; with the options of `DeltaIndex.answers`."""
         roots = None if root is None else np.array([root])
         if self.is_shared and reader.roots is not None:
             own_roots = self._named_roots.ids(reader.roots)
@@ -469,10 +531,6 @@ class PathTrees:
     def joins(self, reader: TreeReader, root: int, end: int) -> bool:
         """Return whether a vertex is one of the roots of a query, and another one of the ends."""
         return bool(self._is_end[end]) and (reader.roots is None or self._named_roots.name_of(root) in reader.roots)
-
-    def count_trees(self) -> int:
-        """Return how many roots have a tree that is not empty. O(vertices)."""
-        return sum(int((index.index.table.slot_of >= 0).sum()) for index in self.indexes)
 
     def rows(self, reader: TreeReader) -> np.ndarray:
         """Return the numbers of reported rows of a query: added, removed."""
@@ -551,6 +609,6 @@ def find_named(vertices: VertexDictionary, ids: np.ndarray, names: Collection[Ve
 
 
 def _of_root(pairs: np.ndarray, root: int) -> np.ndarray:
-    """Return the pairs of a root among sorted ones. O(log pairs)."""
+    """Return the pairs of a root among sorted pairs. O(log pairs)."""
     first, last = np.searchsorted(pairs, [root << 32, (root + 1) << 32])
     return pairs[first:last]

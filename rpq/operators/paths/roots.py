@@ -21,7 +21,7 @@ _NOBODY = np.zeros(0, np.int32)
 
 
 class DealtRows(NamedTuple):
-    """The rows of events by reader: those of part i, up to `end[i]`, are of event `event[i]`, for `reader[i]`."""
+    """The rows of events by reader: part i ends at `end[i]`, and has rows of event `event[i]` for `reader[i]`."""
 
     pairs: np.ndarray  # int64
     end: np.ndarray  # int64 a part
@@ -37,7 +37,7 @@ class RootReaders:
         self._count = np.zeros(0, np.int32)  # a vertex
         self._flat = np.zeros(16, np.int32)
         self._used = 0
-        self._live = 0  # of those used, which are not left over from before a change
+        self._live = 0  # entries in use, without the ones left over from before a change
         self._scratch = np.full(0, -1, np.int64)  # a reader: the last of its rows in the event
 
     @property
@@ -131,7 +131,7 @@ class RootReaders:
 
 @njit(cache=True, nogil=True)
 def count_dealt(pairs, ends, count):
-    """Return (rows for all readers together, those of the event that has most)."""
+    """Return the number of rows for all readers together, and the largest number of one event."""
     total, largest, row = np.int64(0), np.int64(0), np.int64(0)
     for event in range(len(ends)):
         before = total
@@ -209,7 +209,7 @@ class NamedRoots:
         return self._name_of.get(root)
 
     def add(self, names: Iterable[Vertex], reader: int) -> None:
-        """Add a reader of vertices by their names; `meet` and `meet_one` assign ids to names without one.
+        """Add a reader of vertices by their names; `add_vertices` and `set_vertex` assign ids to names without one.
 
         A name may have the id of a vertex that has left: this has its reader, too, as `remove` expects. O(names, and their
         readers).
@@ -235,7 +235,7 @@ class NamedRoots:
                 unread += 1
         return unread
 
-    def meet(self, vertices: VertexDictionary, new_ids: np.ndarray) -> np.ndarray:
+    def add_vertices(self, vertices: VertexDictionary, new_ids: np.ndarray) -> np.ndarray:
         """Note which of the vertices `new_ids` are roots. Return these (int64). O(the fewer of the two)."""
         if len(new_ids) < len(self._of_name):
             names = vertices.names_of(new_ids).to_pylist()
@@ -247,13 +247,13 @@ class NamedRoots:
             self._name(root, name)
         return np.array([root for root, _ in new_roots], np.int64)
 
-    def meet_one(self, root: int, name: Vertex) -> None:
+    def set_vertex(self, root: int, name: Vertex) -> None:
         """Note that a vertex is a root, by this name."""
         if self._id_of.get(name) != root:
             self._name(root, name)
 
     def forget(self, ids: np.ndarray) -> None:
-        """Forget those of these ids that were roots: they are other vertices now."""
+        """Forget the roots among these ids, which are other vertices now."""
         for root in ids[self.readers.has(ids)].tolist():
             self._forget(root)
 

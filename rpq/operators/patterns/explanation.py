@@ -479,7 +479,7 @@ def explain_running(
             name=name, atoms=atoms, edges=host.store.current_edges(host.number_of(content)), shared_with=shared_with
         )
         if isinstance(content, PathContent):
-            return replace(found, trees=host.paths[content].trees, cells=host.paths[content].index.live()[0])
+            return replace(found, trees=host.paths[content].tree_count, cells=host.paths[content].index.live()[0])
         assert content.label is not None, "a pattern names its labels"
         return replace(found, accepts=ends_texts(host.accepted_edges(content.label) or question.accepts(content.label)))
 

@@ -52,8 +52,8 @@ class HostedQuery(RunningQuery, Member):
     def _start(self) -> None:
         """Enter the host."""
         self._host.members[self.question.name] = self
-        self._host.note_size(self.question.name)
-        self._host.constants.take(self.question.name, self._names)
+        self._host.invalidate_size(self.question.name)
+        self._host.constants.acquire(self.question.name, self._names)
         try:
             self._enter()
         except BaseException:
@@ -76,7 +76,7 @@ class HostedQuery(RunningQuery, Member):
     def _leave_host(self) -> None:
         self._host.release_constants(self.question.name, self._names)
         del self._host.members[self.question.name]
-        self._host.forget_sizes()
+        self._host.invalidate_sizes()
 
     @property
     def contents(self) -> set[RelationKey | PathContent]:

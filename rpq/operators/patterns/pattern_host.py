@@ -124,7 +124,7 @@ class PatternHost:
         self._live = LivePatterns(
             self.store,
             self.tables,
-            self._take,
+            self._store_rows,
             values=256 * capacity,
             runs=16 * capacity,
             fewest=capacity // 2,
@@ -190,7 +190,7 @@ class PatternHost:
         """Return which edges the windows of some queries hold, and the outcomes of their tuples."""
         return self._memberships[key]
 
-    def take_membership(
+    def acquire_membership(
         self, key: Hashable, readings: Sequence[Reading], reader: Hashable, *, is_fixed: bool
     ) -> WindowMembership:
         """Return the membership in windows with a key for one more query; `readings` say which windows these are.
@@ -298,7 +298,7 @@ class PatternHost:
 
     def release_part(self, number: int) -> None:
         """Release a part that a query has added and left; the last user removes it."""
-        self.forget_sizes()
+        self.invalidate_sizes()
         self._holders[number] -= 1
         if self._holders[number]:
             return
@@ -357,14 +357,14 @@ class PatternHost:
         is_countable = self._counts_only and self.is_whole and not self._other_parts
         return min(_UNREAD, self._rows.effective_limit) if is_countable else 0
 
-    def _take(self, live: LivePatterns) -> None:
+    def _store_rows(self, live: LivePatterns) -> None:
         """Store the delivered rows. Raises `RowLimitError` where one event has brought too many rows already."""
         output = live.output
         is_of_stream = self._sink is self._delivered_rows
         # Only the values of rows determine which of them belong to a share.
         only_counts = is_of_stream and self._counts_only and self.is_whole
         some = self._other_parts if only_counts and len(self._other_parts) < len(self._parts) else None
-        self._sink.take(output, parts=some)
+        self._sink.append(output, parts=some)
         if not is_of_stream:
             if self._most_answers is not None and self._sink.row_count > self._most_answers:
                 raise _EnoughError
@@ -384,7 +384,7 @@ class PatternHost:
             part = max(reported, key=reported.__getitem__)
             raise self._rows.error(self._parts[part][0][0], reported[part], place=order // 2)
 
-    def settle(self, content: PathContent) -> None:
+    def grow_roots(self, content: PathContent) -> None:
         """Add the pairs of all roots that are needed by now to a derived relation. Raises `MemoryLimitError`."""
         self._change_quietly(self.paths.settle(content))
 
@@ -568,16 +568,16 @@ class PatternHost:
         self._changed_members.difference_update(changed)
         return sum([*self._member_sizes.values()])
 
-    def note_size(self, name: str) -> None:
-        """Note that the size of a query may have changed since rows were last reported, or that it is new."""
+    def invalidate_size(self, name: str) -> None:
+        """Record that the size of a query may have changed since rows were last reported, or that it is new."""
         self._changed_members.add(name)
 
-    def forget_sizes(self) -> None:
-        """Forget the sizes of queries, which may have changed since rows were last reported."""
+    def invalidate_sizes(self) -> None:
+        """Discard the sizes of queries, which may have changed since rows were last reported."""
         self._member_sizes.clear()
         self._changed_members.clear()
 
-    def ask_for(self, size: int) -> None:
+    def request_bytes(self, size: int) -> None:
         """Request `size` more bytes from the guard, without a tuple; it may refuse."""
         self._guard(size, 0)
 

@@ -138,7 +138,7 @@ class RunningPattern(HostedQuery):
     def _enter(self) -> None:
         if self._relations.origin != self._origin:
             self._relations.begin_at(self._origin)
-        self._relations.take()
+        self._relations.acquire()
         if not self._is_isomorphism:  # so that only linking is left when its constants get ids
             for number in range(len(self._meanings)):
                 self._prepare(number)
@@ -300,7 +300,7 @@ class RunningPattern(HostedQuery):
     def _fill(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool) -> int | None:
         """Fill relations and solutions; return the number of rows above which they will be refused."""
         self._host.advance(time)
-        self._host.note_size(self.question.name)
+        self._host.invalidate_size(self.question.name)
         if chunk is not None:
             self._relations.fill(chunk, slides[0], is_checked=quiet)
         # More than these will be refused.

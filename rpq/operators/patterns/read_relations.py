@@ -53,7 +53,7 @@ def fill(
     is_selected = is_selected & relations.edges_of(content, chunk)
     expires = slides[is_selected]
     if is_empty:
-        host.ask_for(BYTES_AN_EDGE * len(expires))
+        host.request_bytes(BYTES_AN_EDGE * len(expires))
         relations.fill(content, chunk, is_selected, expires)
         return
     is_same = store.current_edges(number) == len(expires)
@@ -196,10 +196,10 @@ class ReadRelations:
 
     # --- taking and releasing --------------------------------------------------------------------------------
 
-    def take(self) -> None:
-        """Take the relations from the host."""
+    def acquire(self) -> None:
+        """Acquire the relations of the host."""
         for content in self._of_edges:
-            self._host.relations.take(content)
+            self._host.relations.acquire(content)
         self._derived_paths = [
             DerivedPath(read, content_of(read.expression, self._question, self.origin, order=read.order), need)
             for read in self._paths
@@ -209,7 +209,7 @@ class ReadRelations:
             self._host.paths.take(pairs, read.expression, self._question, need)
         if self._paths:
             reading = Reading(self._question.window, self._question.label_set)
-            self._host.take_membership(self._key, [reading], self._reader, is_fixed=False)
+            self._host.acquire_membership(self._key, [reading], self._reader, is_fixed=False)
             self.set_labels(self._host.relations.labels()[0])
         self._counts_before = self._tuple_counts()
 
@@ -250,7 +250,7 @@ class ReadRelations:
 
     def load_static(self, chunk: Chunk) -> None:
         """Load static edges."""
-        self._host.ask_for(BYTES_AN_EDGE * len(chunk.edge))
+        self._host.request_bytes(BYTES_AN_EDGE * len(chunk.edge))
         for content in self._of_edges:
             self._host.relations.enter_static(content, chunk, [content.name])
         for derived in self._derived_paths:
@@ -277,7 +277,7 @@ class ReadRelations:
         for derived in self._derived_paths:
             edges = (chunk, slides) if derived.content.order is None else (parallel, their_slides)
             self._host.paths.load(derived.content, *edges, is_checked=is_checked)
-            self._host.settle(derived.content)
+            self._host.grow_roots(derived.content)
         if self._paths:
             self._membership.load(self._reader, chunk, [slides], is_checked=is_checked)
 
@@ -428,10 +428,10 @@ class WindowedReads:
     def enter(self) -> None:
         """Take the relations and begin to judge tuples. O(labels) for those that are new."""
         for content in self._edge_contents:
-            self._host.relations.take(content)
+            self._host.relations.acquire(content)
         for read, path in self._paths:
             self._host.paths.take(path, read.expression, self._question, read.need)
-        self._membership = self._host.take_membership(self._key, self.readings, self._key, is_fixed=True)
+        self._membership = self._host.acquire_membership(self._key, self.readings, self._key, is_fixed=True)
         self._counts_before = self._membership.counts(self._key)
 
     def leave(self) -> None:
@@ -504,7 +504,7 @@ class WindowedReads:
 
         Raises `QueryError` where a path would run across them and the window of a named stream.
         """
-        self._host.ask_for(BYTES_AN_EDGE * len(chunk.edge))
+        self._host.request_bytes(BYTES_AN_EDGE * len(chunk.edge))
         for content, place in self._edge_contents.items():
             if place is None or place in self._static:
                 self._host.relations.enter_static(content, chunk, self._static_labels(content))
@@ -515,7 +515,7 @@ class WindowedReads:
                         f"query {self._question.name!r}: the path {read.expression} over the default window, ON the "
                         f"stream {path.stream!r}, does not run across static edges yet: give the stream a window with a name"
                     )
-                self._host.paths.load_static(path, chunk if path.graphs is None else self._of_graphs(chunk, path.graphs))
+                self._host.paths.load_static(path, chunk if path.graphs is None else self._filter_graphs(chunk, path.graphs))
 
     def _static_labels(self, content: RelationKey) -> list[LabelName]:
         """Return the names of the labels whose static edges a relation has."""
@@ -532,7 +532,7 @@ class WindowedReads:
         seen = [content._replace(stream=stream) for stream in streams]
         return [name for name in self._host.relations.labels()[1] if any(one.has(name) for one in seen)]
 
-    def _of_graphs(self, chunk: Chunk, graphs: tuple[str, ...]) -> Chunk:
+    def _filter_graphs(self, chunk: Chunk, graphs: tuple[str, ...]) -> Chunk:
         """Return those static edges that graphs of FROM have; for a graph that was not loaded, also those without a name."""
         if not self._host.relations.static_graphs.issuperset(graphs):
             return chunk  # of which paths see no edges of other graphs
@@ -556,7 +556,7 @@ class WindowedReads:
         for read, path in self._paths:
             is_selected = np.full(len(chunk.edge), NOT_HELD) if read.reading is None else slides[read.reading]
             self._host.paths.load(path, chunk, is_selected, is_checked=is_checked)
-            self._host.settle(path)
+            self._host.grow_roots(path)
         self._membership.load(self._key, chunk, slides, is_checked=is_checked)
 
     # --- results ---------------------------------------------------------------------------------------------

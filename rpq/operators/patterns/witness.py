@@ -19,7 +19,6 @@ from rpq.automata.symbols import LabelSymbol
 from rpq.language.pattern import Atom, Constant
 from rpq.language.query import PatternQuery
 from rpq.operators.paths.index.delta_index import DeltaIndex
-from rpq.operators.paths.ordered.ordered_index import OrderedIndex
 from rpq.operators.paths.path import json_properties
 from rpq.operators.patterns.chains import Chain
 from rpq.operators.patterns.joins.binding_search import Binding, find_binding, find_bindings
@@ -308,11 +307,10 @@ def steps_of_atom(
 
 def _path(index: DeltaIndex, first: int, last: int, graph: WindowGraph, *, is_reversed: bool) -> tuple[Step, ...]:
     """Return the edges of a path of an index; with `is_reversed`, from its last vertex to its first."""
-    timed = index.timed_witness(first, last) if isinstance(index, OrderedIndex) else None
-    found = index.witness(first, last, graph.edges) if timed is None else timed.steps
+    found = index.witness(first, last, graph.edges)
     assert found is not None, "a pair that holds has a path"
-    steps = found[::-1] ^ 1 if is_reversed else found
-    times = map(graph.time_of, (steps >> 1).tolist()) if timed is None else timed.times.tolist()
+    steps = found.steps[::-1] ^ 1 if is_reversed else found.steps
+    times = map(graph.time_of, (steps >> 1).tolist()) if found.times is None else found.times.tolist()
     edges = graph.edges
     return tuple(
         Step(

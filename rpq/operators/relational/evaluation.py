@@ -67,16 +67,16 @@ class Network:
         self.planned_nodes = [*_topological_order(plan.top)]
         self._places = {id(node): place for place, node in enumerate(self.planned_nodes)}
         self._leaves = [self._places[id(leaf)] for leaf, _ in plan.leaves]
-        self.run_by(self.planned_nodes)
+        self.use_nodes(self.planned_nodes)
 
-    def run_by(self, nodes: Sequence[Node]) -> None:
+    def use_nodes(self, nodes: Sequence[Node]) -> None:
         """Use these operators in place of the planned ones, each of which equals one of them."""
         self.nodes = [*nodes]
         self.steps = Steps()
         for planned, node in zip(self.planned_nodes, self.nodes, strict=True):
             self.steps.add(node, (self.nodes[place] for place in self.places_of_inputs(planned)))
         self._output = self.steps.place_of(self.output)
-        self._forgetful = [node for node in self.steps if type(node).forget is not Node.forget]
+        self._caching_nodes = [node for node in self.steps if type(node).discard_ids is not Node.discard_ids]
 
     def places_of_inputs(self, planned: Node) -> list[int]:
         """Return the places of the inputs of a planned operator among the planned ones."""
@@ -135,11 +135,11 @@ class Network:
         """Return the change of the answer that changes of leaves cause."""
         return self.steps.run(leaves, is_first=False)[self._output]
 
-    def forget(self, new_ids: np.ndarray) -> None:
+    def discard_ids(self, new_ids: np.ndarray) -> None:
         """Discard cached values of these ids, which now denote other terms."""
         if len(new_ids):
-            for node in self._forgetful:
-                node.forget(new_ids)
+            for node in self._caching_nodes:
+                node.discard_ids(new_ids)
 
     def ids(self) -> np.ndarray:
         """Return the ids in the stored rows of all operators, with duplicates. O(entries)."""
@@ -304,7 +304,7 @@ class SharedOperators:
             self._keys[node] = key
             self._users.setdefault(node, {})[network] = None
             nodes.append(node)
-        network.run_by(nodes)
+        network.use_nodes(nodes)
         self._networks[network] = read
         self._connected_networks.clear()
 

@@ -133,22 +133,22 @@ class GroupNode(Node):
             self._by_value = GroupedValues(keys, arguments, self._order)
         self._output_ids = np.zeros((0, len(self._aggregates)), np.int32)
         if self._keys:
-            return WeightedRows.of([], self.width)
+            return WeightedRows.from_changes([], self.width)
         if self._is_compiled:
             zeros = np.zeros((len(self._aggregates), 1), np.int64)
             self._output_ids = np.ascontiguousarray(self._ids(zeros, zeros).T)
             has_none = [place for place in self._of_values if self._aggregates[place].function != "COUNT"]
             self._output_ids[:, has_none] = UNBOUND
-            return WeightedRows.of([(0, tuple(self._output_ids[0].tolist()), 1)], self.width)
+            return WeightedRows.from_changes([(0, tuple(self._output_ids[0].tolist()), 1)], self.width)
         group = self._groups[()] = self._new()
         group.output = self._row((), group)
-        return WeightedRows.of([(0, group.output, 1)], self.width)
+        return WeightedRows.from_changes([(0, group.output, 1)], self.width)
 
     def change(self, *changes: WeightedRows) -> WeightedRows:
         """Return the change of the groups, which is net within each event, deletions first."""
         (change,) = changes
         if not len(change):
-            return WeightedRows.of([], self.width)
+            return WeightedRows.from_changes([], self.width)
         if self._is_compiled:
             return self._change_by_kernels(change)
         # Aggregates cannot remove values that they do not have, so within an event added rows precede removed rows.
@@ -169,7 +169,7 @@ class GroupNode(Node):
         weights, events = change.weights.tolist(), change.events.tolist()
         for key, row_values, weight, event in zip(keys, values, weights, events, strict=True):
             if event != current:
-                self._settle(current, touched, output)
+                self._append_changes(current, touched, output)
                 touched, current = {}, event
             group = touched.get(key)
             if group is None:
@@ -182,8 +182,8 @@ class GroupNode(Node):
                 change_value = one.insert if weight > 0 else one.delete
                 for _ in range(abs(weight)):
                     change_value(value)
-        self._settle(current, touched, output)
-        result = WeightedRows.of(output, self.width)
+        self._append_changes(current, touched, output)
+        result = WeightedRows.from_changes(output, self.width)
         return result.select(np.lexsort((result.weights, result.events)))
 
     # --- aggregates by kernels -------------------------------------------------------------------------------
@@ -333,14 +333,14 @@ class GroupNode(Node):
 
     def _column(self, column: ValueColumn | None, is_distinct: bool, rows: np.ndarray) -> Sequence[Hashable]:
         if column is not None:
-            return column.of(rows)
+            return column.evaluate(rows)
         if not is_distinct:
             return [True] * len(rows)
         # Terms, not ids: a group does not keep the ids of its values in use.
         texts = [self._terms.texts(rows[:, place]) for place in self._visible_places]
         return [*zip(*texts, strict=True)] if texts else [()] * len(rows)
 
-    def _settle(self, event: int, touched: dict[Row, _Group], output: list[tuple[int, Row, int]]) -> None:
+    def _append_changes(self, event: int, touched: dict[Row, _Group], output: list[tuple[int, Row, int]]) -> None:
         """Append the changes of the output rows of groups that an event touched."""
         for key, group in touched.items():
             row = None
@@ -358,10 +358,10 @@ class GroupNode(Node):
     def _row(self, key: Row, group: _Group) -> Row:
         return (*key, *(self._terms.intern(_result(one)) for one in group.accumulators))
 
-    def forget(self, new_ids: np.ndarray) -> None:
+    def discard_ids(self, new_ids: np.ndarray) -> None:
         for column in self._columns:
-            column.forget(new_ids)
-        self._order.forget(new_ids)
+            column.discard_ids(new_ids)
+        self._order.discard_ids(new_ids)
 
     @property
     def _columns(self) -> list[ValueColumn | NumberColumn | AmountColumn]:

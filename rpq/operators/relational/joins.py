@@ -86,7 +86,7 @@ class Agreement:
         """True if some columns may be unbound on one side, so that rows with equal keys may differ in them."""
         return bool(self.optional_columns)
 
-    def agreeing(self, pairs: WeightedRows) -> WeightedRows:
+    def filter_pairs(self, pairs: WeightedRows) -> WeightedRows:
         """Return the pairs that agree in the optional columns, too."""
         if not self._optional_places:
             return pairs
@@ -96,7 +96,7 @@ class Agreement:
             agree &= (left == right) | (left == UNBOUND) | (right == UNBOUND)
         return pairs.select(agree)
 
-    def joined(self, pairs: WeightedRows) -> WeightedRows:
+    def join_pairs(self, pairs: WeightedRows) -> WeightedRows:
         """Return the joins of pairs that agree, with the columns of the result."""
         if not self._optional_places:
             return pairs
@@ -177,7 +177,7 @@ class JoinNode(MatchNode):
         super().__init__(agreement, agreement.columns, agreement.sure, left, right, agreement.match_rows("join"))
 
     def change(self, *changes: WeightedRows) -> WeightedRows:
-        return self._agreement.joined(self._agreement.agreeing(self._matched[0].change(*changes)))
+        return self._agreement.join_pairs(self._agreement.filter_pairs(self._matched[0].change(*changes)))
 
     def describe(self) -> str:
         key = self._key_text()
@@ -216,17 +216,17 @@ class LeftJoinNode(MatchNode):
         pairs = self._matched[0].change(*changes)
         if self._is_plain:
             return pairs
-        pairs = self._agreement.agreeing(pairs)
-        joined = self._agreement.joined(pairs)
+        pairs = self._agreement.filter_pairs(pairs)
+        joined = self._agreement.join_pairs(pairs)
         if self._condition is not None and len(joined):
             holds = self._condition.mask(joined.rows)
             pairs, joined = pairs.select(holds), joined.select(holds)
         alone = self._matched[1].change(changes[0], self._agreement.lefts(pairs))
         return merge([joined, self._agreement.pad(alone)])
 
-    def forget(self, new_ids: np.ndarray) -> None:
+    def discard_ids(self, new_ids: np.ndarray) -> None:
         if self._condition is not None:
-            self._condition.forget(new_ids)
+            self._condition.discard_ids(new_ids)
 
     @property
     def nbytes(self) -> int:
@@ -292,7 +292,7 @@ class ExistsNode(MatchNode):
     def change(self, *changes: WeightedRows) -> WeightedRows:
         left, right = changes
         if not self._is_simple:
-            pairs = self._agreement.agreeing(self._matched[1].change(left, right))
+            pairs = self._agreement.filter_pairs(self._matched[1].change(left, right))
             right = self._agreement.lefts(pairs if self._common is None else pairs.select(self._have_common(pairs.rows)))
         passing = self._matched[0].change(left, right)
         if self._marks is None:
@@ -404,9 +404,9 @@ class ValueMatchNode(Node):
         left_values, right_values = values_of(self._order, self._values, (left.rows, right.rows))
         return self._matches.change(left, left_values, right, right_values)
 
-    def forget(self, new_ids: np.ndarray) -> None:
+    def discard_ids(self, new_ids: np.ndarray) -> None:
         for column in self._values:
-            column.forget(new_ids)
+            column.discard_ids(new_ids)
 
     @property
     def entries(self) -> int:

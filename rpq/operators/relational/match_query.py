@@ -298,14 +298,14 @@ class SolutionSearch:
         """Yield the solutions that agree with `required` values. With `first`, perhaps only some of them."""
         match operator:
             case Conjunction():
-                yield from self._of_conjunction(operator, required, first=first)
+                yield from self._solve_conjunction(operator, required, first=first)
             case Join(parts):
-                yield from self._of_join(parts, required)
+                yield from self._solve_join(parts, required)
             case Union(branches):
                 for branch in branches:
                     yield from self.solutions(branch, required, first=first)
             case LeftJoin():
-                yield from self._of_left_join(operator, required)
+                yield from self._solve_left_join(operator, required)
             case Filter(inner, condition):
                 yield from self._filter_solutions(self.solutions(inner, required), condition, required)
             case SemiJoin(left, right, is_negated):
@@ -314,7 +314,7 @@ class SolutionSearch:
                     if (partner is None) == is_negated:
                         yield one if partner is None else one.with_matches_of(partner)
             case Extend():
-                yield from self._of_extend(operator, required, first=first)
+                yield from self._solve_extend(operator, required, first=first)
             case Values(names, rows):
                 for row in rows:
                     values = {name: self._vertex(text) for name, text in zip(names, row, strict=True) if text is not None}
@@ -336,7 +336,7 @@ class SolutionSearch:
             case _:
                 assert_never(operator)
 
-    def _of_conjunction(self, conjunction: Conjunction, required: RequiredValues, *, first: bool) -> Iterator[Solution]:
+    def _solve_conjunction(self, conjunction: Conjunction, required: RequiredValues, *, first: bool) -> Iterator[Solution]:
         names = possible_variables(conjunction)
         mine = {name: value for name, value in required.items() if name in names}
         if not conjunction.atoms:
@@ -345,15 +345,15 @@ class SolutionSearch:
             for found in self._matches(conjunction, mine, first):
                 yield Solution({name: found.binding[variable(name)] for name in names}, (found,))
 
-    def _of_join(self, parts: Sequence[Operator], required: RequiredValues) -> Iterator[Solution]:
+    def _solve_join(self, parts: Sequence[Operator], required: RequiredValues) -> Iterator[Solution]:
         if not parts:
             yield Solution({})
             return
         for one in self.solutions(parts[0], required):
-            for other in self._of_join(parts[1:], {**required, **one.values}):
+            for other in self._solve_join(parts[1:], {**required, **one.values}):
                 yield one.join(other)
 
-    def _of_left_join(self, operator: LeftJoin, required: RequiredValues) -> Iterator[Solution]:
+    def _solve_left_join(self, operator: LeftJoin, required: RequiredValues) -> Iterator[Solution]:
         of_right = possible_variables(operator.right) - possible_variables(operator.left)
         fixed = {name: value for name, value in required.items() if name in of_right}
         others = {name: value for name, value in required.items() if name not in of_right}
@@ -373,7 +373,7 @@ class SolutionSearch:
             if not has_partner and all(value == UNBOUND for value in fixed.values()):
                 yield one
 
-    def _of_extend(self, operator: Extend, required: RequiredValues, *, first: bool) -> Iterator[Solution]:
+    def _solve_extend(self, operator: Extend, required: RequiredValues, *, first: bool) -> Iterator[Solution]:
         name, formula = operator.variable, operator.formula
         below = {other: value for other, value in required.items() if other != name}
         if isinstance(formula, EdgeValue):

@@ -64,7 +64,7 @@ class Node(ABC):
     def change(self, *changes: WeightedRows) -> WeightedRows:
         """Return the change of the output that changes of the inputs cause."""
 
-    def forget(self, new_ids: np.ndarray) -> None:
+    def discard_ids(self, new_ids: np.ndarray) -> None:
         """Discard cached values of these ids, which now denote other terms."""
         return
 
@@ -182,7 +182,7 @@ class ReportTimeNode(Node):
         """Set the id of the initial time."""
         self._id = identity
 
-    def pass_reports(self, ids: Sequence[int]) -> WeightedRows:
+    def change_at_reports(self, ids: Sequence[int]) -> WeightedRows:
         """Return the change of the output as the times of reports with these ids follow one another, each as an event."""
         changes: list[tuple[int, Row, int]] = []
         for event, identity in enumerate(ids):
@@ -190,10 +190,10 @@ class ReportTimeNode(Node):
                 changes.append((event, (self._id,), -1))
             changes.append((event, (identity,), 1))
             self._id = identity
-        return WeightedRows.of(changes, self.width)
+        return WeightedRows.from_changes(changes, self.width)
 
     def begin(self) -> WeightedRows:
-        return WeightedRows.of([] if self._id is None else [(0, (self._id,), 1)], self.width)
+        return WeightedRows.from_changes([] if self._id is None else [(0, (self._id,), 1)], self.width)
 
     def change(self, *changes: WeightedRows) -> WeightedRows:
         """Return the change of time."""
@@ -301,8 +301,8 @@ class ExtendNode(Node):
         rows[:, -1] = self._values.ids_of(change.rows)
         return change.with_rows(rows)
 
-    def forget(self, new_ids: np.ndarray) -> None:
-        self._values.forget(new_ids)
+    def discard_ids(self, new_ids: np.ndarray) -> None:
+        self._values.discard_ids(new_ids)
 
     @property
     def nbytes(self) -> int:
@@ -337,8 +337,8 @@ class FilterNode(Node):
             return change
         return change.select(self._condition.mask(change.rows))
 
-    def forget(self, new_ids: np.ndarray) -> None:
-        self._condition.forget(new_ids)
+    def discard_ids(self, new_ids: np.ndarray) -> None:
+        self._condition.discard_ids(new_ids)
 
     @property
     def nbytes(self) -> int:

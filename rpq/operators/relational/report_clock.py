@@ -49,7 +49,7 @@ class ReportClock:
         self._time = int(report_times(np.array([time]), self.steps)[0])
         self.node.set(self.id)
 
-    def pass_to(self, time: int | None, latest: int) -> Iterator[PassedReports]:
+    def advance_to(self, time: int | None, latest: int) -> Iterator[PassedReports]:
         """Yield the reports that begin up to a stream time, several at once. The last ones cover all times up to
         `latest`."""
         last = self._time if time is None else int(report_times(np.array([time]), self.steps)[0])

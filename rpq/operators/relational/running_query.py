@@ -55,9 +55,9 @@ class OperatorPool:
     Ids are released when all of these queries have called `retain` with the ids that wait for a report.
     """
 
-    def __init__(self, terms: TermIds, forget: Callable[[], object]) -> None:
+    def __init__(self, terms: TermIds, unregister: Callable[[], object]) -> None:
         self.terms = terms
-        self._forget = forget
+        self._unregister = unregister
         self.operators = SharedOperators(terms)
         self._waiting: list[np.ndarray] = []
         self._new_ids: np.ndarray | None = None
@@ -73,10 +73,10 @@ class OperatorPool:
         pool: OperatorPool = shared[key]
         return pool
 
-    def forget_if_unused(self) -> None:
+    def unregister_if_unused(self) -> None:
         """Make new queries begin another pool if no query has an operator of this one."""
         if not len(self.operators):
-            self._forget()
+            self._unregister()
 
     def add_vertices(self, vertices: VertexDictionary, new_ids: np.ndarray) -> None:
         """Add new vertices, `new_ids`, unless another query has added the same."""
@@ -95,7 +95,7 @@ class OperatorPool:
             free_ids = self.terms.retain(np.concatenate([ids_in(self.operators), *self._waiting]))
             if len(free_ids):
                 for node in self.operators:
-                    node.forget(free_ids)
+                    node.discard_ids(free_ids)
         self._waiting.clear()
 
 
@@ -201,7 +201,7 @@ class RunningSparql(HostedQuery):
 
     def leave(self) -> None:
         super().leave()
-        self._pool.forget_if_unused()
+        self._pool.unregister_if_unused()
 
     def _key_of_leaf(self, part: ConjunctionPart) -> Hashable:
         """Return everything on which the changes of a leaf depend. It contains no names of variables."""
@@ -314,7 +314,7 @@ class RunningSparql(HostedQuery):
         self._graph = graph
         self.vertex_room = self._host.vertex_room
         self._pool.add_vertices(vertices, new_ids)
-        self._network.forget(new_ids)
+        self._network.discard_ids(new_ids)
 
     def retained_vertices(self) -> np.ndarray:
         self._pool.release()
@@ -332,7 +332,7 @@ class RunningSparql(HostedQuery):
 
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
         self._host.advance(time)
-        self._host.forget_sizes()
+        self._host.invalidate_sizes()
         if self._report_clock is not None:
             self._report_clock.set(time)
         if chunk is not None:
@@ -468,7 +468,7 @@ class RunningSparql(HostedQuery):
         changes, dues = [WeightedRows.empty(self._network.output.width)], [np.zeros(0, np.int64)]
         before = 0
         latest = int(of_leaves[-1]) if len(of_leaves) else -(2**63)
-        for passed in clock.pass_to(int(times[-1]) if len(times) else None, latest):
+        for passed in clock.advance_to(int(times[-1]) if len(times) else None, latest):
             end = before + int(np.searchsorted(of_leaves[before:], passed.end))
             due = np.union1d(of_leaves[before:end], passed.times)
             number = np.searchsorted(due, of_leaves[before:end])
@@ -476,7 +476,7 @@ class RunningSparql(HostedQuery):
             for leaf, rows in leaves.items():
                 mine = rows.select((rows.events >= before) & (rows.events < end))
                 now[leaf] = WeightedRows(mine.rows, mine.weights, number[mine.events - before])
-            moved = clock.node.pass_reports(passed.ids)
+            moved = clock.node.change_at_reports(passed.ids)
             places = np.searchsorted(due, passed.times)
             now[id(clock.node)] = WeightedRows(moved.rows, moved.weights, places[moved.events])
             change = self._network.change(now).net()
@@ -594,7 +594,7 @@ def start_sparql(
     try:
         return running(question, resources, pool=pool)
     finally:
-        pool.forget_if_unused()  # if starting failed
+        pool.unregister_if_unused()  # if starting failed
 
 
 def describe_query(query: SparqlQuery) -> dict[str, Any]:

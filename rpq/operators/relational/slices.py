@@ -92,8 +92,8 @@ class SliceNode(Node):
             assert result is not None, "terms can be compared"
         return result
 
-    def forget(self, new_ids: np.ndarray) -> None:
-        self._rows.order.forget(new_ids)
+    def discard_ids(self, new_ids: np.ndarray) -> None:
+        self._rows.order.discard_ids(new_ids)
 
     @property
     def entries(self) -> int:

@@ -47,13 +47,13 @@ class BlankNodes:
         for place, mask in blank.items():
             if mask.true_count:
                 labels = pc.utf8_slice_codeunits(columns[place], 2)
-                found[place] = pc.if_else(mask, self._of_labels(labels), columns[place])
+                found[place] = pc.if_else(mask, self._add_scope(labels), columns[place])
         return found
 
     def _has_generated(self, texts: pa.Array) -> bool:
         return bool(pc.any(pc.match_substring_regex(texts, f"^{_GENERATED.pattern}$")).as_py())
 
-    def _of_labels(self, labels: pa.Array) -> pa.Array:
+    def _add_scope(self, labels: pa.Array) -> pa.Array:
         return pc.binary_join_element_wise(f"_:{self._scope}", labels, ".")
 
     def _number_nodes(self, columns: list[pa.Array]) -> list[pa.Array]:
@@ -70,7 +70,7 @@ class BlankNodes:
         for place, column in zip(_PLACES, texts, strict=True):
             columns[place] = pa.array(list(map(self._name, column)), pa.string())
         if self._local:
-            self._forget(texts, last_rows)
+            self._drop_nodes(texts, last_rows)
         return columns
 
     def _is_generated(self, term: str) -> bool:
@@ -82,8 +82,8 @@ class BlankNodes:
         number = self._numbers.get(term)
         return f"_:{self._scope}.{term[2:]}" if number is None else f"_:{self._scope}-{number}"
 
-    def _forget(self, texts: list[list[str]], last_rows: dict[str, int]) -> None:
-        """Forget nodes whose last occurrence precedes the last statement whose subject has a name."""
+    def _drop_nodes(self, texts: list[list[str]], last_rows: dict[str, int]) -> None:
+        """Drop nodes whose last occurrence precedes the last statement whose subject has a name."""
         named = np.array([term not in self._numbers for term in texts[0]])
         if not named.any():
             return
@@ -100,7 +100,7 @@ class LabelCollector:
         self.labels: set[str] = set()
         self._end = b""
 
-    def look_at(self, data: bytes) -> None:
+    def scan(self, data: bytes) -> None:
         """Scan the next bytes of the file."""
         data = self._end + data
         if b"_:" in data:

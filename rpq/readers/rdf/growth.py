@@ -46,14 +46,14 @@ class TermGrowth:
 
     >>> growth = TermGrowth()
     >>> growth.read = 100
-    >>> growth.note_written(b"a line")
+    >>> growth.count_statements(b"a line")
     """
 
     def __init__(self) -> None:
         self.read = 0
         self._written = 0
 
-    def note_written(self, lines: bytes) -> None:
+    def count_statements(self, lines: bytes) -> None:
         """Count further statements. Raises `GrowthError` if there are too many bytes of them, or if one is too long."""
         self._written += len(lines)
         if self._written > MAX_TERM_GROWTH * self.read + FREE_TERM_BYTES:
@@ -64,13 +64,13 @@ class TermGrowth:
             )
 
 
-def refuse_growing_entities(data: bytes, *, name: str) -> None:
+def check_entities(data: bytes, *, name: str) -> None:
     """Raise `InputError` for RDF/XML from elsewhere whose entities make much of few bytes.  O(bytes).
 
     The parser replaces entities in entities, so that a document of a thousand bytes could stand for terabytes.
 
-    >>> refuse_growing_entities(b'<!DOCTYPE r [<!ENTITY a "aaa"> <!ENTITY b "&a;&a;">]>', name="it")
-    >>> refuse_growing_entities(b"<!DOCTYPE r [<!ENTITY a SYSTEM 'a.txt'>]>", name="it")
+    >>> check_entities(b'<!DOCTYPE r [<!ENTITY a "aaa"> <!ENTITY b "&a;&a;">]>', name="it")
+    >>> check_entities(b"<!DOCTYPE r [<!ENTITY a SYSTEM 'a.txt'>]>", name="it")
     Traceback (most recent call last):
     rpq.errors.InputError: it: declares an entity that is not a plain text; expected <!ENTITY name "text">
     """

@@ -37,7 +37,7 @@ from rpq.readers.inputs import (
 from rpq.readers.open_source import OpenSource
 from rpq.readers.rdf.blank_nodes import BlankNodes
 from rpq.readers.rdf.canonical_lines import IRI
-from rpq.readers.rdf.growth import GrowthError, check_json_growth, refuse_growing_entities
+from rpq.readers.rdf.growth import GrowthError, check_entities, check_json_growth
 from rpq.readers.rdf.rdf_syntax import SYNTAX_NAMES, RdfSyntax, pyoxigraph, syntax_by_name, syntax_of
 from rpq.readers.rdf.statements import SCHEMA, BadStatement, Statements
 from rpq.readers.rdf.times import (
@@ -328,7 +328,7 @@ class RdfDocuments:
         `InputSizeError` as soon as its tuples have over `most_bytes`. O(bytes).
         """
         if syntax == "rdf":
-            refuse_growing_entities(data, name=name)
+            check_entities(data, name=name)
         if syntax == "jsonld":
             try:
                 check_json_growth(data, most_bytes=most_bytes)

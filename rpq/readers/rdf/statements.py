@@ -347,7 +347,7 @@ class _WrittenStatements:
                 quads.extend(islice(parser, step))
             finally:
                 data = _serialize(quads) if quads else b""
-                growth.note_written(data)
+                growth.count_statements(data)
                 self.count += len(quads)
                 self.size += len(data)
                 self._parts.append(data)
@@ -425,7 +425,7 @@ class _Chunks:
         if not self._rest:
             chunk = next(self._chunks, b"")
             if self._labels_seen is not None:
-                self._labels_seen.look_at(chunk)
+                self._labels_seen.scan(chunk)
             self._growth.read += len(chunk)
             self._rest = memoryview(chunk)
         size = len(self._rest) if size < 0 else size

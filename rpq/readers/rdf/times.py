@@ -257,7 +257,7 @@ class GraphPropertyTimes:
     def assign(self, statements: pa.RecordBatch) -> Iterator[TimedResult]:
         while statements.num_rows:
             about = self._about(statements)
-            problem = self._learn(statements, np.flatnonzero(about))
+            problem = self._record_times(statements, np.flatnonzero(about))
             end = statements.num_rows if problem is None else problem[0]
             edges = statements.slice(0, end).filter(pa.array(~about[:end]))
             if edges.num_rows:
@@ -276,7 +276,7 @@ class GraphPropertyTimes:
         is_own = pc.fill_null(pc.equal(statements.column("graph"), statements.column("subject")), True)
         return np.asarray(pc.and_(is_property, is_own))
 
-    def _learn(self, statements: pa.RecordBatch, rows: np.ndarray) -> tuple[int, str] | None:
+    def _record_times(self, statements: pa.RecordBatch, rows: np.ndarray) -> tuple[int, str] | None:
         """Record the times in these rows up to the first bad one; return its row and the error."""
         times = statements.take(pa.array(rows))
         timestamps = self._terms.times(times.column("object").to_pylist())

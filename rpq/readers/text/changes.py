@@ -189,17 +189,17 @@ class ChangeReader:
             if self._has_ids:
                 ops[(ops == "") | (ops == "c")] = "u"  # an existing row is replaced
             reason = "is missing, without which an update looks like an insert; let Debezium add it (add.fields=op"
-            _refuse(errors, name, ops == "", f"{reason},source.ts_ms), or give --edges id")
+            _add_errors(errors, name, ops == "", f"{reason},source.ts_ms), or give --edges id")
             if not self._has_ids:
                 reason = "is u, an update, without the row before it; expected --edges id, or envelopes (--changes debezium)"
-                _refuse(errors, name, ops == "u", reason)
+                _add_errors(errors, name, ops == "u", reason)
         else:
             hint = "expected an envelope of Debezium; rows without it are read by --changes debezium-rows"
-            _refuse(errors, name, ops == "", f"is missing; {hint}")
+            _add_errors(errors, name, ops == "", f"is missing; {hint}")
         reason = "is t, a TRUNCATE, whose rows are not known; let Debezium leave it out (skipped.operations=t)"
-        _refuse(errors, name, ops == "t", reason)
+        _add_errors(errors, name, ops == "t", reason)
         unknown = ~np.isin(ops.astype(np.str_), ["", "c", "u", "d", "t", "m"])
-        _refuse(errors, name, unknown, "is not an operation of Debezium; expected c, r, u or d")
+        _add_errors(errors, name, unknown, "is not an operation of Debezium; expected c, r, u or d")
         ops[ops == "m"] = ""  # a message of pg_logical_emit_message is not a change of a row
         if errors:
             ops[list(errors)] = ""
@@ -303,7 +303,7 @@ class ChangeReader:
         return self._number_columns.get(name, False)
 
 
-def _refuse(errors: dict[int, FieldError], name: str, wrong: np.ndarray, reason: str) -> None:
+def _add_errors(errors: dict[int, FieldError], name: str, wrong: np.ndarray, reason: str) -> None:
     for place in np.flatnonzero(wrong).tolist():
         errors.setdefault(place, FieldError(reason, name))
 
@@ -454,6 +454,6 @@ def tombstone(key: bytes | str | None, milliseconds: int | None, *, form: str) -
     return json.dumps({**found, "__deleted": "true", "__op": "d", "__ts_ms": milliseconds}).encode()
 
 
-def refuse_form(format: str) -> InputError:
+def unsupported_form(format: str) -> InputError:
     """Return the error for `--changes` with a format that cannot contain changes."""
     return InputError(f"changes of a database are read as JSON: expected JSON lines, or messages in JSON, not {format}")

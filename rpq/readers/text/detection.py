@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from rpq.errors import did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.language.where import Where
-from rpq.readers.column_names import EVENT, ColumnNames, refuse_unread_deletes
+from rpq.readers.column_names import EVENT, ColumnNames, check_delete_columns
 from rpq.readers.key_paths import MISSING, names_in, value_at
 from rpq.readers.source import LineBlock
-from rpq.readers.text.changes import ChangeParser, refuse_form
+from rpq.readers.text.changes import ChangeParser, unsupported_form
 from rpq.readers.text.edge_rules import EdgeReader, EdgeRules, RecordParser, json_records
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import FURTHER, INTEGER, LineLayout, split_line
@@ -237,7 +237,7 @@ class Detection:
                 is_known = self.columns.time_format is not None
                 layout = parser.layout if is_known else with_times(parser.layout, block, unit=self.unit)
                 if layout is None and stop:
-                    _refuse_first(name, parser.layout, block)
+                    _check_first_line(name, parser.layout, block)
                 sample = FileSample(json=json, times="integers" if layout is None else layout.times)
         detection = replace(self, sample=sample)
         if self.where is not None:
@@ -254,12 +254,12 @@ class Detection:
         if rules.changes is not None:
             changes = ChangeParser(reader, has_ids=self.columns.has_ids, unit=self.time_unit)
             if line.strip() != b"null" and not _is_json(line):
-                raise FieldError(refuse_form("fields").args[0])
+                raise FieldError(unsupported_form("fields").args[0])
             if line.strip() != b"null":
                 changes.check_first(line)
             parser: RecordParser = changes
         elif self.only_json or _is_json(line):
-            refuse_unread_deletes(read_object(line), {*reader.names, *self._condition_names}, rules.file)
+            check_delete_columns(read_object(line), {*reader.names, *self._condition_names}, rules.file)
             parser = RecordParser(json_records(reader), reader)
         else:
             layout = replace(_record_layout(line, reader, self._condition_names), trim=self.columns.trim)
@@ -372,7 +372,7 @@ def _record_layout(line: bytes, reader: EdgeReader, condition: Collection[str]) 
             cuts[separator] = [text.strip() for text in split_line(line, separator, quotes=True)]
     separator = max(cuts, key=lambda one: len({*cuts[one]} & {*reader.names}))
     names = cuts[separator]
-    refuse_unread_deletes(names, {*reader.names, *condition}, reader.rules.file)
+    check_delete_columns(names, {*reader.names, *condition}, reader.rules.file)
     for rule in reader.rules.rules:
         for key, name in rule.names.items():
             if names.count(name) != 1:
@@ -387,7 +387,7 @@ def _record_layout(line: bytes, reader: EdgeReader, condition: Collection[str]) 
     return LineLayout(separator=separator, fields=fields, quotes=True)
 
 
-def _refuse_first(path: str, layout: LineLayout, block: LineBlock) -> None:
+def _check_first_line(path: str, layout: LineLayout, block: LineBlock) -> None:
     """Raise `InputError` for the first line of a file, if it has no tuple."""
     for number, line in data_records(block, layout):
         try:

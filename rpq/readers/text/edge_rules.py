@@ -195,11 +195,11 @@ class EdgeRules:
         """
         return frozenset(name for rule in self.rules for name in rule.names.values())
 
-    def refuse_events(self) -> None:
+    def check_no_events(self) -> None:
         """Raise `InputError` for a rule that names an event.
 
         >>> text = "[[edge]]\\nlabel='l'\\nsource='from'\\ntarget='to'\\ntimestamp='ts'\\nevent='batch'"
-        >>> EdgeRules.parse(text, file="e.toml").refuse_events()
+        >>> EdgeRules.parse(text, file="e.toml").check_no_events()
         Traceback (most recent call last):
         rpq.errors.InputError: e.toml: edge 1 ('l'), key 'event': is set, but events are not enabled; expected --events, \
 or no such key
@@ -396,7 +396,7 @@ class EdgeReader:
                 message = "is missing; where edges have ids (--edges id), each has one"
                 raise InputError(f"{rules.file}: {rule}, key 'id': {message}")
         if not self._has_events:
-            rules.refuse_events()
+            rules.check_no_events()
         self._are_events = self._has_events and not any(EVENT in rule.names for rule in rules.rules)
         """True if each record is an event."""
 

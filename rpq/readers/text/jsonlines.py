@@ -110,7 +110,7 @@ class JsonLayout:
         {'source': 'a', 'target': 'b', 'label': 'x', 'timestamp': 3, 'delete': False, 'stream': None}
         """
         record = read_object(line)
-        refuse_duplicates(record, self.all_keys)
+        check_duplicates(record, self.all_keys)
         values: dict[str, Any] = {}
         is_by_id = self.names.has_ids and self._is_delete_by_id(record)
         for column, name in self.columns:
@@ -135,7 +135,7 @@ class JsonLayout:
             if value is None:
                 is_there = value_at(record, name, MISSING) is not MISSING
                 if not is_there and len(self._missing_columns(record)) > 1:
-                    self.refuse_missing(record)
+                    self.check_required(record)
                 reason = "is null; expected a value" if is_there else self._describe_missing(column, name, record)
                 raise FieldError(reason, name)
             if column == "timestamp":
@@ -225,12 +225,12 @@ class JsonLayout:
             "each, and --on-error skip leaves out those without it"
         )
 
-    def refuse_missing(self, record: Mapping[str, Any]) -> None:
+    def check_required(self, record: Mapping[str, Any]) -> None:
         """Raise `MissingColumns` if an object lacks required keys; a delete with an id needs no names."""
         if self.names.has_ids and value_at(record, self.names[EDGE]) is not None and self._is_delete_by_id(record):
             return
         missing = self._missing_columns(record)
-        self.names.refuse_missing(names_in(record), present=[column for column, _ in self.columns if column not in missing])
+        self.names.check_present(names_in(record), present=[column for column, _ in self.columns if column not in missing])
 
     def _missing_columns(self, record: Mapping[str, Any]) -> list[str]:
         """Return the columns that an object lacks and must have."""
@@ -240,7 +240,7 @@ class JsonLayout:
     def with_detected_kinds(self, line: bytes) -> JsonLayout:
         """Return the layout with the kinds of the vertices and timestamps in the first object; raise `FieldError`."""
         record = read_object(line)
-        self.refuse_missing(record)
+        self.check_required(record)
         source, time = (value_at(record, self.names[column]) for column in ("source", "timestamp"))
         integers = isinstance(source, int) and not isinstance(source, bool) and not self.names.text_vertices
         kind = time_kind(time.strip(" \t")) if isinstance(time, str) else None
@@ -261,7 +261,7 @@ class _Object(dict[str, Any]):
     duplicates: frozenset[str]
 
 
-def refuse_duplicates(record: Mapping[str, Any], names: Iterable[str]) -> None:
+def check_duplicates(record: Mapping[str, Any], names: Iterable[str]) -> None:
     """Raise `FieldError` if a key on the path to the value of one of these names occurs twice in its object."""
     if not _has_duplicates(record):
         return
@@ -411,12 +411,12 @@ class JsonLines:
                     ),
                 )
             except pa.ArrowInvalid:
-                if is_last or not self._learn(data):
+                if is_last or not self._infer_types(data):
                     return None
         return None
 
-    def _learn(self, data: bytes) -> bool:
-        """Guess the types of additional columns, and of others that may have several; return whether the guess is new."""
+    def _infer_types(self, data: bytes) -> bool:
+        """Infer the types of additional columns, and of others that may have several; return whether any type is new."""
         loose = {DELETE, *(_VERTICES if self.layout.names.text_vertices else ())}
         loose |= {"timestamp"} if self.layout.times == EPOCH else set()
         of_tuples = {name: column for column, name in self.layout.columns if column in loose}

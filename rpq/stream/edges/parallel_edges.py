@@ -5,7 +5,7 @@ order, for which an earlier parallel edge may be the one that fits. `ParallelEdg
 graph under labels that such queries read, and returns the edges of the windows when a query is loaded or a state saved.
 
 An insert is one edge more; a delete takes away all edges with its ends and label. Where one of several goes, the graph
-gets a delete and the inserts of those that stay (`rpq.stream.edges.edges_by_id`).
+gets a delete and the inserts of those that stay (`rpq.stream.edges.edge_table`).
 
 When an edge leaves a window of time follows from its timestamp. For other contents, those of count windows and of queries
 that began empty in mid-stream, a `ContentTracker` adds a column with the slide at which each edge leaves.

@@ -10,9 +10,9 @@ import pytest
 from rpq.errors import QueryError
 from rpq.language.query import Query
 from rpq.language.readings import refuse_edge_values
-from rpq.spark.batch.replay import refuse_queries
+from rpq.spark.batch.replay import check_query_columns
 from rpq.spark.errors import PipelineError
-from rpq.spark.stream.stream_identity import refuse_unsupported
+from rpq.spark.stream.stream_identity import check_supported
 from rpq.stream.window import Window
 
 EDGES = """source,target,label,timestamp
@@ -86,11 +86,11 @@ def test_spark_refuses_an_order_before_it_starts_where_inserts_replace_edges():
         with pytest.raises(QueryError, match="paths in time order.*insert be an edge of its own, with --edges parallel"):
             refuse_edge_values([query], "on Spark")
         for edges in ("parallel", "id"):
-            refuse_queries([query], edges, "on Spark")  # of a replay
-            refuse_unsupported([query], edges)  # of a stream
+            check_query_columns([query], edges, "on Spark")  # of a replay
+            check_supported([query], edges)  # of a stream
         with pytest.raises(QueryError, match="paths in time order"):
-            refuse_queries([query], "triple", "on Spark")
+            check_query_columns([query], "triple", "on Spark")
         with pytest.raises(PipelineError, match="paths in time order"):
-            refuse_unsupported([query])
+            check_supported([query])
     with pytest.raises(QueryError, match="conditions on edges"):
-        refuse_queries([Query("a[n > 1]", window=Window(size=10, slide=1))], "parallel", "on Spark")
+        check_query_columns([Query("a[n > 1]", window=Window(size=10, slide=1))], "parallel", "on Spark")

@@ -53,7 +53,7 @@ class Sent:
 
 
 def reader(columns: str | None = None, *, label: str | None = None, unit: str | None = None, **options) -> MessageReader:
-    return MessageReader(MessageColumns.of(ColumnNames.parse(columns, label=label), unit), **options)
+    return MessageReader(MessageColumns.from_names(ColumnNames.parse(columns, label=label), unit), **options)
 
 
 def edge(**fields) -> bytes:
@@ -107,7 +107,7 @@ def test_integers_fields_and_times_are_told_by_the_first_message_and_by_a_later_
 def test_blanks_around_fields_are_a_warning_or_dropped() -> None:
     messages = [Sent(b"ann, bob, a, 1"), Sent(b"bob, cho, a, 2")]
     for trim, names, warnings in ((False, [" bob", " cho"], 1), (True, ["bob", "cho"], 0)):
-        of = MessageReader(MessageColumns.of(ColumnNames(trim=trim)))
+        of = MessageReader(MessageColumns.from_names(ColumnNames(trim=trim)))
         for _ in range(2):
             found = of.read(messages)
         assert (found.columns.column("target").to_pylist(), len(of.warnings)) == (names, warnings)
@@ -249,7 +249,7 @@ def test_what_is_no_tuple_goes_to_a_topic_of_its_own_with_the_reason() -> None:
 
 
 def properties_reader(columns: str | None = None, *, properties=("amount",), **options) -> MessageReader:
-    return MessageReader(MessageColumns.of(ColumnNames.parse(columns, properties=properties)), **options)
+    return MessageReader(MessageColumns.from_names(ColumnNames.parse(columns, properties=properties)), **options)
 
 
 def test_messages_without_places_of_their_properties_are_bad() -> None:

@@ -34,7 +34,7 @@ LD = (("content-type", b"application/ld+json; charset=utf-8"),)
 
 
 def reader(reading: RdfReading = BY_NAME, columns: str | None = None, *, unit: str | None = None, **options) -> RdfMessages:
-    return RdfMessages(reading, MessageColumns.of(ColumnNames.parse(columns), unit), **options)
+    return RdfMessages(reading, MessageColumns.from_names(ColumnNames.parse(columns), unit), **options)
 
 
 def read(of: RdfMessages, *messages: Sent) -> tuple[list[tuple], dict[int, str]]:

@@ -100,7 +100,7 @@ def reader(monkeypatch) -> TopicReader:
     monkeypatch.setattr("rpq.kafka.client.client", lambda: played)
     return TopicReader(
         ClientSettings("here:1"),
-        {PLACE.topic: MessageReader(MessageColumns.of(ColumnNames()))},
+        {PLACE.topic: MessageReader(MessageColumns.from_names(ColumnNames()))},
         group="g",
         check=lambda: None,
         waits_forever=True,
@@ -131,7 +131,7 @@ class Registry:
 
 
 def reader_of_registry(registry: Registry, *, waits_forever: bool) -> TopicReader:
-    messages = MessageReader(MessageColumns.of(ColumnNames()), registry=registry)
+    messages = MessageReader(MessageColumns.from_names(ColumnNames()), registry=registry)
     return TopicReader(
         ClientSettings("here:1"),
         {PLACE.topic: messages},

@@ -51,7 +51,7 @@ def registry_with(*schemas, **options) -> SchemaRegistry:
 
 def reader(registry: SchemaRegistry | None, columns: str = COLUMNS, *, properties=(), label=None, unit=None, **options):
     names = ColumnNames.parse(columns, properties=properties, label=label)
-    return MessageReader(MessageColumns.of(names, unit), registry=registry, only_json=True, **options)
+    return MessageReader(MessageColumns.from_names(names, unit), registry=registry, only_json=True, **options)
 
 
 def rows(found) -> list[dict]:
@@ -228,7 +228,7 @@ def test_several_edges_are_made_of_a_record() -> None:
         when = "amount > 1"
     """
     rules = EdgeRules.parse(text, file="edges.toml")
-    names = MessageColumns.of(ColumnNames())
+    names = MessageColumns.from_names(ColumnNames())
     messages = [Sent(avro(WIDER, value(number, amount=amount), 1)) for number, amount in ((1, 2.5), (2, 0.5), (3, None))]
     found = MessageReader(names, rules=rules, registry=registry_with(WIDER)).read(messages)
     edges = [(row["label"], row["target"]) for row in rows(found)]

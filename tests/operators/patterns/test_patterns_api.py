@@ -256,6 +256,12 @@ def test_what_is_refused(text, options, message):
         rpq.Query(text, window=W, **options)
 
 
+@pytest.mark.parametrize("text", ["a/b", CHAIN, "SELECT ?x { ?x <a> ?y }", "MATCH (x)-[:a]->(y) RETURN x"])
+def test_options_with_their_defaults_apply_to_every_notation(text):
+    defaults = {"distinct": False, "matching": "homomorphism", "report": "change", "on_budget": "error", "sources": None}
+    assert rpq.Query(text, window=W, **defaults) == rpq.Query(text, window=W)
+
+
 def test_too_many_literals():
     pattern = " . ".join(f"""?x a '"{n}"'""" for n in range(7))
     with pytest.raises(rpq.QueryError, match="7 places with a literal"):

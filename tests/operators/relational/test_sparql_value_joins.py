@@ -115,7 +115,7 @@ def test_a_join_by_value_changes_with_its_sides(kind: str, sign: str, data: st.D
                     sides[is_right][row] += weight
                     found[is_right].append((event, tuple(map(terms.intern, row)), weight))
             after.append(brute_force(kind, sign, +sides[0], +sides[1]))
-        output = node.change(*(WeightedRows.of(mine, 3) for mine in found))
+        output = node.change(*(WeightedRows.from_changes(mine, 3) for mine in found))
         node._check()
         for event, expected in enumerate(after):
             for number, row, weight in output.changes():

@@ -63,7 +63,7 @@ def edges(changes, columns=NAMES, *, unit="ms", **options):
     names = ColumnNames(properties=properties)
     batches, _ = read_tuples(b"\n".join(lines) + b"\n", name="t", only_json=True, time_unit=unit, columns=names, rules=rules)
     found = [one for batch in batches for one in batch.to_pylist()]
-    reader = MessageReader(MessageColumns.of(names, unit), rules=rules)
+    reader = MessageReader(MessageColumns.from_names(names, unit), rules=rules)
     tuples = reader.read([Sent(None if line == b"null" else line) for line in lines])
     assert not tuples.bad
     sent = [] if tuples.columns is None else tuples.columns.to_pylist()
@@ -166,7 +166,7 @@ def test_unwrapped_rows_and_their_tombstones():
     with pytest.raises(InputError, match=r"t:2: column '__op': is u, an update.*expected --edges id"):
         edges(changes, form="debezium-rows")
     rules, properties = reading(f"{NAMES},edge=id", form="debezium-rows", ids=True)
-    reader = MessageReader(MessageColumns.of(ColumnNames(properties=properties), "ms"), rules=rules)
+    reader = MessageReader(MessageColumns.from_names(ColumnNames(properties=properties), "ms"), rules=rules)
     tuples = reader.read([Sent(json.dumps(changes[0]).encode()), Sent(None, b'{"schema": {}, "payload": {"id": 1}}')])
     assert not tuples.bad
     assert [(one["edge"], one["delete"]) for one in tuples.columns.to_pylist()] == [("1", False), ("1", True)]
@@ -284,7 +284,7 @@ def test_a_bad_row_after_an_update_leaves_none_of_the_edge_before_it(tmp_path, i
     reader = open_reader("edges", path, rules=rules, columns=names, on_error="skip", time_unit="ms")
     found = [(one["delete"], one["timestamp"]) for batch in reader for one in batch.columns.to_pylist()]
     assert (found, reader.rejected) == ([(False, 10), (True, 11), (False, 12)], 1)
-    messages = MessageReader(MessageColumns.of(names, "ms"), rules=rules)
+    messages = MessageReader(MessageColumns.from_names(names, "ms"), rules=rules)
     tuples = messages.read([Sent(json.dumps(one).encode(), number=number) for number, one in enumerate(changes)])
     assert tuples.columns.column("delete").to_pylist() == [False, True, False]
     assert [*tuples.bad] == [1] and tuples.numbers.tolist() == [0, 1, 2]

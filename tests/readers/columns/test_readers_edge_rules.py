@@ -184,14 +184,14 @@ def test_lines_of_fields_need_a_header_with_all_names(tmp_path):
 
 
 def test_messages_have_edges_each_with_its_offset():
-    reader = MessageReader(MessageColumns.of(ColumnNames(properties=("user",))), rules=rules())
+    reader = MessageReader(MessageColumns.from_names(ColumnNames(properties=("user",))), rules=rules())
     values = [START, NEITHER, BAD, CONNECT]
     tuples = reader.read([Sent(json.dumps(one).encode(), number=number) for number, one in enumerate(values)])
     assert edges_of([tuples.columns], "user") == EDGES
     assert tuples.numbers.tolist() == [0, 0, 3]
     assert list(tuples.bad) == [2]
     assert "column 'host': is missing" in tuples.bad[2].reason
-    later = MessageReader(MessageColumns.of(ColumnNames()), rules=rules(), layout=reader.layout)
+    later = MessageReader(MessageColumns.from_names(ColumnNames()), rules=rules(), layout=reader.layout)
     assert edges_of([later.read([Sent(json.dumps(CONNECT).encode())]).columns]) == [EDGES[2][:4]]
 
 
@@ -304,7 +304,7 @@ def _as_text(value) -> str | None:
 @given(records=st.lists(RECORDS, min_size=1, max_size=6))
 def test_edges_are_those_of_an_evaluation_record_by_record(records):
     data = "".join(json.dumps(one) + "\n" for one in [{"t": 0, "s": "a", "n": {"s": "b"}}, *records]).encode()
-    reader = MessageReader(MessageColumns.of(ColumnNames(properties=("p",))), rules=rules(RANDOM))
+    reader = MessageReader(MessageColumns.from_names(ColumnNames(properties=("p",))), rules=rules(RANDOM))
     tuples = reader.read([Sent(line) for line in data.splitlines()])
     wanted = [expected_edges(one) for one in records]
     assert edges_of([tuples.columns], "p")[1:] == [edge for edges in wanted for edge in edges or ()]
@@ -378,9 +378,9 @@ def test_metadata_of_messages_are_values_of_records(drawn, size):
         text = text.replace(f"`@{name}`", name.rpartition(".")[2]).replace(f"@{name}", name.rpartition(".")[2])
     assert "@" not in text
     names = ColumnNames(properties=("host",))
-    plain = MessageReader(MessageColumns.of(names, "us"), rules=rules(text))
+    plain = MessageReader(MessageColumns.from_names(names, "us"), rules=rules(text))
     wanted = plain.read([Sent(json.dumps(record).encode()) for _, record in drawn])
-    reader = MessageReader(MessageColumns.of(names, "us"), rules=rules(METADATA))
+    reader = MessageReader(MessageColumns.from_names(names, "us"), rules=rules(METADATA))
     rows, bad = [], []
     for start in range(0, len(drawn), size):
         found = reader.read([sent for sent, _ in drawn[start : start + size]])
@@ -392,7 +392,7 @@ def test_metadata_of_messages_are_values_of_records(drawn, size):
 
 def test_a_record_of_metadata_alone_needs_nothing_in_its_value():
     text = EDGE.replace("'x'", "'@key'").replace("'y'", "'@header.to'").replace("'t'", "'@time'")
-    columns = MessageColumns.of(ColumnNames(), rules=rules(text))
+    columns = MessageColumns.from_names(ColumnNames(), rules=rules(text))
     assert columns.unit == "ms"
     sent = [Sent(b"{}", b"k", 7, (("to", b"z"),)), Sent(b'{"more": 1}', b"k", 8), Sent(b"{}", b"\xff", 9, (("to", b"z"),))]
     found = MessageReader(columns, rules=rules(text)).read(sent)
@@ -404,7 +404,7 @@ def test_a_record_of_metadata_alone_needs_nothing_in_its_value():
 def test_changes_of_rows_have_the_metadata_of_their_messages(form):
     text = "[[edge]]\nlabel='l'\nsource='@header.tenant'\ntarget='to'\nid='@key'\ntimestamp='@time'\n"
     read = replace(rules(text), changes=form)
-    columns = MessageColumns.of(ColumnNames(properties=("edge",)), "ms", rules=read)
+    columns = MessageColumns.from_names(ColumnNames(properties=("edge",)), "ms", rules=read)
     rows = [{"to": "x"}, {"to": "y"}]
     values = [{"op": "c", "after": rows[0], "ts_ms": 1}, {"op": "u", "before": rows[0], "after": rows[1], "ts_ms": 2}]
     values.append({"op": "d", "before": rows[1], "after": None, "ts_ms": 3})

@@ -87,7 +87,7 @@ def tuples_of(
     stops: bool = True,
     rules: EdgeRules | None = None,
 ) -> list[tuple]:
-    columns = MessageColumns.of(ColumnNames.parse(names, label=label), rules=rules)
+    columns = MessageColumns.from_names(ColumnNames.parse(names, label=label), rules=rules)
     first = {one.column("topic")[0].as_py(): one for one in reversed(batches)}
     layouts = {topic: layout_of_messages(topic, read_messages(one), columns, rules) for topic, one in first.items()}
     integers = any(layout.get("integers") for layout in layouts.values())
@@ -162,11 +162,11 @@ def test_rules_read_what_stands_beside_a_message() -> None:
     (edge,) = tuples_of(batch("t", b'{"to":"y"}', **beside), rules=rules)
     assert edge[:5] == ("k", "y", "sent", 12_345, "+")
     messages = SimpleNamespace(select=lambda *names: names, selectExpr=lambda *expressions: expressions)
-    columns = MessageColumns.of(ColumnNames(), rules=rules)
+    columns = MessageColumns.from_names(ColumnNames(), rules=rules)
     assert columns.unit == "ms"
     selected = topics._columns(messages, columns, rules)
     assert [expression.split()[-1] for expression in selected[4:]] == [*METADATA_COLUMNS]
-    assert len(topics._columns(messages, MessageColumns.of(ColumnNames()), None)) == 4
+    assert len(topics._columns(messages, MessageColumns.from_names(ColumnNames()), None)) == 4
 
 
 def test_a_message_that_is_no_tuple_ends_it_with_its_place_or_is_left_out() -> None:

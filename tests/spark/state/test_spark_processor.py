@@ -33,7 +33,7 @@ from rpq.spark.envelopes import Packer, numbered_property, pack  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
 from rpq.spark.stream import processor  # noqa: E402
 from rpq.spark.stream.processor import FORMAT, AnswerChanges, EngineCache, PartitionRecord, fields  # noqa: E402
-from rpq.spark.stream.stream_identity import refuse_missing_edges, refuse_unsupported  # noqa: E402
+from rpq.spark.stream.stream_identity import check_missing_edges, check_supported  # noqa: E402
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog, bucket_width  # noqa: E402
 from tests.spark.state.share_rows import changes_in  # noqa: E402
 from tests.twins import examples, scaled  # noqa: E402
@@ -280,7 +280,7 @@ def test_what_a_match_text_reads_of_edges():
     pytest.importorskip("lark", reason="the extra match is not installed")
     window = rpq.Window(size=10, slide=5)
     question = rpq.Query("MATCH (x)-[e:a]->(y) RETURN x, e.amount", window=window)
-    refuse_unsupported([question], "parallel")
+    check_supported([question], "parallel")
     assert edge_model([question], "parallel", time_unit=None, properties={"amount": "bigint"}).columns == ("amount",)
 
 
@@ -691,7 +691,7 @@ class ValuePartitions(Partitions):
             logs.append(
                 WindowLog(chunks=chunks, queries=self.queries, model=self.model, parts=its.log_parts(), order=its.order)
             )
-        refuse_missing_edges(added, self.queries, time=record.time)
+        check_missing_edges(added, self.queries, time=record.time)
         moved = MovedState.from_logs(
             logs,
             waiting=[data for (data,) in tester.peekMapState("waiting", key).values()] if self.delay else [],

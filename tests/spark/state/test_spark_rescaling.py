@@ -30,7 +30,7 @@ from rpq.spark.shipping import MAX_INLINE_BYTES, ship_value  # noqa: E402
 from rpq.spark.stream import processor  # noqa: E402
 from rpq.spark.stream.processor import AnswerChanges, EngineCache, state_identity, validate_record  # noqa: E402
 from rpq.spark.stream.rescale import rescale  # noqa: E402
-from rpq.spark.stream.stream_identity import refuse_missing_edges  # noqa: E402
+from rpq.spark.stream.stream_identity import check_missing_edges  # noqa: E402
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog  # noqa: E402
 from tests.spark.state.share_rows import changes_in  # noqa: E402
 from tests.twins import examples  # noqa: E402
@@ -76,7 +76,7 @@ class Stream:
         record = validate_record(tuple(tester.peekValueState("record", key)))
         logs = [self._log(one) for one in self.testers]
         added = [one for one in queries if one not in self.queries]
-        refuse_missing_edges(added, self.queries, time=record.time)
+        check_missing_edges(added, self.queries, time=record.time)
         moved = MovedState.from_logs(
             logs,
             waiting=[data for (data,) in tester.peekMapState("waiting", key).values()] if self.delay else [],
@@ -222,14 +222,14 @@ def test_a_large_state_is_broadcast_and_missed_only_when_it_is_asked_for():
 
 def test_windows_that_the_stream_did_not_keep():
     before = [query("a/b*", size=10, slide=5), query("a", size=100, slide=5)]
-    refuse_missing_edges([query("a+", size=100, slide=5)], before, time=12)
-    refuse_missing_edges([query("a/b", size=9, slide=1), query("b", size=10, slide=5)], before, time=12)
+    check_missing_edges([query("a+", size=100, slide=5)], before, time=12)
+    check_missing_edges([query("a/b", size=9, slide=1), query("b", size=10, slide=5)], before, time=12)
     with pytest.raises(PipelineError, match=r"'a/c'.*that no query has read \(label 'c'\)"):
-        refuse_missing_edges([query("a/c", size=5, slide=1)], before, time=12)
+        check_missing_edges([query("a/c", size=5, slide=1)], before, time=12)
     with pytest.raises(PipelineError, match=r"'!a'.*\(labels that no query names\)"):
-        refuse_missing_edges([query("!a", size=5, slide=1)], before, time=12)
+        check_missing_edges([query("!a", size=5, slide=1)], before, time=12)
     with pytest.raises(PipelineError, match=r"edges from -9 on \(label 'b'\), and the stream.* has them from 1 on"):
-        refuse_missing_edges([query("a/b", size=20, slide=5)], before, time=12)
+        check_missing_edges([query("a/b", size=20, slide=5)], before, time=12)
 
 
 def test_the_state_of_shares_that_are_no_more_goes():
@@ -258,11 +258,11 @@ def test_queries_that_a_stream_cannot_have_are_refused_before_anything_is_read()
 
 def test_queries_that_read_values_or_the_order_of_edges_are_not_added():
     before = [query("a[n > 1]/b"), query("a+", order="increasing")]
-    refuse_missing_edges([query("a/b?")], before, time=12)
+    check_missing_edges([query("a/b?")], before, time=12)
     for added, what in (
         (query("a[n > 1]"), "values of edges"),
         (query("?x ?e:a ?y", select=("x",)), "values of edges"),
         (query("a/b", order="increasing"), "the order of edges"),
     ):
         with pytest.raises(PipelineError, match=f"reads {what}, which the state may not have in full. Start a new stream"):
-            refuse_missing_edges([added], before, time=12)
+            check_missing_edges([added], before, time=12)

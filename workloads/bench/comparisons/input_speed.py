@@ -135,7 +135,7 @@ def _tuples(registry: Any) -> Callable[[Sequence[_Message]], object]:
     from rpq.kafka.message_reader import MessageColumns, MessageReader
 
     names = ColumnNames.parse(_COLUMNS, properties=("amount",))
-    return MessageReader(MessageColumns.of(names, "ms"), registry=registry).read
+    return MessageReader(MessageColumns.from_names(names, "ms"), registry=registry).read
 
 
 def _of_topic(settings: Settings) -> Figure:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,40 +16,31 @@ import numpy as np
 
 from rpq.compiled.arrays.lanes import LANES
 from rpq.compiled.arrays.lists import lists_bytes
-from rpq.compiled.cycle_counter import ticks_per_second
 from rpq.compiled.growth import request
 from rpq.compiled.kernel_cache import reason_to_compile
-from rpq.compiled.stopwatch import compiling_seconds
-from rpq.compiled.views import bound, view
+from rpq.compiled.views import view
 from rpq.errors import MemoryLimitError
-from rpq.language.protocol import Guard
 from rpq.operators.paths.closure import kernels, layout
 from rpq.operators.paths.closure.check import check_closure
 from rpq.operators.paths.closure.choice import COMPUTED_WORD, PUSHED_WORD, STEP, WALKED_LINK, Choice, Size, bytes_of_rows
 from rpq.operators.paths.closure.layout import Closure, blocks_of_cells, closure_bytes, new_closure, with_more_memory
 from rpq.operators.paths.index import kernels as cell_kernels
-from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
-from rpq.operators.paths.index.judging import Judge
-from rpq.operators.paths.index.layout import DONE, IDLE, INSERTING, NEED_SUPPORTS, with_in_edges, without_rows
-from rpq.operators.paths.index.numbered_index import NumberedIndex
+from rpq.operators.paths.index.delta_index import DeltaIndex
+from rpq.operators.paths.index.layout import BY_NOTHING, DONE, IDLE, INSERTING, NEED_SUPPORTS, with_in_edges, without_rows
+from rpq.operators.paths.index.path_delta import PathDelta, PathSteps
 from rpq.operators.paths.program import Program
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.outcomes import DELETED, INSERTED, REFRESHED
 from rpq.stream.edges.snapshot import Edges
-from rpq.stream.window import AnyWindow, Window
-
-_BATCH = 256
-"""The number of tuples from which on a chunk may trigger a change, so that single tuples never wait for one."""
+from rpq.stream.window import AnyWindow
 
 
 class ClosureIndex(DeltaIndex):
     """A Δ index of walks that may keep bits in place of cells; rows have no witnesses."""
 
-    def __init__(self, program: Program, window: Window, *, capacity: int = 256, **options: Any) -> None:
+    def __init__(self, program: Program, window: AnyWindow, *, capacity: int = 256, **options: Any) -> None:
         self._closure: Closure | None = None
-        self._closure_view: Any = None
         self._capacity = capacity
-        self._apply_bits: Any = None  # bound when an index of bits gets its first chunk
         self._choice = Choice()
         self._cells_bytes = 0  # the most bytes of cells that bits have replaced
         self._bytes_beside = 0  # of the arrays that are retained until a change has succeeded
@@ -61,15 +52,16 @@ class ClosureIndex(DeltaIndex):
         return self._closure is not None
 
     @property
-    def _bits(self) -> Any:
-        """The view of the bits for kernels."""
-        if self._closure_view is None:
-            self._closure_view = view(self._closure)
-        return self._closure_view
+    def _kernels(self) -> Any:
+        return cell_kernels if self._closure is None else kernels
+
+    def _own_view(self, index: Any) -> Any:
+        return index if self._closure is None else view(self._closure)
 
     def _set_closure(self, closure: Closure | None) -> None:
+        if (closure is None) != (self._closure is None):
+            self._bound.clear()
         self._closure = closure
-        self._closure_view = None
         self.index = self.index._replace()  # a new object tells measurements of memory that arrays have changed
 
     # --- the change from one to the other --------------------------------------------------------------------
@@ -102,7 +94,6 @@ class ClosureIndex(DeltaIndex):
         self._bytes_beside = nbytes - super().nbytes
         try:
             self._begin_bits()
-            self._settle()
         except MemoryLimitError:
             self._forget_bits()
             self.index = cells
@@ -112,7 +103,7 @@ class ClosureIndex(DeltaIndex):
             self._bytes_beside = 0
 
     def _begin_bits(self) -> None:
-        """Create the arrays of bits. Their components are computed later."""
+        """Create the arrays of bits, and compute their components."""
         closure = new_closure(
             capacity=self._capacity,
             slots=self.state.slots,
@@ -120,6 +111,8 @@ class ClosureIndex(DeltaIndex):
             keeps_earlier=self._keeps_earlier,
         )
         self._set_closure(closure)
+        while (code := int(kernels.settle(*self.views))) != DONE:
+            self._provide_bits(code)
 
     @property
     def _keeps_earlier(self) -> bool:
@@ -135,13 +128,11 @@ class ClosureIndex(DeltaIndex):
         roots = vertices[vertices >= 0].astype(np.int64)
         self.state.quiet = 1
         try:
-            while (code := int(cell_kernels.grow_trees(self.view, roots))) != DONE:
-                self.provide(code)
+            self.run("grow_trees", roots)
         except MemoryLimitError:
             self.index = without_rows(self.index, self._capacity)
             with self._without_guard():  # they had room
                 self._begin_bits()
-                self._settle()
             raise
         finally:
             self.state.quiet = 0
@@ -155,18 +146,14 @@ class ClosureIndex(DeltaIndex):
             self.guard = guard
 
     def _forget_bits(self) -> None:
-        kernels.dissolve(self.view, self._bits)
+        kernels.dissolve(*self.views)
         self._set_closure(None)
-
-    def _settle(self) -> None:
-        while (code := int(kernels.settle(self.view, self._bits))) != DONE:
-            self.provide(code)
 
     def _has_settled_bits(self) -> bool:
         """Compute the components if necessary. Return whether the index still has bits: without enough memory, it changes to
         cells."""
-        while self._closure is not None and (code := int(kernels.settle(self.view, self._bits))) != DONE:
-            self._provide_or_withdraw(code)
+        if self._closure is not None:
+            self.run("settle")
         return self._closure is not None
 
     # --- state -----------------------------------------------------------------------------------------------
@@ -181,13 +168,13 @@ class ClosureIndex(DeltaIndex):
         """Return the numbers of live cells, answers and edges. O(size of the index)."""
         if not self._has_settled_bits():
             return super().live()
-        cells, answers = kernels.count_live(self.view, self._bits)
+        cells, answers = kernels.count_live(*self.views)
         return int(cells), int(answers), self._live_edges()
 
     def _walks(self, first: int, end: int, limit: int, mask: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, int]:
         if not self._has_settled_bits():
             return super()._walks(first, end, limit, mask, numbers)
-        pairs, following = kernels.live_pairs(self.view, self._bits, first, end, limit, mask, numbers)
+        pairs, following = kernels.live_pairs(*self.views, first, end, limit, mask, numbers)
         return pairs, int(following)
 
     def count_by_root(self, cells: np.ndarray, answers: np.ndarray) -> None:
@@ -195,28 +182,20 @@ class ClosureIndex(DeltaIndex):
         if not self._has_settled_bits():
             super().count_by_root(cells, answers)
             return
-        kernels.count_by_root(self.view, self._bits, cells, answers)
+        kernels.count_by_root(*self.views, cells, answers)
 
-    def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
-        """Return the steps of a path that answers (source, target), first to last, or None."""
+    def witness(self, source: int, target: int, edges: Edges) -> PathSteps | None:
+        """Return a path that answers (source, target), or None."""
         if not self._has_settled_bits():
             return super().witness(source, target, edges)
-        length, steps = kernels.find_path(self.view, self._bits, source, target)
-        return steps if length > 0 else None
+        length, steps = kernels.find_path(*self.views, source, target)
+        return PathSteps(steps) if length > 0 else None
 
     # --- changes ---------------------------------------------------------------------------------------------
 
-    def _apply_rest(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
-        if self._closure is not None:
-            self._apply_to_bits(chunk, tuples)
-        if self._closure is None:  # or has left it again
-            super()._apply_rest(chunk, tuples, edges)
-        if len(chunk.timestamp) >= _BATCH:
-            self.state.tuple = len(chunk.timestamp) - 1  # it is the last tuple that exceeds a limit on time
-            self._choose()
-
-    def _choose(self) -> None:
+    def _review(self, count: int) -> None:
         """Change from bits to cells or back if that is expected to take less work or less memory."""
+        self.state.tuple = count - 1  # it is the last tuple that exceeds a limit on time
         work = self._work()
         outgrows = self._closure is not None and self._outgrows_cells(self._closure)
         if not outgrows and not self._choice.is_due(work):
@@ -249,16 +228,11 @@ class ClosureIndex(DeltaIndex):
     def _change(self) -> float:
         """Return the approximate work of a change from bits to cells, in nanoseconds."""
         assert self._closure is not None
-        if not self._expires:
+        if self.index.settings.moved_by == BY_NOTHING:
             return math.inf  # all work since the beginning would have to be repeated
         size = self._size()
         nodes = int(self._closure.member_first[self._closure.fields.components])
         return STEP * blocks_of_cells(self._closure) * (1 + size.edges * size.steps_an_edge / max(1, nodes))
-
-    @property
-    def _expires(self) -> bool:
-        """True unless edges leave the window only by deletes."""
-        return True
 
     @property
     def _block_bytes(self) -> int:
@@ -284,35 +258,11 @@ class ClosureIndex(DeltaIndex):
             keeps_earlier=self._keeps_earlier,
         )
 
-    def _apply_to_bits(self, chunk: Chunk, tuples: Any) -> None:
-        """Apply the tuples of a chunk. Stop at a tuple for which bits lack memory, after changing to cells."""
-        count = len(chunk.timestamp)
-        if self._apply_bits is None:
-            self._apply_bits = bound(kernels.apply_chunk, self.view, self._bits, tuples, 1)
-        while (code := self._apply_bits(self.view, self._bits, tuples, count)) != DONE:
-            compiled = compiling_seconds()
-            if not self._provide_or_withdraw(code, int(chunk.edge[self.state.tuple])):
-                return
-            if compiling_seconds() > compiled:
-                self.state.tuple_start += int((compiling_seconds() - compiled) * ticks_per_second())
-
-    def _provide_or_withdraw(self, code: int, edge: int = -1) -> bool:
-        """Give a kernel of bits the memory that it asked for. If there is none, change to cells and return False; the cells
-        then apply the current tuple from its beginning.
-        """
-        try:
-            self.provide(code)
-        except MemoryLimitError:
-            self._withdraw(edge)
-            self._choice.postpone()
-            self.use_cells()
-            return False
-        return True
-
-    def _withdraw(self, edge: int) -> None:
+    def _withdraw(self) -> None:
         """Undo the changes that the current tuple, or the boundary before it, has made so far."""
         assert self._closure is not None
         state, expiry, bits = self.state, self.index.graph.expiry, self._closure.fields
+        edge = -1 if self._chunk is None or state.phase == IDLE else int(self._chunk[0].edge[state.tuple])
         if bits.stage != layout.STAGE_IDLE and state.phase == IDLE:
             state.now = bits.old_now
         elif state.phase == INSERTING:  # an edge that was not in the window
@@ -333,18 +283,6 @@ class ClosureIndex(DeltaIndex):
                 return
             room *= 2
 
-    def advance(self, time: int) -> PathDelta:
-        """Advance the stream time without a tuple."""
-        if self._closure is None:
-            return super().advance(time)
-        self._begin_output()
-        while (code := int(kernels.advance(self.view, self._bits, time))) != DONE:
-            if not self._provide_or_withdraw(code):
-                while (code := int(cell_kernels.advance(self.view, time))) != DONE:
-                    self.provide(code)
-                break
-        return self.delta()
-
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
         """Insert edges that expire at these absolute slides. The resulting answers are one event at the current time."""
         self.use_cells()
@@ -363,8 +301,20 @@ class ClosureIndex(DeltaIndex):
         super().drop(roots)
 
     def provide(self, code: int) -> None:
-        """Give a kernel the memory that it asked for. The memory guard may refuse it."""
-        if self._closure is None or (code < layout.NEED_WORDS and code != NEED_SUPPORTS):
+        """Do what a kernel asked for. Without memory for bits, change to cells, which then continue in their place."""
+        if self._closure is None:
+            super().provide(code)
+            return
+        try:
+            self._provide_bits(code)
+        except MemoryLimitError:
+            self._withdraw()
+            self._choice.postpone()
+            self.use_cells()
+
+    def _provide_bits(self, code: int) -> None:
+        assert self._closure is not None
+        if code < layout.NEED_WORDS and code != NEED_SUPPORTS:
             super().provide(code)
             return
         with self.guarded_growth():
@@ -386,41 +336,3 @@ class ClosureIndex(DeltaIndex):
             return
         assert self._closure is not None
         check_closure(self.index, self._closure)
-
-
-class NumberedClosureIndex(NumberedIndex, ClosureIndex):
-    """A `ClosureIndex` over a count window or an unbounded window."""
-
-    @property
-    def _expires(self) -> bool:
-        return self._counts
-
-
-def index_over(
-    window: AnyWindow,
-    program: Program,
-    *,
-    explicit: bool = False,
-    witness: bool = False,
-    judge: Judge | None = None,
-    is_reversed: bool = False,
-    capacity: int = 256,
-    guard: Guard | None = None,
-    check_rows: Callable[[int, int], None] | None = None,
-    deadline: np.ndarray | None = None,
-) -> DeltaIndex:
-    """Return the index of an expression over a window of any kind."""
-    options: dict[str, Any] = {
-        "explicit": explicit,
-        "witness": witness,
-        "judge": judge,
-        "is_reversed": is_reversed,
-        "capacity": capacity,
-        "guard": guard,
-        "check_rows": check_rows,
-        "deadline": deadline,
-    }
-    may_have_bits = not witness and (judge is None or (judge.walks_return and not judge.doubts))
-    if isinstance(window, Window):
-        return (ClosureIndex if may_have_bits else DeltaIndex)(program, window, **options)
-    return (NumberedClosureIndex if may_have_bits else NumberedIndex)(program, window, **options)

@@ -2,8 +2,7 @@
 
 Tarjan's algorithm over the product nodes that roots reach numbers the components in reverse topological order. On the way it
 finds the successors of each component; the successors of nodes without a component wait on a stack. One pass over the
-components, from the highest number down, then joins the row of each component into the rows of its successors. O(links +
-rows).
+components then joins the row of each component into the rows of its successors. O(links + rows).
 """
 
 import numpy as np
@@ -240,6 +239,7 @@ def _close(index, closure, first, height, top, bottom):
 def _join_rows(closure):
     fields = closure.fields
     words = fields.words
+    # A step leads to a lower number, so from the highest one down a row is complete when it is joined into others.
     for component in range(fields.components - 1, -1, -1):
         for i in range(np.int64(closure.successor_first[component]), np.int64(closure.successor_end[component])):
             target = np.int64(closure.successor[i])

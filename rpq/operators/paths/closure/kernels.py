@@ -2,77 +2,57 @@
 
 import numpy as np
 
-from rpq.compiled.cycle_counter import count_ticks
-from rpq.compiled.intrinsics import cycles, population, trailing_zeros
+from rpq.compiled.intrinsics import population, trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.closure.components import compute, forget
 from rpq.operators.paths.closure.layout import STAGE_IDLE
 from rpq.operators.paths.closure.loss import begin_loss, recompute, report_loss, reverse_links
 from rpq.operators.paths.closure.push import push_edge
 from rpq.operators.paths.closure.witness import search_path
-from rpq.operators.paths.index.apply import begin_insert, start_clock
-from rpq.operators.paths.index.expiry import cross
-from rpq.operators.paths.index.layout import DONE, IDLE, INSERTING, NEED_OUTPUT, NEED_TIME, REFILLING, STATE_BITS
+from rpq.operators.paths.index.apply import begin_insert
+from rpq.operators.paths.index.expiry import boundary_time, cross
+from rpq.operators.paths.index.layout import DONE, IDLE, INSERTING, NEED_OUTPUT, REFILLING, STATE_BITS
 from rpq.operators.paths.index.rows import ONE, ZERO, end_event
-from rpq.stream.edges.outcomes import IRRELEVANT
+from rpq.operators.paths.index.tuples import apply_each, move_clock
 
 
 @njit(cache=True, nogil=True)
 def apply_chunk(index, closure, chunk, count):
-    """Apply the tuples of a chunk from `state.tuple` on. Return DONE, or a code for what Python must do first."""
-    fields, program = index.state, index.program
-    while fields.tuple < count:
-        i = fields.tuple
-        label = np.int64(chunk.label[i])
-        forward = np.int64(program.forward[label])
-        inverse = np.int64(program.inverse[label])
-        u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
-        if fields.phase == IDLE:
-            relevant = forward >= 0 or inverse >= 0
-            if relevant:
-                if fields.events >= fields.event_capacity:
-                    return np.int64(NEED_OUTPUT)
-                fields.tuple_start = cycles()
-                if fields.tuple_start > index.deadline[0]:
-                    return np.int64(NEED_TIME)
-            code = _move_clock(index, closure, chunk.timestamp[i], 2 * i)
-            if code != DONE:
-                return code
-            if not relevant:
-                fields.outcomes[IRRELEVANT] += 1
-                fields.tuple += 1
-                continue
-            if closure.fields.stale or _is_scattered(closure):
-                code = compute(index, closure)
-                if code != DONE:
-                    return code
-            if chunk.delete[i]:
-                code = begin_loss(index, closure, chunk, i, u, v, forward, inverse)
-            else:
-                code = begin_insert(index, chunk, i, u, v, forward, inverse)
-            if code != DONE:
-                return code
-            if fields.phase == INSERTING and not fields.is_new_edge:
-                fields.phase = IDLE  # the slides of pairs are not needed
-            if fields.phase == INSERTING:
-                closure.fields.earliest_expiry = min(closure.fields.earliest_expiry, fields.base + fields.edge_slide)
-        if fields.phase != IDLE:
-            if fields.phase == INSERTING:
-                code = push_edge(index, closure, u, v, forward, inverse)
-            elif fields.phase == REFILLING:
-                code = recompute(index, closure)
-            else:
-                code = report_loss(index, closure)
-            if code != DONE:
-                return code
-            fields.phase = IDLE
-            end_event(index, fields.time, -1 if chunk.delete[i] else 1, 2 * i + 1)
-        ticks = cycles() - fields.tuple_start
-        count_ticks(index.latency, ticks)
-        if i < fields.timed_tuples:
-            index.ticks[i] += ticks
-        fields.tuple += 1
-    return np.int64(DONE)
+    """Apply the tuples of a chunk. Return DONE, or a code for what Python must do before the next call."""
+    return apply_each(index, closure, chunk, count, _cross, _begin, _resume)
+
+
+@njit(cache=True, nogil=True)
+def advance(index, closure, time):
+    """Advance the stream time. Returns codes as `apply_chunk` does."""
+    return move_clock(index, closure, time, np.int64(0), _cross)
+
+
+@njit(cache=True, nogil=True)
+def _begin(index, closure, chunk, i, u, v, forward, inverse):
+    fields, bits = index.state, closure.fields
+    if bits.stale or _is_scattered(closure):
+        code = compute(index, closure)
+        if code != DONE:
+            return code
+    if chunk.delete[i]:
+        return begin_loss(index, closure, np.int64(chunk.edge[i]), u, v, forward, inverse)
+    code = begin_insert(index, np.int64(chunk.edge[i]), chunk.timestamp[i], u, v, forward, inverse)
+    if fields.phase == INSERTING:
+        if fields.is_new_edge:
+            bits.earliest_expiry = min(bits.earliest_expiry, fields.base + fields.edge_slide)
+        else:
+            fields.phase = IDLE  # the slides of pairs are not needed
+    return code
+
+
+@njit(cache=True, nogil=True)
+def _resume(index, closure, chunk, i, count, u, v, forward, inverse):
+    if index.state.phase == INSERTING:
+        return push_edge(index, closure, u, v, forward, inverse)
+    if index.state.phase == REFILLING:
+        return recompute(index, closure)
+    return report_loss(index, closure)
 
 
 @njit(cache=True, nogil=True)
@@ -83,32 +63,18 @@ def _is_scattered(closure):
 
 
 @njit(cache=True, nogil=True)
-def _move_clock(index, closure, time, order):
-    """Make `time` the stream time if it is larger; boundaries on the way have events of this place in the chunk."""
-    fields, settings = index.state, index.settings
-    if not fields.has_time:
-        start_clock(index, time)
-    elif time > fields.time:
-        if time >= fields.next_boundary:
-            slide = time // settings.slide
-            if settings.explicit:
-                code = _expire(index, closure, slide, order)
-                if code != DONE:
-                    return code
-            elif slide >= closure.fields.earliest_expiry:
-                closure.fields.stale = 1
-            cross(index, slide)
-        fields.time = time
-    return np.int64(DONE)
-
-
-@njit(cache=True, nogil=True)
-def _expire(index, closure, slide, order):
-    """Report the pairs that leave up to an absolute slide, boundary by boundary. Called again after a code, it continues."""
+def _cross(index, closure, slide, order):
+    """Advance to an absolute slide. In an explicit window, report the pairs that leave, boundary by boundary."""
     fields, settings, bits = index.state, index.settings, closure.fields
+    if not settings.explicit:
+        if slide >= bits.earliest_expiry:
+            bits.stale = 1
+        cross(index, slide)
+        return np.int64(DONE)
     last = slide - fields.base
     if last < 0 or last > settings.ceiling:
         last = np.int64(settings.ceiling)
+    # While a stage is set, `now` is the boundary that is being reported; before it, nothing leaves unreported.
     while bits.stage != STAGE_IDLE or bits.earliest_expiry <= fields.base + last:
         if bits.stage == STAGE_IDLE:
             if fields.events + 2 > fields.event_capacity:
@@ -118,14 +84,9 @@ def _expire(index, closure, slide, order):
         code = recompute(index, closure)
         if code != DONE:
             return code
-        end_event(index, (fields.base + fields.now) * settings.slide, -1, order)
+        end_event(index, boundary_time(index, fields.now), -1, order)
+    cross(index, slide)
     return np.int64(DONE)
-
-
-@njit(cache=True, nogil=True)
-def advance(index, closure, time):
-    """Advance the stream time. Returns codes as `apply_chunk` does."""
-    return _move_clock(index, closure, time, np.int64(0))
 
 
 @njit(cache=True, nogil=True)

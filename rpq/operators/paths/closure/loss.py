@@ -26,8 +26,10 @@ from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.closure.components import compute
 from rpq.operators.paths.closure.layout import NEED_EARLIER, STAGE_COMPUTED, STAGE_COPIED, STAGE_IDLE
 from rpq.operators.paths.closure.push import enqueue, next_successor, push_pending, successors
+from rpq.operators.paths.index.apply import begin_delete
 from rpq.operators.paths.index.layout import (
     DONE,
+    IDLE,
     LOSING,
     LOW_HALF,
     NEED_LINKS,
@@ -37,7 +39,6 @@ from rpq.operators.paths.index.layout import (
     STATE_BITS,
 )
 from rpq.operators.paths.index.rows import ONE, ZERO, in_edges, lane_of, next_in_edge, skip_transition, slide_of
-from rpq.stream.edges.outcomes import ABSENT, DELETED, outcome_of
 
 _LOST = np.uint8(1)  # bits of it are in `lost_bits`
 _UNCERTAIN = np.uint8(2)  # some of which may come back
@@ -149,26 +150,14 @@ def _write(index, vertex, word, bits):
 
 
 @njit(cache=True, nogil=True)
-def begin_loss(index, closure, chunk, i, u, v, forward, inverse):
+def begin_loss(index, closure, edge, u, v, forward, inverse):
     """Apply a delete. Set `phase` to the next step: REFILLING to recompute everything, LOSING to report the lost pairs."""
-    fields, graph = index.state, index.graph
-    edge = np.int64(chunk.edge[i])
-    expiry = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
-    is_static = expiry > index.settings.ceiling
-    window_expiry = np.int64(graph.window_expiry[edge]) if is_static else expiry
-    outcome = outcome_of(True, window_expiry > fields.now, False)
-    if outcome == DELETED and not is_static:
-        if not fields.backward:
-            return np.int64(NEED_SUPPORTS)
-        if not closure.fields.keeps_earlier:
-            return np.int64(NEED_EARLIER)
-    fields.outcomes[outcome] += 1
-    if is_static:
-        graph.window_expiry[edge] = 0
-    if is_static or outcome == ABSENT:
-        return np.int64(DONE)
-    graph.expiry[edge] = 0
-    fields.edge_slide = expiry
+    fields = index.state
+    code = NEED_SUPPORTS if not fields.backward else NEED_EARLIER if not closure.fields.keeps_earlier else DONE
+    code = begin_delete(index, edge, code)
+    if fields.phase != LOSING:
+        return code
+    fields.phase = IDLE
     closure.fields.queue_head = 0
     if (forward >= 0 and _divides(index, closure, u, v, forward)) or (
         inverse >= 0 and _divides(index, closure, v, u, inverse)

@@ -1,8 +1,4 @@
-"""The insertion of an edge: new bits are pushed along the successors of components until nothing changes.
-
-Every function can be called again after a code that asks for memory, because a bit enters a row once and its pairs are
-written at that time.
-"""
+"""The insertion of an edge: new bits are pushed along the successors of components until nothing changes."""
 
 from typing import NamedTuple
 
@@ -105,6 +101,8 @@ def push_pending(index, closure):
     program, graph, fields = index.program, index.graph, closure.fields
     classes, words = program.sizes.classes, fields.words
     next_check = fields.pushed_words + WORK_BETWEEN_CHECKS
+    # Rows lack only what components in the queue have pending. A component leaves the queue when all its successors have its
+    # words, so a call after a code pushes some twice; a bit enters a row once, and its pairs are written at that time.
     while fields.queue_length > 0:
         if fields.pushed_words > next_check and index.state.quiet == 0:
             next_check = fields.pushed_words + WORK_BETWEEN_CHECKS

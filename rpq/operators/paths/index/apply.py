@@ -1,10 +1,8 @@
-"""The loop over the tuples of a chunk."""
+"""The tuples of a chunk in an index of cells: the edges of the window, and what they change."""
 
 import numpy as np
 
 from rpq.compiled.arrays.lists import append, reserve, truncate
-from rpq.compiled.cycle_counter import count_ticks
-from rpq.compiled.intrinsics import cycles
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.conflicts import concerns_doubt
 from rpq.operators.paths.index.delete import refill, remove_unsupported, report_lost, suspect_step
@@ -20,28 +18,15 @@ from rpq.operators.paths.index.layout import (
     NEED_CROSSING,
     NEED_JUDGE,
     NEED_LINKS,
-    NEED_OUTPUT,
     NEED_PATHS,
     NEED_SUPPORTS,
-    NEED_TIME,
     POINTER,
     REFILLING,
     WITNESSING,
 )
-from rpq.operators.paths.index.rows import end_event
+from rpq.operators.paths.index.tuples import apply_each, clock_at, enter_each, move_clock, window_slide
 from rpq.operators.paths.index.witness import erase_loops, walk_back
-from rpq.stream.edges.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, leaving_slide, outcome_of
-
-
-@njit(cache=True, nogil=True)
-def start_clock(index, time):
-    """Set the stream time at the first tuple, without crossing a boundary."""
-    fields, settings = index.state, index.settings
-    fields.has_time = 1
-    fields.time = time
-    fields.base = time // settings.slide
-    fields.last_sweep = fields.base
-    cross(index, fields.base)
+from rpq.stream.edges.outcomes import DELETED, leaving_slide, outcome_of
 
 
 @njit(cache=True, nogil=True)
@@ -54,21 +39,13 @@ def cross_to(index, slide, order):
 
 
 @njit(cache=True, nogil=True)
-def move_clock(index, time, order):
-    """Make `time` the stream time if it is larger, crossing boundaries, whose events have this place in the chunk."""
-    fields, settings = index.state, index.settings
-    if not fields.has_time:
-        start_clock(index, time)
-    elif time > fields.time:
-        if time >= fields.next_boundary:
-            slide = time // settings.slide
-            if fields.conflicted > 0:
-                return np.int64(NEED_CROSSING)
-            code = cross_to(index, slide, order)
-            if code != DONE:
-                return code
-        fields.time = time
-    return np.int64(DONE)
+def _cross(index, own, slide, order):
+    """Advance to an absolute slide, unless a judge has to do so."""
+    fields = index.state
+    if fields.conflicted > 0:
+        fields.next_slide, fields.next_order = slide, order
+        return np.int64(NEED_CROSSING)
+    return cross_to(index, slide, order)
 
 
 @njit(cache=True, nogil=True)
@@ -140,20 +117,20 @@ def raise_edge(index, u, v, forward, inverse, slide):
 
 
 @njit(cache=True, nogil=True)
-def begin_insert(index, chunk, i, u, v, forward, inverse):
+def begin_insert(index, edge, time, u, v, forward, inverse):
     """Enter the edge of an insert, or raise the slide of an edge in the window. `phase` tells afterwards whether cells may
     grow."""
     fields, settings, graph = index.state, index.settings, index.graph
-    edge = np.int64(chunk.edge[i])
-    slide = leaving_slide(chunk.timestamp[i], settings.size, settings.slide)
+    slide = leaving_slide(clock_at(index, time), settings.size, settings.slide)
     is_late = edge < 0 or slide <= fields.base + fields.now
-    expiry = np.int64(0) if is_late else np.int64(graph.expiry[edge])
-    is_static = expiry > settings.ceiling
-    inside = np.int64(graph.window_expiry[edge]) if is_static else expiry
-    outcome = outcome_of(False, inside > fields.now, is_late)
-    if is_late or is_static:
+    expiry, inside = np.int64(0), np.int64(0)
+    if not is_late:
+        expiry, inside = np.int64(graph.expiry[edge]), window_slide(index, edge)
+    # An insert of an edge that it evicts from a count window refreshes the edge.
+    outcome = outcome_of(False, inside > fields.now or fields.was_inside != 0, is_late)
+    if is_late or expiry > settings.ceiling:
         fields.outcomes[outcome] += 1
-        if is_static:
+        if not is_late:
             graph.window_expiry[edge] = max(inside, slide - fields.base)
         return np.int64(DONE)
     if settings.judged and graph.is_linked[edge] and expiry <= fields.now:
@@ -164,7 +141,7 @@ def begin_insert(index, chunk, i, u, v, forward, inverse):
         if code != DONE:
             return code
     fields.outcomes[outcome] += 1
-    fields.is_new_edge = 1 if outcome == INSERTED else 0
+    fields.is_new_edge = 1 if inside <= fields.now else 0
     slide -= fields.base
     if slide > expiry:
         graph.expiry[edge] = slide
@@ -174,35 +151,45 @@ def begin_insert(index, chunk, i, u, v, forward, inverse):
 
 
 @njit(cache=True, nogil=True)
-def begin_delete(index, chunk, i, u, v, forward, inverse):
+def begin_delete(index, edge, needed):
+    """Remove the edge of a delete from the window. If cells may fall, `phase` is LOSING afterwards, and `edge_slide` the
+    slide up to which the edge lasted; but if a code is `needed` for that, return it and change nothing."""
     fields, graph = index.state, index.graph
-    edge = np.int64(chunk.edge[i])
     expiry = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
     is_static = expiry > index.settings.ceiling
-    inside = np.int64(graph.window_expiry[edge]) if is_static else expiry
-    outcome = outcome_of(True, inside > fields.now, False)
-    if outcome == DELETED and not is_static and not fields.supports:
-        return np.int64(NEED_SUPPORTS)
+    outcome = outcome_of(True, edge >= 0 and window_slide(index, edge) > fields.now, False)
+    if outcome == DELETED and not is_static and needed != DONE:
+        return np.int64(needed)
     fields.outcomes[outcome] += 1
     if is_static:
         graph.window_expiry[edge] = 0
-    if is_static or outcome == ABSENT:
-        return np.int64(DONE)
-    graph.expiry[edge] = 0
-    waiting = np.int64(0)
-    if forward >= 0:
-        waiting = suspect_step(index, waiting, u, v, forward, expiry)
-    if inverse >= 0:
-        waiting = suspect_step(index, waiting, v, u, inverse, expiry)
-    remove_unsupported(index, waiting)
-    refill(index)
-    fields.phase = REFILLING
+    elif outcome == DELETED:
+        graph.expiry[edge] = 0
+        fields.edge_slide = expiry
+        fields.phase = LOSING
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
-def _resume(index, u, v, forward, inverse):
-    """Complete the current tuple, from its phase on."""
+def _begin(index, own, chunk, i, u, v, forward, inverse):
+    fields, edge = index.state, np.int64(chunk.edge[i])
+    if not chunk.delete[i]:
+        return begin_insert(index, edge, chunk.timestamp[i], u, v, forward, inverse)
+    code = begin_delete(index, edge, DONE if fields.supports else NEED_SUPPORTS)
+    if fields.phase == LOSING:
+        waiting = np.int64(0)
+        if forward >= 0:
+            waiting = suspect_step(index, waiting, u, v, forward, fields.edge_slide)
+        if inverse >= 0:
+            waiting = suspect_step(index, waiting, v, u, inverse, fields.edge_slide)
+        remove_unsupported(index, waiting)
+        refill(index)
+        fields.phase = REFILLING
+    return code
+
+
+@njit(cache=True, nogil=True)
+def _resume(index, own, chunk, i, count, u, v, forward, inverse):
     fields = index.state
     if fields.phase == INSERTING:
         code = raise_edge(index, u, v, forward, inverse, fields.edge_slide)
@@ -233,7 +220,6 @@ def _resume(index, u, v, forward, inverse):
         code = write_paths(index)
         if code != DONE:
             return code
-        fields.phase = IDLE
     return np.int64(DONE)
 
 
@@ -258,70 +244,29 @@ def write_paths(index):
 
 
 @njit(cache=True, nogil=True)
-def apply_tuples(index, chunk, count):
-    """Apply the tuples of a chunk from `state.tuple` on. Return DONE, or a code for what Python must do first."""
-    fields, program = index.state, index.program
-    while fields.tuple < count:
-        i = fields.tuple
-        label = np.int64(chunk.label[i])
-        forward = np.int64(program.forward[label])
-        inverse = np.int64(program.inverse[label])
-        if fields.phase == IDLE:
-            relevant = forward >= 0 or inverse >= 0
-            if relevant:
-                if fields.events >= fields.event_capacity:
-                    return np.int64(NEED_OUTPUT)
-                fields.tuple_start = cycles()
-                if fields.tuple_start > index.deadline[0]:
-                    return np.int64(NEED_TIME)
-            code = move_clock(index, chunk.timestamp[i], 2 * i)
-            if code != DONE:
-                return code
-            if not relevant:
-                fields.outcomes[IRRELEVANT] += 1
-                fields.tuple += 1
-                continue
-            u = np.int64(chunk.source[i])
-            v = np.int64(chunk.target[i])
-            if chunk.delete[i]:
-                code = begin_delete(index, chunk, i, u, v, forward, inverse)
-            else:
-                code = begin_insert(index, chunk, i, u, v, forward, inverse)
-            if code != DONE:
-                return code
-        if fields.phase != IDLE:
-            code = _resume(index, np.int64(chunk.source[i]), np.int64(chunk.target[i]), forward, inverse)
-            if code != DONE:
-                return code
-            end_event(index, fields.time, -1 if chunk.delete[i] else 1, 2 * i + 1)
-        ticks = cycles() - fields.tuple_start
-        count_ticks(index.latency, ticks)
-        if i < fields.timed_tuples:
-            index.ticks[i] += ticks
-        fields.tuple += 1
-    return np.int64(DONE)
+def apply_chunk(index, own, chunk, count):
+    """Apply the tuples of a chunk. Return DONE, or a code for what Python must do before the next call."""
+    return apply_each(index, own, chunk, count, _cross, _begin, _resume)
 
 
 @njit(cache=True, nogil=True)
-def load_tuples(index, chunk, slides, count):
-    """Insert edges with their relative slides, without crossing boundaries or counting tuples. Descending slides are the
-    cheapest."""
-    fields, program, graph = index.state, index.program, index.graph
-    while fields.tuple < count:
-        i = fields.tuple
-        edge = np.int64(chunk.edge[i])
-        forward = np.int64(program.forward[chunk.label[i]])
-        inverse = np.int64(program.inverse[chunk.label[i]])
-        if forward >= 0 or inverse >= 0:
-            u = np.int64(chunk.source[i])
-            v = np.int64(chunk.target[i])
-            if not graph.is_linked[edge]:
-                code = link(index, edge, u, v, forward, inverse)
-                if code != DONE:
-                    return code
-            graph.expiry[edge] = slides[i]
-            code = raise_edge(index, u, v, forward, inverse, slides[i])
-            if code != DONE:
-                return code
-        fields.tuple += 1
-    return np.int64(DONE)
+def advance(index, own, time):
+    """Advance the stream time. Returns codes as `apply_chunk` does."""
+    return move_clock(index, own, time, np.int64(0), _cross)
+
+
+@njit(cache=True, nogil=True)
+def load_edges(index, own, chunk, slides):
+    """Enter the edges of a chunk with these relative slides, of which descending ones are the cheapest. Returns codes as
+    `apply_chunk` does."""
+    return enter_each(index, own, chunk, slides, _enter)
+
+
+@njit(cache=True, nogil=True)
+def _enter(index, own, edge, slide, u, v, forward, inverse):
+    if not index.graph.is_linked[edge]:
+        code = link(index, edge, u, v, forward, inverse)
+        if code != DONE:
+            return code
+    index.graph.expiry[edge] = slide
+    return raise_edge(index, u, v, forward, inverse, slide)

@@ -7,12 +7,8 @@ below a deleted tree edge; here a cell may have any number of supports and falls
 
 1. Mark as suspect every cell that the deleted edge may have supported.
 2. Check the suspect cells: a cell without support is removed, and every cell that it may have supported becomes suspect.
-   Because *every* such cell is checked, it is safe that a cell with a saturated hop count supports nothing.
 3. Fill the cells that were removed from the remaining predecessors, and push the cells that grew, until nothing changes.
-   No cell ends higher than it was, so nothing is allocated.
 4. Report the pairs of the cells that stayed empty and are not alive in another accepting state.
-
-Steps 1 and 2 are completed before step 3: a cell that is still to be checked must not fill another one.
 """
 
 import numpy as np
@@ -109,6 +105,8 @@ def remove_unsupported(index, waiting):
     program, graph, table, queue, fields = index.program, index.graph, index.table, index.queue, index.state
     classes = program.sizes.classes
     now = fields.now
+    # All cells outside the stack have a support, or lie behind a cell in it. Because every cell that a removed one may have
+    # supported is checked, it is safe that a cell with a saturated hop count supports nothing.
     while waiting > 0:
         waiting -= 1
         entry = queue.suspects[waiting]
@@ -185,6 +183,8 @@ def _refill_block(index, row, number):
 def refill(index):
     """Do step 3 except for the pushes, which the caller makes."""
     program, table, queue, fields = index.program, index.table, index.queue, index.state
+    # No cell is suspect any more: one that is still to be checked must not fill another. No cell ends higher than it was
+    # before the delete, so nothing is allocated.
     for i in range(fields.depleted):
         row = queue.depleted_blocks[i] >> 32
         number = queue.depleted_blocks[i] & LOW_HALF

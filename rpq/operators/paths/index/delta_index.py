@@ -6,10 +6,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -32,11 +31,13 @@ from rpq.operators.paths.index.layout import (
     with_room,
     without_cells,
 )
+from rpq.operators.paths.index.path_delta import PathDelta, PathSteps
 from rpq.operators.paths.program import Program
-from rpq.rows.delta import Delta, IdRows
+from rpq.rows.weighted_rows import WeightedRows
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.edges.outcomes import NEVER, NOT_HELD
 from rpq.stream.edges.snapshot import Edges
-from rpq.stream.window import Window
+from rpq.stream.window import AnyWindow, CountWindow, Window
 
 CELL_TYPES = (np.uint8, np.uint16, np.uint32, np.int64)
 
@@ -47,87 +48,15 @@ def cell_type(span: int) -> np.dtype | None:
 
 
 _STEP = 1 << 20
-"""The least number of rows after which kernels return, so that those of one event are counted."""
+"""The least number of rows after which kernels return, so that the rows of one event are counted."""
 
+_BATCH = 256
+"""The number of tuples from which on a chunk may trigger a change of the index, so that single tuples never wait for one."""
 
 NO_LIMIT = np.iinfo(np.int64).max
+_NOTHING = Window(size=1, slide=1)
+"""In place of an unbounded window: a window over the number 0 alone."""
 _EVERY_ROOT, _EVERY_NUMBER = np.zeros(0, np.uint64), np.zeros(0, np.int64)
-
-_ENDS = (1, 0) if sys.byteorder == "little" else (0, 1)  # where root and end lie in a pair
-_END = (1 << 32) - 1
-
-
-class PathDelta(Delta):
-    """Pairs (int64, root << 32 | end) as rows of ids: (root, end), or (end, root) if `is_reversed`.
-
-    With witnesses, the path of row r is `paths[path_ends[r - 1] : path_ends[r]]`, beginning with the last step from the
-    root; a step is edge << 1 | against. `walk_lengths` (int64 a row), if any, are a third column (`rows_with_lengths`).
-    """
-
-    __slots__ = ("is_reversed", "pairs", "path_ends", "paths", "walk_lengths")
-
-    def __init__(
-        self,
-        *,
-        pairs: np.ndarray,
-        paths: np.ndarray,
-        path_ends: np.ndarray,
-        is_reversed: bool = False,
-        walk_lengths: np.ndarray | None = None,
-        **events: np.ndarray,
-    ) -> None:
-        super().__init__(ids=None, is_lasting=False, **events)
-        self.pairs = pairs
-        self.paths = paths
-        self.path_ends = path_ends
-        self.is_reversed = is_reversed
-        self.walk_lengths = walk_lengths
-
-    @property
-    def ids(self) -> IdRows:
-        if self.walk_lengths is not None:
-            return rows_with_lengths(self.pairs, self.walk_lengths, is_reversed=self.is_reversed)
-        return rows_of_pairs(self.pairs, is_reversed=self.is_reversed)
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def as_lists(self) -> list[tuple[int, ...]]:
-        if self.walk_lengths is not None:
-            return super().as_lists()
-        if self.is_reversed:
-            return [(pair & _END, pair >> 32) for pair in self.pairs.tolist()]
-        return [(pair >> 32, pair & _END) for pair in self.pairs.tolist()]
-
-    def _first_events(self, events: int, rows: int) -> Self:
-        first = super()._first_events(events, rows)
-        first.pairs, first.path_ends = self.pairs[:rows], self.path_ends[:rows]
-        if self.walk_lengths is not None:
-            first.walk_lengths = self.walk_lengths[:rows]
-        return first
-
-
-def rows_of_pairs(pairs: np.ndarray, *, is_reversed: bool = False) -> IdRows:
-    """Return pairs (int64, root << 32 | end) as rows (root, end), or (end, root) if `is_reversed`; a view."""
-    return IdRows(pairs.view(np.int32).reshape(-1, 2), _ENDS[::-1] if is_reversed else _ENDS)
-
-
-def rows_with_lengths(pairs: np.ndarray, lengths: np.ndarray, *, is_reversed: bool = False) -> IdRows:
-    """Return pairs as rows with a third column, the length of a path as an id that no vertex has (`id_of_length`)."""
-    rows = np.empty((len(pairs), 3), np.int32)
-    rows[:, 0] = pairs >> 32
-    rows[:, 1] = pairs & _END
-    rows[:, 2] = -1 - lengths
-    return IdRows(rows, (1, 0, 2) if is_reversed else (0, 1, 2))
-
-
-def id_of_length(length: int) -> int:
-    """Return the id of a length in rows; it is its own inverse.
-
-    >>> id_of_length(3), id_of_length(-4)
-    (-4, 3)
-    """
-    return -1 - length
 
 
 class DeltaIndex:
@@ -143,7 +72,7 @@ class DeltaIndex:
     def __init__(
         self,
         program: Program,
-        window: Window,
+        window: AnyWindow,
         *,
         explicit: bool = False,
         witness: bool = False,
@@ -155,22 +84,32 @@ class DeltaIndex:
         check_rows: Callable[[int, int], None] | None = None,
         deadline: np.ndarray | None = None,
     ) -> None:
-        self.window = window
+        self._counts = isinstance(window, CountWindow)
+        self._is_silent = self._counts and not explicit
+        self._net: PathDelta | None = None
+        self._walk_lengths: np.ndarray | None = None  # of the pairs in the output, if the index has them
+        self._overruns: list[Overrun] = []
         self.is_reversed = is_reversed
         self._check_rows = check_rows
         self.guard: Guard = guard if guard is not None else lambda size, place: None
+        settings = layout.IndexSettings()
+        if isinstance(window, CountWindow):
+            window, settings.moved_by = window.numbers, layout.BY_INSERTS
+        elif not isinstance(window, Window):
+            window, settings.moved_by = _NOTHING, layout.BY_NOTHING
+        self.window = window
         span = -(-window.size // window.slide) + 1
         fitting = self._cells_for(span)
         if fitting is None:
             raise QueryError(f"a window of {window.size} has too many slides of {window.slide}; take a larger slide")
         self.cell, ceiling = fitting
-        settings = layout.IndexSettings()
         settings.size = window.size
         settings.slide = window.slide
         settings.range = span
         settings.ceiling = ceiling
         settings.rank_shift = max(0, span.bit_length() - 8)
-        settings.explicit = explicit
+        # Rows that expire silently in a count window may return with the insert; then neither change is reported.
+        settings.explicit = explicit or self._counts
         settings.sweep_every = max(1, span // 8)
         settings.witness = witness
         self.judge: Judge = NoDoubt() if judge is None else judge
@@ -178,11 +117,21 @@ class DeltaIndex:
         settings.judged = self.judge.doubts
         self._waiting: Chunk | None = None  # static edges that the next load enters
         self._place_of_load: int | None = None  # the tuple of a chunk that makes the index reload its edges
-        self._apply_chunk: Any = None  # bound at the first chunk
+        self._chunk: tuple[Chunk, Edges] | None = None  # the output has its changes
+        self._bound: dict[str, Any] = {}  # kernels for the types of the views that they had last
         supports = supports or witness or self.judge.doubts
         index = new_index(program, settings, self.cell, supports=supports, capacity=capacity)
         self.index = index if deadline is None else index._replace(deadline=deadline)
         self.judge.serve(self)
+
+    @property
+    def _kernels(self) -> Any:
+        """The kernels of this kind of index: `apply_chunk`, `advance` and others that return codes."""
+        return kernels
+
+    def _own_view(self, index: Any) -> Any:
+        """Return the view for kernels of what this kind of index has besides the Δ index; `index` is the view of that."""
+        return index
 
     def _cells_for(self, span: int) -> tuple[np.dtype, int] | None:
         """Return the narrowest type of cells for a window with this number of slides, and the largest slide; None without
@@ -201,15 +150,21 @@ class DeltaIndex:
     @index.setter
     def index(self, index: Index) -> None:
         self._index = index
-        self._view: Any = None
+        self._views: tuple[Any, Any] | None = None
+
+    @property
+    def views(self) -> tuple[Any, Any]:
+        """The views for kernels: of the arrays, and of what this kind of index has besides."""
+        if self._views is None:
+            note_capacities(self._index)
+            of_index = view(self._index)
+            self._views = of_index, self._own_view(of_index)
+        return self._views
 
     @property
     def view(self) -> Any:
         """The view of the arrays for kernels."""
-        if self._view is None:
-            note_capacities(self._index)
-            self._view = view(self._index)
-        return self._view
+        return self.views[0]
 
     @property
     def state(self) -> layout.IndexState:
@@ -275,7 +230,7 @@ class DeltaIndex:
     ) -> np.ndarray:
         """Return the current answers, root << 32 | end, in the order of their ends.
 
-        They are those of some `roots`, with ends from `first` up to `end`, and stop after the end with which there are
+        They are the answers of some `roots`, with ends from `first` up to `end`, and stop after the end with which there are
         `limit` of them. O(vertices + answers returned), and for the last end all of its answers; with roots, also
         O(vertices × blocks of the roots).
         """
@@ -314,11 +269,18 @@ class DeltaIndex:
 
     # --- changes ---------------------------------------------------------------------------------------------
 
-    def set_labels(self, forward: np.ndarray, inverse: np.ndarray) -> None:
-        """Set the transition classes of every label id (int16, -1: none). The arrays are the engine's own, which continue to
-        grow."""
+    def count_from(self, number: int) -> None:
+        """Set the number of the last insert of an empty index over a count window."""
+        if self._counts:
+            self.state.clock, self.state.base = number, number // self.window.slide
+
+    def set_labels(self, forward: np.ndarray, inverse: np.ndarray, numbered: np.ndarray) -> None:
+        """Set the transition classes of every label id (int16, -1: none), and which inserts a count window numbers (uint8).
+
+        The arrays are the caller's own, which continue to grow.
+        """
         program = self.index.program._replace(forward=forward, inverse=inverse)
-        self.index = self.index._replace(program=program)
+        self.index = self.index._replace(program=program, numbered=numbered)
 
     def make_room(self, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> None:
         """Make room for vertex and edge ids up to these numbers. The flags are the engine's own arrays."""
@@ -340,31 +302,32 @@ class DeltaIndex:
         The `details` are for other workers, and are ignored.
         """
         self._begin_output()
-        self._index.state.tuple = 0
-        self._apply_rest(chunk, tuples, edges)
+        self._chunk = chunk, edges
+        state, count = self._index.state, len(chunk.timestamp)
+        state.tuple = 0
+        if self._counts:
+            state.numbered = 0
+        if "apply_chunk" not in self._bound:
+            self._bound["apply_chunk"] = bound(self._kernels.apply_chunk, *self.views, tuples, 1)
+        self.run("apply_chunk", tuples, count)
+        if count >= _BATCH:
+            self._review(count)
 
-    def _apply_rest(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
-        """Apply the tuples of a chunk from the next one on."""
-        if self._apply_chunk is None:
-            self._apply_chunk = bound(kernels.apply_chunk, self.view, tuples, 1)
-        while (code := self._apply_chunk(self.view, tuples, len(chunk.timestamp))) != layout.DONE:
+    def _review(self, count: int) -> None:
+        """Revise how the index stores paths, after a chunk of `count` tuples. Most kinds have no choice."""
+
+    def run(self, kernel: str, *arguments: Any) -> None:
+        """Call one of `_kernels` until it is done, and do what it asks for in between."""
+        while (code := (self._bound.get(kernel) or getattr(self._kernels, kernel))(*self.views, *arguments)) != layout.DONE:
             compiled = compiling_seconds()
-            if code == layout.NEED_SUPPORTS:
-                self.keep_supports(edges)
-            elif code == layout.NEED_CROSSING:
-                i = self.state.tuple
-                self.judge.cross(int(chunk.timestamp[i]) // self.window.slide, 2 * i)
-            elif code == layout.NEED_JUDGE:
-                self.judge.judge_tuple(chunk, self.state.tuple)
-            else:
-                self.provide(code)
+            self.provide(code)
             if compiling_seconds() > compiled:  # do not count the time for loading a kernel as the time of this tuple
                 self.state.tuple_start += int((compiling_seconds() - compiled) * ticks_per_second())
 
     @property
     def has_rows(self) -> bool:
         """True if `delta` is not empty."""
-        return bool(self._index.state.events)
+        return bool(self._index.state.events) and (not self._counts or len(self.delta()) > 0)
 
     def delta(self, *, before: int | None = None) -> PathDelta:
         """Return the changes of answers by the last call, or those `before` a tuple of it. The next call overwrites them."""
@@ -373,7 +336,7 @@ class DeltaIndex:
         if before is not None:
             events = int(np.searchsorted(output.event_tuple[:events], 2 * before))
         rows = int(output.event_end[events - 1]) if events else 0
-        return PathDelta(
+        delta = PathDelta(
             pairs=output.pairs[:rows],
             times=output.event_time[:events],
             ends=output.event_end[:events],
@@ -382,23 +345,47 @@ class DeltaIndex:
             paths=output.paths[: state.paths],
             path_ends=output.path_end[:rows],
             is_reversed=self.is_reversed,
+            walk_lengths=None if self._walk_lengths is None else self._walk_lengths[:rows],
         )
+        if self._counts:
+            self._net = delta = self._net_rows(delta) if self._net is None else self._net
+        return delta
+
+    def _net_rows(self, rows: PathDelta) -> PathDelta:
+        """Return the rows of a count window, in which the rows of a boundary belong to the insert that crosses it.
+
+        A row that an eviction removes and its insert adds again is neither, and without explicit windows no eviction has
+        rows, except those of a root that it sets aside.
+        """
+        is_eviction = (rows.orders % 2 == 0) & (self._chunk is not None)
+        if not is_eviction.any():
+            return rows
+        orders, lengths = rows.orders | 1, rows.lengths()
+        weights = np.repeat(rows.kinds.astype(np.int64), lengths)
+        is_kept = np.zeros(len(rows), bool)
+        is_kept[WeightedRows(rows.ids.values, weights, np.repeat(orders, lengths)).net_places()[0]] = True
+        if self._is_silent:
+            is_silent = np.repeat(is_eviction, lengths)
+            self._overruns += self.judge.pop_overruns()
+            if self._overruns:
+                aside = {(overrun.place, overrun.root) for overrun in self._overruns}
+                of_rows = zip(np.repeat(orders // 2, lengths).tolist(), (rows.pairs >> 32).tolist(), strict=True)
+                is_silent &= [pair not in aside for pair in of_rows]
+            is_kept &= ~is_silent
+        self.state.added -= (~is_kept & (weights > 0)).sum()
+        self.state.removed -= (~is_kept & (weights < 0)).sum()
+        return rows.without_evictions(is_kept, orders)
 
     def advance(self, time: int) -> PathDelta:
         """Advance the stream time without a tuple."""
         self._begin_output()
-        while (code := int(kernels.advance(self.view, time))) != layout.DONE:
-            if code == layout.NEED_CROSSING:
-                self.judge.cross(time // self.window.slide, 0)
-            else:
-                self.provide(code)
+        self.run("advance", time)
         return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
         """Insert edges that expire at these absolute slides. The resulting answers are one event at the current time."""
         self._begin_output()
-        (mine,) = slides
-        self._load(*self._with_static(chunk, mine - self.state.base), quiet=quiet)
+        self._load(*self._with_static(chunk, self._relative(*slides)), quiet=quiet)
         self.judge.judge_load(quiet=quiet)
         if self.index.settings.witness and not quiet:
             self.write_paths(0)
@@ -414,14 +401,16 @@ class DeltaIndex:
         self._begin_output()
         self.state.tuple = 0
         try:
-            while (code := int(kernels.grow_trees(self.view, roots))) != layout.DONE:
-                self.provide(code)
+            self._grow(roots)
             self.judge.judge_load(quiet=False)
         except BaseException:
             self.drop(roots)
             raise
         kernels.end_event(self.view, self.state.time, 1, 0)
         return self.delta()
+
+    def _grow(self, roots: np.ndarray) -> None:
+        self.run("grow_trees", roots)
 
     def drop(self, roots: np.ndarray) -> None:
         """Remove roots and their trees without reporting rows. O(size of the index)."""
@@ -438,6 +427,12 @@ class DeltaIndex:
         for slot in slots[slots >= 0].tolist():
             mask[slot >> 6] |= np.uint64(1 << (slot & 63))
         return mask
+
+    def _relative(self, slides: np.ndarray) -> np.ndarray:
+        """Return absolute slides relative to the base, as cells have them."""
+        if self.index.settings.moved_by == layout.BY_NOTHING:
+            return np.where(slides == NEVER, 1, 0)
+        return slides - self.state.base
 
     def load_static(self, chunk: Chunk) -> None:
         """Add edges that never expire. The next `load`, which is the first one, inserts them."""
@@ -461,25 +456,31 @@ class DeltaIndex:
     def slides(self, edges: np.ndarray) -> np.ndarray:
         """Return the absolute slides at which edges leave the window; for edges outside the window, values up to the current
         slide."""
-        return self._in_window(self.index.graph)[edges].astype(np.int64) + self.state.base
+        found = self._in_window(self.index.graph)[edges].astype(np.int64)
+        if self.index.settings.moved_by == layout.BY_NOTHING:
+            return np.where(found > self.state.now, NEVER, NOT_HELD)
+        return found + self.state.base
 
-    def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
-        """Return the steps of a path that answers (source, target), first to last, or None. Supports are maintained from now
-        on."""
+    def lengths_of(self, pairs: np.ndarray) -> np.ndarray:
+        """Return the lengths of some answers, root << 32 | end; 0 for a pair that is not an answer."""
+        raise NotImplementedError("only an index of lengths has them")
+
+    def witness(self, source: int, target: int, edges: Edges) -> PathSteps | None:
+        """Return a path that answers (source, target), or None. Supports are maintained from now on."""
         if not len(self.judge.answers_among(np.array([source << 32 | target]))):
             return None
         path = self.judge.path_of(source, target)
         if path is not None:
-            return path
+            return PathSteps(path)
         if not self.keeps_supports:
             self.keep_supports(edges)
         length, steps = kernels.walk_back(self.view, source, target)
         if length > 0 and self.index.settings.simple:
             length = kernels.erase_loops(target, steps, length)
-        return steps[:length][::-1] & LOW_HALF if length > 0 else None
+        return PathSteps(steps[:length][::-1] & LOW_HALF) if length > 0 else None
 
     def set_aside(self, roots: dict[int, int]) -> None:
-        """Make the next load set aside those of these roots that meet a conflict. The values are sizes in nodes."""
+        """Make the next load set aside the roots among these that meet a conflict. The values are sizes in nodes."""
         self.judge.set_aside(roots)
 
     def restore_root(self, root: int) -> bool:
@@ -490,7 +491,8 @@ class DeltaIndex:
 
     def pop_overruns(self) -> list[Overrun]:
         """Return the roots that have exceeded their budget since the last call."""
-        return self.judge.pop_overruns()
+        overruns, self._overruns = [*self._overruns, *self.judge.pop_overruns()], []
+        return overruns
 
     def sweep(self) -> None:
         """Release the memory of everything that has left the window."""
@@ -524,16 +526,17 @@ class DeltaIndex:
 
     def _load(self, chunk: Chunk, relative: np.ndarray, *, quiet: bool) -> None:
         order = np.argsort(-relative, kind="stable")
-        ordered = Chunk(*(array[order] for array in chunk))
+        self._enter(Chunk(*(array[order] for array in chunk)), relative[order], quiet=quiet)
+
+    def _enter(self, edges: Any, slides: np.ndarray, *, quiet: bool) -> None:
+        """Enter edges, given as columns, that expire at these relative slides."""
         self.state.tuple = 0
         self.state.quiet = quiet
-        tuples = view(ordered)
-        while (code := int(kernels.load_edges(self.view, tuples, relative[order]))) != layout.DONE:
-            self.provide(code)
+        self.run("load_edges", view(edges), slides)
         self.state.quiet = 0
 
     def _begin_output(self) -> None:
-        state = self._index.state
+        state, self._chunk, self._net = self._index.state, None, None
         state.out = state.events = state.event_out = state.paths = state.next_path = 0
         if len(self._index.output.pairs) > _STEP:
             self._index.state.out_capacity = 0
@@ -549,8 +552,7 @@ class DeltaIndex:
 
     def cross_table(self, slide: int, order: int) -> None:
         """Advance the table to an absolute slide, with events of that order."""
-        while (code := int(kernels.cross(self.view, slide, order))) != layout.DONE:
-            self.provide(code)
+        self.run("cross", slide, order)
 
     def write_paths(self, first: int) -> None:
         """Write the witnesses of the current event, whose rows begin at `first`."""
@@ -559,9 +561,20 @@ class DeltaIndex:
             self.provide(code)
 
     def provide(self, code: int) -> None:
-        """Give a kernel what it asked for. The guard may refuse it."""
+        """Do what a kernel asked for. The guard may refuse memory."""
         if code == layout.NEED_TIME:
             self.guard(OUT_OF_TIME, self._place)
+            return
+        if code == layout.NEED_CROSSING:
+            self.judge.cross(self.state.next_slide, self.state.next_order)
+            return
+        if code in (layout.NEED_SUPPORTS, layout.NEED_JUDGE):
+            assert self._chunk is not None
+            chunk, edges = self._chunk
+            if code == layout.NEED_SUPPORTS:
+                self.keep_supports(edges)
+            else:
+                self.judge.judge_tuple(chunk, self.state.tuple)
             return
         later = 0
         if code == layout.NEED_OUTPUT:

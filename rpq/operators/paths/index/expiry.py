@@ -8,7 +8,7 @@ from rpq.compiled.arrays.lists import truncate
 from rpq.compiled.intrinsics import population
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.conflicts import lanes_in_doubt
-from rpq.operators.paths.index.layout import DONE, NEED_OUTPUT, POINTER, STATE_BITS
+from rpq.operators.paths.index.layout import BY_TIME, DONE, NEED_OUTPUT, POINTER, STATE_BITS
 from rpq.operators.paths.index.rows import (
     DENSE,
     NEVER,
@@ -45,6 +45,14 @@ def cross(index, slide):
         fields.next_boundary = NEVER
     if not settings.unlisted and is_sweep_due(index, slide):
         sweep(index)
+
+
+@njit(cache=True, nogil=True)
+def boundary_time(index, slide):
+    """Return the time of a boundary at a relative slide: in a count window that of the tuple which crosses it."""
+    if index.settings.moved_by != BY_TIME:
+        return index.state.time
+    return (index.state.base + slide) * index.settings.slide
 
 
 @njit(cache=True, nogil=True)
@@ -198,7 +206,7 @@ def expire(index, slide, order):
         if fields.out + _count_dying(index, dying) > fields.out_capacity or fields.events + 2 > fields.event_capacity:
             return np.int64(NEED_OUTPUT)
         _report_dying(index, dying)
-        end_event(index, (fields.base + dying) * index.settings.slide, -1, order)
+        end_event(index, boundary_time(index, dying), -1, order)
     cross(index, slide)
     return np.int64(DONE)
 

@@ -1,8 +1,7 @@
 """The insertion of an edge: row operations, pushed along out-edges until nothing changes.
 
 Pacaci et al. (2020), section 3.1, with bottleneck timestamps (the largest over paths of the smallest over
-edges) and for 64 roots at once. Every function can be called again after a `NEED_` code: raising a cell twice changes
-nothing, and a pair is reported when its cell comes alive, which happens once.
+edges) and for 64 roots at once.
 """
 
 from __future__ import annotations
@@ -266,6 +265,9 @@ def fixpoint(index):
     """Push rows until none is pending."""
     fields = index.state
     next_check = fields.steps + WORK_BETWEEN_CHECKS
+    # Cells lack only what pending rows still push to them. A row never pushes larger slides than it received, so the buckets
+    # are emptied from above in one pass. A call after a code continues: raising a cell twice changes nothing, and a pair is
+    # reported when its cell comes alive, which happens once.
     while True:
         if fields.steps > next_check:
             next_check = fields.steps + WORK_BETWEEN_CHECKS
@@ -343,11 +345,11 @@ def raise_step(index, u, v, transition_class, slide):
 
 
 @njit(cache=True, nogil=True)
-def grow_trees(index, roots, count):
-    """Build the trees of some roots from their first edges. Returns codes as `apply_chunk` does."""
+def grow_trees(index, own, roots):
+    """Build the trees of vertices that become roots from their first edges. Returns codes as `apply_chunk` does."""
     program, out = index.program, index.graph.out
     classes = program.sizes.classes
-    for i in range(count):
+    for i in range(len(roots)):
         root = np.int64(roots[i])
         for transition_class in range(classes):
             state = np.int64(program.start_target[transition_class])

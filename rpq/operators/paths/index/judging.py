@@ -70,8 +70,11 @@ class JudgedIndex(Protocol):
     def write_paths(self, first: int) -> None:
         """Write the witnesses of the current event, whose rows begin at `first`."""
 
+    def run(self, kernel: str, *arguments: Any) -> None:
+        """Call a kernel of the index until it is done, and do what it asks for in between."""
+
     def provide(self, code: int) -> None:
-        """Give a kernel the memory that it asked for. The memory guard may refuse it."""
+        """Do what a kernel asked for. The memory guard may refuse memory."""
 
     def guarded_growth(self) -> AbstractContextManager[None]:
         """Return a context in which the memory guard is asked before arrays grow; it may refuse."""

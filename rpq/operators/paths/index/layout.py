@@ -24,8 +24,7 @@ and the cells that grew are pushed along the out-edges of v, until nothing chang
 * **Supports** are maintained from the first delete on; until then, `hops` is empty (`delete.py`).
 * **Queue**: a row has a word of pending bits, one for the block numbers that are equal modulo 64. Rows with pending blocks
   wait in 256 buckets by the largest slide that may be pending. The row with the largest slide is pushed first, which saves a
-  quarter of the steps of first-in-first-out. A row never pushes larger slides than it received, so the buckets are emptied
-  from above in one pass.
+  quarter of the steps of first-in-first-out.
 
 Vertices and edges are the ids of the engine's snapshot graph. The index has its own adjacency lists, by
 (vertex, column of the automaton), and its own expiry slide for every edge, so several queries with
@@ -113,6 +112,11 @@ class IndexState(Record):
         ("statics", int64),  # 1: there are static edges, and `Graph.window_expiry`
         ("timed_tuples", int64),  # the number of tuples of a chunk whose ticks are added to `Index.ticks`
         ("backward", int64),  # 1: in-edges are maintained
+        ("next_slide", int64),  # NEED_CROSSING: the absolute slide to advance to
+        ("next_order", int64),  # NEED_CROSSING: the place of its events in the chunk
+        ("clock", int64),  # what moves the window, if the time does not: the number of the last insert, or always 0
+        ("numbered", int64),  # tuples of the chunk that were numbered
+        ("was_inside", int64),  # 1: the window held the edge of the current insert before this moved the window
     )
 
 
@@ -131,7 +135,14 @@ class IndexSettings(Record):
         ("simple", int64),  # 1: no walk continues from its root, or ends there unless the program has a closing state
         ("judged", int64),  # simple paths, and the automaton has states in conflict
         ("unlisted", int64),  # 1: edges are in no adjacency lists, and the index has a sweep of its own
+        ("moved_by", int64),  # what moves the window
     )
+
+
+# Values of `IndexSettings.moved_by`.
+BY_TIME = 0
+BY_INSERTS = 1  # a count window
+BY_NOTHING = 2  # an unbounded window
 
 
 # Values of `IndexState.phase`: the next step for the current tuple.
@@ -222,6 +233,7 @@ class Index(NamedTuple):
     table: IndexTable
     queue: Queue
     output: PairChanges
+    numbered: np.ndarray  # uint8 a label: 1 if a count window numbers inserts with it
     state: IndexState
     settings: IndexSettings
     latency: np.ndarray  # int64[LATENCY_BUCKETS]: tuples by cycles
@@ -304,6 +316,7 @@ def new_index(program: Program, settings: IndexSettings, cell: np.dtype, *, supp
             paths=np.zeros(capacity if witness else 0, np.int64),
             path_end=np.zeros(max(2 * LANES, capacity) if witness else 0, np.int64),
         ),
+        numbered=np.zeros(0, np.uint8),
         state=state,
         settings=settings,
         latency=np.zeros(LATENCY_BUCKETS, np.int64),

@@ -142,6 +142,7 @@ def _push_row(index, progress, row, rank):
 def push(index, progress):
     """Push rows, the nearest first, until none is pending. Return a code, after which the call can be repeated."""
     next_check = index.state.steps + WORK_BETWEEN_CHECKS
+    # Cells lack only what pending rows still push to them.
     while True:
         if index.state.steps > next_check:
             next_check = index.state.steps + WORK_BETWEEN_CHECKS
@@ -303,6 +304,8 @@ def _remove_unsupported_of(index, progress, row, number, block):
 def remove_unsupported(index, progress):
     """Check suspect cells until none is left."""
     table, queue = index.table, index.queue
+    # Cells that are not suspect have a support, or lie behind suspect ones. A support is nearer than the cell that it
+    # supports, so there are no cycles, and supports need not be counted.
     while True:
         row = dequeue(queue, index.state)
         if row < 0:
@@ -322,6 +325,7 @@ def fill(index, progress):
     after which the call can be repeated."""
     table, fields = index.table, index.state
     top, ceiling = progress.fields.top, index.settings.ceiling
+    # No cell becomes nearer than it was before the loss, so nothing is allocated.
     for i in range(fields.depleted):
         row, number = index.queue.depleted_blocks[i] >> 32, index.queue.depleted_blocks[i] & LOW_HALF
         block = find(table, row, number)

@@ -3,12 +3,11 @@
 import numpy as np
 
 from rpq.compiled.arrays.lanes import LANES, differing
-from rpq.compiled.cycle_counter import count_ticks
-from rpq.compiled.intrinsics import cycles, trailing_zeros
+from rpq.compiled.intrinsics import trailing_zeros
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.apply import begin_insert, link, start_clock
-from rpq.operators.paths.index.expiry import cross
-from rpq.operators.paths.index.layout import DONE, IDLE, INSERTING, LOSING, LOW_HALF, NEED_OUTPUT, NEED_PATHS, NEED_TIME
+from rpq.operators.paths.index.apply import begin_delete, begin_insert, link
+from rpq.operators.paths.index.expiry import boundary_time, cross
+from rpq.operators.paths.index.layout import DONE, IDLE, INSERTING, LOSING, LOW_HALF, NEED_OUTPUT, NEED_PATHS
 from rpq.operators.paths.index.rows import (
     ONE,
     ZERO,
@@ -21,6 +20,7 @@ from rpq.operators.paths.index.rows import (
     node_of,
     nth_block,
 )
+from rpq.operators.paths.index.tuples import apply_each, enter_each, move_clock
 from rpq.operators.paths.lengths.changes import (
     fill,
     next_loss,
@@ -31,13 +31,9 @@ from rpq.operators.paths.lengths.changes import (
     suspect_step,
 )
 from rpq.operators.paths.lengths.progress import FILLING, NEW_ROWS, NOTHING, OLD_ROWS, PATHS_OF_ROWS, PUSHING, RECORDING
-from rpq.stream.edges.outcomes import ABSENT, IRRELEVANT, outcome_of
 
 OLD_LENGTHS, NEW_LENGTHS = np.bool_(False), np.bool_(True)
 """Which lengths `_write_rows` writes. Literals would not do: numba compiles a kernel for each literal argument."""
-
-SETTLING = LOSING
-"""A value of `IndexState.phase`: stages of the current change (`LengthState.stage`) remain to be done."""
 
 
 # --- from changes to rows -------------------------------------------------------------------------------------
@@ -227,12 +223,13 @@ def _settle(index, progress, time, order):
 
 
 @njit(cache=True, nogil=True)
-def _expire(index, progress, slide, order):
+def _cross(index, progress, slide, order):
     """Cross to an absolute slide, boundary by boundary. Return a code, after which the next call resumes."""
     fields, settings = index.state, index.settings
     last = slide - fields.base
     if last < 0 or last > settings.ceiling:
         last = settings.ceiling
+    # While a stage is set, `now` is the boundary that is being reported; before it, nothing leaves unreported.
     while True:
         if progress.fields.stage == NOTHING:
             next_slide = next_loss(index)
@@ -242,7 +239,7 @@ def _expire(index, progress, slide, order):
             suspect_expired_edges(index, progress, next_slide)
             remove_unsupported(index, progress)
             progress.fields.stage = FILLING
-        code = _settle(index, progress, (fields.base + fields.now) * settings.slide, order)
+        code = _settle(index, progress, boundary_time(index, fields.now), order)
         if code != DONE:
             return code
     cross(index, slide)
@@ -250,122 +247,66 @@ def _expire(index, progress, slide, order):
 
 
 @njit(cache=True, nogil=True)
-def _move_clock(index, progress, time, order):
-    """Make `time` the stream time if it is larger. `order` is the place in the chunk of the boundaries that it crosses."""
-    fields = index.state
-    if not fields.has_time:
-        start_clock(index, time)
-    elif time > fields.time:
-        if time >= fields.next_boundary:
-            code = _expire(index, progress, time // index.settings.slide, order)
-            if code != DONE:
-                return code
-        fields.time = time
+def _begin(index, progress, chunk, i, u, v, forward, inverse):
+    fields, edge = index.state, np.int64(chunk.edge[i])
+    if not chunk.delete[i]:
+        code = begin_insert(index, edge, chunk.timestamp[i], u, v, forward, inverse)
+        if fields.phase == INSERTING and not fields.is_new_edge:
+            fields.phase = IDLE  # the edge was in the window, and stays longer
+        return code
+    begin_delete(index, edge, DONE)
+    if fields.phase == LOSING:
+        if forward >= 0:
+            suspect_step(index, progress, u, v, forward)
+        if inverse >= 0:
+            suspect_step(index, progress, v, u, inverse)
+        remove_unsupported(index, progress)
+        progress.fields.stage = FILLING
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
-def _begin_delete(index, progress, chunk, i, u, v, forward, inverse):
-    fields, graph = index.state, index.graph
-    edge = np.int64(chunk.edge[i])
-    expiry = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
-    is_static = expiry > index.settings.ceiling
-    window_expiry = np.int64(graph.window_expiry[edge]) if is_static else expiry
-    outcome = outcome_of(True, window_expiry > fields.now, False)
-    fields.outcomes[outcome] += 1
-    if is_static:
-        graph.window_expiry[edge] = 0
-    if is_static or outcome == ABSENT:
-        return
-    graph.expiry[edge] = 0
-    if forward >= 0:
-        suspect_step(index, progress, u, v, forward)
-    if inverse >= 0:
-        suspect_step(index, progress, v, u, inverse)
-    remove_unsupported(index, progress)
-    progress.fields.stage = FILLING
-    fields.phase = SETTLING
+def _resume(index, progress, chunk, i, count, u, v, forward, inverse):
+    fields = index.state
+    if fields.phase == INSERTING:
+        code = raise_edge(index, progress, u, v, forward, inverse)
+        if code != DONE:
+            return code
+        progress.fields.stage = PUSHING
+        fields.phase = LOSING  # the stages of the change remain
+    return _settle(index, progress, fields.time, 2 * i + 1)
 
 
 @njit(cache=True, nogil=True)
 def apply_chunk(index, progress, chunk, count):
-    """Apply the tuples of a chunk from `state.tuple` on. Return DONE, or a code for what Python must do first."""
-    fields, program = index.state, index.program
-    while fields.tuple < count:
-        i = fields.tuple
-        label = np.int64(chunk.label[i])
-        forward, inverse = np.int64(program.forward[label]), np.int64(program.inverse[label])
-        u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
-        if fields.phase == IDLE:
-            relevant = forward >= 0 or inverse >= 0
-            if relevant:
-                fields.tuple_start = cycles()
-                if fields.tuple_start > index.deadline[0]:
-                    return np.int64(NEED_TIME)
-            code = _move_clock(index, progress, chunk.timestamp[i], 2 * i)
-            if code != DONE:
-                return code
-            if not relevant:
-                fields.outcomes[IRRELEVANT] += 1
-                fields.tuple += 1
-                continue
-            if chunk.delete[i]:
-                _begin_delete(index, progress, chunk, i, u, v, forward, inverse)
-            else:
-                code = begin_insert(index, chunk, i, u, v, forward, inverse)
-                if code != DONE:
-                    return code
-                if fields.phase == INSERTING and not fields.is_new_edge:
-                    fields.phase = IDLE  # the edge was in the window, and stays longer
-        if fields.phase == INSERTING:
-            code = raise_edge(index, progress, u, v, forward, inverse)
-            if code != DONE:
-                return code
-            progress.fields.stage = PUSHING
-            fields.phase = SETTLING
-        if fields.phase == SETTLING:
-            code = _settle(index, progress, fields.time, 2 * i + 1)
-            if code != DONE:
-                return code
-            fields.phase = IDLE
-        ticks = cycles() - fields.tuple_start
-        count_ticks(index.latency, ticks)
-        if i < fields.timed_tuples:
-            index.ticks[i] += ticks
-        fields.tuple += 1
-    return np.int64(DONE)
-
-
-@njit(cache=True, nogil=True)
-def load_edges(index, progress, chunk, slides):
-    """Enter the edges of a chunk with these relative slides, without expiry and counts. Report the answers as one event."""
-    fields, program, graph = index.state, index.program, index.graph
-    while fields.tuple < len(slides):
-        i = fields.tuple
-        edge = np.int64(chunk.edge[i])
-        forward, inverse = np.int64(program.forward[chunk.label[i]]), np.int64(program.inverse[chunk.label[i]])
-        if forward >= 0 or inverse >= 0:
-            u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
-            if not graph.is_linked[edge]:
-                code = link(index, edge, u, v, forward, inverse)
-                if code != DONE:
-                    return code
-            graph.expiry[edge] = slides[i]
-            if slides[i] > fields.now:
-                code = raise_edge(index, progress, u, v, forward, inverse)
-                if code != DONE:
-                    return code
-            progress.fields.stage = PUSHING
-        fields.tuple += 1
-    if progress.fields.stage == NOTHING:
-        return np.int64(DONE)
-    return _settle(index, progress, fields.time, np.int64(1))
+    """Apply the tuples of a chunk. Return DONE, or a code for what Python must do before the next call."""
+    return apply_each(index, progress, chunk, count, _cross, _begin, _resume)
 
 
 @njit(cache=True, nogil=True)
 def advance(index, progress, time):
     """Advance the stream time. Return a code of `apply_chunk`."""
-    return _move_clock(index, progress, time, np.int64(0))
+    return move_clock(index, progress, time, np.int64(0), _cross)
+
+
+@njit(cache=True, nogil=True)
+def load_edges(index, progress, chunk, slides):
+    """Enter the edges of a chunk with these relative slides, without expiry and counts. Report the answers as one event."""
+    code = enter_each(index, progress, chunk, slides, _enter)
+    if code != DONE or progress.fields.stage == NOTHING:
+        return code
+    return _settle(index, progress, index.state.time, np.int64(1))
+
+
+@njit(cache=True, nogil=True)
+def _enter(index, progress, edge, slide, u, v, forward, inverse):
+    progress.fields.stage = PUSHING
+    if not index.graph.is_linked[edge]:
+        code = link(index, edge, u, v, forward, inverse)
+        if code != DONE:
+            return code
+    index.graph.expiry[edge] = slide
+    return raise_edge(index, progress, u, v, forward, inverse) if slide > index.state.now else np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)

@@ -10,21 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from rpq.compiled.cycle_counter import ticks_per_second
 from rpq.compiled.growth import request
-from rpq.compiled.stopwatch import compiling_seconds
-from rpq.compiled.views import bound, view
+from rpq.compiled.views import view
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.check import edges_of, stored_cells
-from rpq.operators.paths.index.delta_index import CELL_TYPES, DeltaIndex, PathDelta
+from rpq.operators.paths.index.delta_index import CELL_TYPES, DeltaIndex
 from rpq.operators.paths.index.layout import Index
-from rpq.operators.paths.index.numbered_index import NumberedIndex
+from rpq.operators.paths.index.path_delta import PathSteps
 from rpq.operators.paths.lengths import kernels
 from rpq.operators.paths.lengths.progress import NEED_WIDER, NOTHING, LengthChanges, new_progress, with_room
 from rpq.operators.paths.program import Program
-from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.chunk import Chunk
 from rpq.stream.edges.snapshot import Edges
-from rpq.stream.window import AnyWindow, Window
+from rpq.stream.window import AnyWindow
 
 _FEW = 16
 """The capacity up to which an index begins with cells for very short lengths, so that tests reach the wider cells."""
@@ -39,10 +37,11 @@ def _top(cell: np.dtype) -> int:
 class LengthIndex(DeltaIndex):
     """An index of the lengths of shortest walks. Its rows are explicit: a changed length is a row of each kind."""
 
-    def __init__(self, program: Program, window: Any, *, capacity: int = 256, explicit: bool = True, **options: Any) -> None:
+    def __init__(
+        self, program: Program, window: AnyWindow, *, capacity: int = 256, explicit: bool = True, **options: Any
+    ) -> None:
         self._begins_short = capacity <= _FEW
-        self._index_of_view: Index | None = None  # whose room `_progress` has
-        self._progress_view: Any = None
+        self._loaded = np.zeros(0, np.int64)  # the relative slides of edges that are being loaded
         super().__init__(program, window, capacity=capacity, explicit=explicit, supports=True, **options)
         table = self.index.table
         self.index = self.index._replace(table=table._replace(hops=np.zeros(len(table.values), self.cell)))
@@ -59,13 +58,14 @@ class LengthIndex(DeltaIndex):
         return None
 
     @property
-    def _notes(self) -> Any:
-        """The view of the progress for kernels, with as much room as the arrays of the index have now."""
-        if self._index_of_view is not self._index:
-            self._index_of_view = self._index
-            self._progress = with_room(self._progress, len(self._index.table.node), len(self._index.output.pairs))
-            self._progress_view = view(self._progress)
-        return self._progress_view
+    def _kernels(self) -> Any:
+        return kernels
+
+    def _own_view(self, index: Any) -> Any:
+        """Return the view of the progress, with as much room as the arrays of the index have now."""
+        self._progress = with_room(self._progress, len(self._index.table.node), len(self._index.output.pairs))
+        self._walk_lengths = self._progress.length
+        return view(self._progress)
 
     @property
     def nbytes(self) -> int:
@@ -74,73 +74,26 @@ class LengthIndex(DeltaIndex):
 
     # --- changes ---------------------------------------------------------------------------------------------
 
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
-        """Apply the tuples of a chunk. `tuples` is its view, and `edges` contains its edges. `delta` returns the changes of
-        answers."""
-        self._begin_output()
-        self._index.state.tuple = 0
-        if self._apply_chunk is None:
-            self._apply_chunk = bound(kernels.apply_chunk, self.view, self._notes, tuples, 1)
-        while (code := self._apply_chunk(self.view, self._notes, tuples, len(chunk.timestamp))) != layout.DONE:
-            compiled = compiling_seconds()
-            self.provide(code)
-            if self._apply_chunk is None:  # cells are wider now
-                self._apply_chunk = bound(kernels.apply_chunk, self.view, self._notes, tuples, 1)
-            if compiling_seconds() > compiled:
-                self.state.tuple_start += int((compiling_seconds() - compiled) * ticks_per_second())
-
-    def advance(self, time: int) -> PathDelta:
-        """Advance the stream time without a tuple."""
-        self._begin_output()
-        while (code := int(kernels.advance(self.view, self._notes, time))) != layout.DONE:
-            self.provide(code)
-        return self.delta()
-
-    def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
-        """Enter edges that expire at these absolute slides. Return the new answers as one event at the current time."""
-        self._begin_output()
-        (expiry,) = slides
-        self._load(*self._with_static(chunk, expiry - self.state.base), quiet=quiet)
-        return self.delta()
-
     def _load(self, chunk: Chunk, relative: np.ndarray, *, quiet: bool) -> None:
-        self.state.tuple = 0
-        self.state.quiet = quiet
-        tuples, ceiling = view(chunk), self.index.settings.ceiling
-        while (code := int(kernels.load_edges(self.view, self._notes, tuples, relative))) != layout.DONE:
-            self.provide(code)
-            wider = self.index.settings.ceiling
-            if wider > ceiling:  # an edge that never leaves has the slide above the largest
-                relative, ceiling = np.where(relative > ceiling, wider + 1, relative), wider
-        self.state.quiet = 0
+        self._loaded = relative
+        self._enter(chunk, relative, quiet=quiet)
 
-    def delta(self, *, before: int | None = None) -> PathDelta:
-        """Return the changes of answers of the last call, or those `before` a tuple of it. The next call overwrites them."""
-        delta = super().delta(before=before)
-        delta.walk_lengths = self._progress.length[: len(delta.pairs)]
-        return delta
-
-    def keep_supports(self, edges: Edges) -> None:
-        """Do nothing. A length needs no count of its supports."""
+    def write_paths(self, first: int) -> None:
+        """Do nothing: the kernels that find rows write their paths."""
 
     # --- present state ---------------------------------------------------------------------------------------
 
     def lengths_of(self, pairs: np.ndarray) -> np.ndarray:
-        """Return the lengths of some answers, source << 32 | target; 0 for a pair that is not an answer."""
         found = np.zeros(len(pairs), np.int64)
-        kernels.lengths_of(self.view, self._notes, pairs, found)
+        kernels.lengths_of(*self.views, pairs, found)
         return found
 
-    def length_of(self, source: int, target: int) -> int:
-        """Return the length of an answer; 0 for a pair that is not an answer."""
-        return int(self.lengths_of(np.array([source << 32 | target]))[0])
-
-    def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
-        """Return the steps of a shortest path that answers (source, target), first to last, or None."""
+    def witness(self, source: int, target: int, edges: Edges) -> PathSteps | None:
+        """Return a shortest path that answers (source, target), or None."""
         if not self.index.table.is_target[target]:
             return None
-        length, steps = kernels.walk_back(self.view, self._notes, source, target)
-        return steps[:length][::-1] if length > 0 else None
+        length, steps = kernels.walk_back(*self.views, source, target)
+        return PathSteps(steps[:length][::-1]) if length > 0 else None
 
     # --- memory ----------------------------------------------------------------------------------------------
 
@@ -168,7 +121,8 @@ class LengthIndex(DeltaIndex):
         expiry[expiry > old_ceiling] = ceiling + 1
         index.settings.ceiling = ceiling
         self._progress.fields.top = top
-        self._apply_chunk = None
+        self._loaded[self._loaded > old_ceiling] = ceiling + 1
+        self._bound.clear()
         self.index = index._replace(
             graph=index.graph._replace(expiry=expiry, window_expiry=window_expiry),
             table=index.table._replace(values=lengths(index.table.values), hops=lengths(index.table.hops)),
@@ -177,49 +131,6 @@ class LengthIndex(DeltaIndex):
     def _check(self) -> None:
         """Assert every structural invariant, between tuples. O(size of the index × degree)."""
         check_lengths(self.index, self._progress)
-
-
-class NumberedLengthIndex(NumberedIndex, LengthIndex):
-    """The index over a count window or an unbounded window."""
-
-    def _net_rows(self, raw: PathDelta) -> PathDelta:
-        """Return rows with the times of their tuples, net of evictions. In each event, old lengths precede new lengths."""
-        net = super()._net_rows(raw)
-        kinds, orders = np.repeat(net.kinds, net.lengths()), np.repeat(net.orders, net.lengths())
-        place = np.lexsort((kinds > 0, orders))
-        if not len(place) or (place[1:] > place[:-1]).all():
-            return net
-        kinds, orders, times = kinds[place], orders[place], np.repeat(net.times, net.lengths())[place]
-        ends = np.flatnonzero(np.append((np.diff(orders) != 0) | (np.diff(kinds) != 0), True)) + 1
-        paths, path_ends = net.paths, net.path_ends
-        if len(path_ends):
-            path_lengths = np.diff(path_ends, prepend=0)
-            steps = [paths[end - length : end] for end, length in zip(path_ends[place], path_lengths[place], strict=True)]
-            paths, path_ends = np.concatenate([paths[:0], *steps]), np.cumsum(path_lengths[place])
-        assert net.walk_lengths is not None
-        return PathDelta(
-            pairs=net.pairs[place],
-            times=times[ends - 1],
-            ends=ends,
-            kinds=kinds[ends - 1],
-            orders=orders[ends - 1],
-            paths=paths,
-            path_ends=path_ends,
-            is_reversed=net.is_reversed,
-            walk_lengths=net.walk_lengths[place],
-        )
-
-    def _widen(self) -> None:
-        """Make cells wider, for longer walks and more slides."""
-        super()._widen()
-        self._call = None
-
-
-def length_index_over(window: AnyWindow, program: Program, *, is_reversed: bool = False, **options: Any) -> LengthIndex:
-    """Return an index of an expression with lengths, over a window of any kind."""
-    if isinstance(window, Window):
-        return LengthIndex(program, window, is_reversed=is_reversed, **options)
-    return NumberedLengthIndex(program, window, is_reversed=is_reversed, **options)
 
 
 # --- invariants, for the tests: plain Python, slow, obvious --------------------------------------------------

@@ -14,11 +14,9 @@ slides. A walk that is too long for the cells makes them wider (`NEED_WIDER`).
   edge that is refreshed changes no length.
 * **Loss**, by a delete or of all edges that leave at one boundary: a cell is *supported* by a predecessor that is one edge
   nearer to the root. Check the cells that a lost edge may have supported, the nearest first. Remove a cell without a
-  support, and check the cells that it may have supported in turn. A support is nearer than the cell that it supports, so
-  there are no cycles, and supports need not be counted (Even and Shiloach 1981, and Ramalingam and Reps 1996, for 64 roots
-  at a time). Then fill the cells that were removed from their remaining predecessors, and push those that grew. No cell
-  becomes nearer than it was, so nothing is allocated. The cost is that of the cells whose length changes, and of their
-  in-edges.
+  support, and check the cells that it may have supported in turn (Even and Shiloach 1981, and Ramalingam and Reps 1996, for
+  64 roots at a time). Then fill the cells that were removed from their remaining predecessors, and push those that grew. The
+  cost is that of the cells whose length changes, and of their in-edges.
 * **Rows**: `Table.hops` has each cell as it was last reported. Rows of the table that have changed since then are noted. At
   the end of a tuple or a boundary, the differences are reported: first all old lengths, then all new ones.
 """

@@ -41,6 +41,7 @@ RAISING = 6  # an insert out of order: find the paths through it
 RAISING_FOUND = 7  # raise the cells to which these paths lead
 RENEWING = 8  # a delete: recompute the cells that had a path through the edge
 REPORTING = 9  # report the lost pairs
+COMPLETE = 10  # end the event
 
 
 # --- vectors --------------------------------------------------------------------------------------------------

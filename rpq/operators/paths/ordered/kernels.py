@@ -9,13 +9,13 @@ the cells to which it leads; after a delete, the rows to which they lead are com
 import numpy as np
 
 from rpq.compiled.arrays.lanes import LANES, live
-from rpq.compiled.cycle_counter import count_ticks
-from rpq.compiled.intrinsics import cycles, population
+from rpq.compiled.intrinsics import population
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.apply import move_clock
+from rpq.operators.paths.index.apply import begin_delete, cross_to
 from rpq.operators.paths.index.expiry import is_sweep_due, note_sweep, sweep_rows
-from rpq.operators.paths.index.layout import DONE, IDLE, INSERTING, LOSING, NEED_OUTPUT, NEED_TIME, WITNESSING
-from rpq.operators.paths.index.rows import block_count, end_event, free_slot, nth_block, row_at
+from rpq.operators.paths.index.layout import DONE, IDLE, INSERTING, LOSING, WITNESSING
+from rpq.operators.paths.index.rows import block_count, free_slot, nth_block, row_at
+from rpq.operators.paths.index.tuples import apply_each, clock_at, move_clock
 from rpq.operators.paths.ordered.cells import close_moment, raise_cell, raise_row
 from rpq.operators.paths.ordered.edge_paths import (
     RAISING,
@@ -23,8 +23,10 @@ from rpq.operators.paths.ordered.edge_paths import (
     RENEWING,
     REPORTING,
     delete_edge,
+    find_trees,  # noqa: F401  `OrderedIndex` calls it by its name here
     is_answer,
     raise_late_edge,
+    raise_vectors,  # noqa: F401
 )
 from rpq.operators.paths.ordered.scans import arrive, scan_back, scan_forward, width_of_root
 from rpq.operators.paths.ordered.timeline import (
@@ -41,7 +43,7 @@ from rpq.operators.paths.ordered.timeline import (
     mark_of,
     skip_expired_entries,
 )
-from rpq.stream.edges.outcomes import DELETED, IRRELEVANT, LATE, leaving_slide, outcome_of
+from rpq.stream.edges.outcomes import LATE, leaving_slide, outcome_of
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -170,17 +172,21 @@ def raise_newest_entry(index, timeline, copies):
 
 
 @njit(cache=True, nogil=True)
-def _begin_insert(index, timeline, chunk, i, moment):
+def _begin(index, timeline, chunk, i, u, v, forward, inverse):
     fields, settings, graph, notes = index.state, index.settings, index.graph, timeline.fields
-    edge = np.int64(chunk.edge[i])
-    slide = leaving_slide(chunk.timestamp[i], settings.size, settings.slide)
+    edge, moment = np.int64(chunk.edge[i]), chunk.timestamp[i]
+    if chunk.delete[i]:
+        begin_delete(index, edge, DONE)
+        if fields.phase == LOSING:
+            close_moment(index, timeline)
+        return np.int64(DONE)
+    slide = leaving_slide(clock_at(index, moment), settings.size, settings.slide)
     outcome = outcome_of(False, False, edge < 0 or slide <= fields.base + fields.now)  # edges are parallel: each is new
     if outcome == LATE:
         fields.outcomes[outcome] += 1
         return np.int64(DONE)
     if notes.count >= notes.capacity:
         return np.int64(NEED_TIMELINE)
-    u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
     fields.outcomes[outcome] += 1
     graph.expiry[edge] = max(_value_of(index, slide - fields.base), np.int64(graph.expiry[edge]))
     is_out_of_order = moment < notes.moment or (moment == notes.moment and notes.strict != 0 and notes.is_open == 0)
@@ -197,109 +203,58 @@ def _begin_insert(index, timeline, chunk, i, moment):
 
 
 @njit(cache=True, nogil=True)
-def _needs_copies(timeline, times, i, count, is_read_back):
+def _needs_copies(timeline, chunk, i, count, is_read_back):
     """Return whether edges of the moment, or another transition of this edge, may read the rows that this edge changes."""
     if timeline.fields.strict == 0 or _is_bounded(timeline):
         return False
-    return is_read_back or i + 1 >= count or times.timestamp[i + 1] <= times.timestamp[i]
+    return is_read_back or i + 1 >= count or chunk.timestamp[i + 1] <= chunk.timestamp[i]
 
 
 @njit(cache=True, nogil=True)
-def apply_chunk(index, timeline, chunk, times, count):
-    """Apply the tuples of a chunk from `state.tuple` on. Return DONE, or a code for what Python must do first.
-
-    The tuples have the order in time of the timestamps of the chunk `times`.
-    """
-    fields, program, notes = index.state, index.program, timeline.fields
-    while fields.tuple < count:
-        i = fields.tuple
-        label = np.int64(chunk.label[i])
-        forward = np.int64(program.forward[label])
-        inverse = np.int64(program.inverse[label])
-        if fields.phase == IDLE:
-            relevant = forward >= 0 or inverse >= 0
-            if relevant:
-                if fields.events >= fields.event_capacity:
-                    return np.int64(NEED_OUTPUT)
-                fields.tuple_start = cycles()
-                if fields.tuple_start > index.deadline[0]:
-                    return np.int64(NEED_TIME)
-            code = _move_clock(index, timeline, chunk.timestamp[i], 2 * i)
-            if code != DONE:
-                return code
-            if not relevant:
-                fields.outcomes[IRRELEVANT] += 1
-                fields.tuple += 1
-                continue
-            if chunk.delete[i]:
-                edge = np.int64(chunk.edge[i])
-                outcome = outcome_of(True, edge >= 0 and np.int64(index.graph.expiry[edge]) > fields.now, False)
-                fields.outcomes[outcome] += 1
-                if outcome == DELETED:
-                    close_moment(index, timeline)
-                    index.graph.expiry[edge] = 0
-                    fields.phase = LOSING
-            else:
-                code = _begin_insert(index, timeline, chunk, i, times.timestamp[i])
-                if code != DONE:
-                    return code
-        phase = fields.phase
-        if phase == RAISING or phase == RAISING_FOUND:
-            if _is_bounded(timeline):
-                return np.int64(NEED_LATE)
-            code = raise_late_edge(index, timeline, entries_up_to(timeline, times.timestamp[i]) - 1)
-            if code != DONE:
-                return code
-            if index.settings.witness != 0:
-                fields.phase = WITNESSING
-        if phase == LOSING or phase == RENEWING or phase == REPORTING:
-            if _is_bounded(timeline):
-                return np.int64(NEED_DELETE)
-            code = delete_edge(index, timeline, np.int64(chunk.edge[i]))
-            if code != DONE:
-                return code
-        if fields.phase == INSERTING:
-            is_read_back = chunk.source[i] == chunk.target[i] or (forward >= 0 and inverse >= 0)
-            copies = _needs_copies(timeline, times, i, count, is_read_back)
-            code = raise_newest_entry(index, timeline, copies)
-            if code != DONE:
-                return code
-            if not copies and not _is_bounded(timeline):
-                notes.is_open = 0
-            if index.settings.witness != 0:
-                fields.phase = WITNESSING
-        if fields.phase == WITNESSING:
-            return np.int64(NEED_WITNESS)
-        finish_tuple(index, chunk, i)
-    return np.int64(DONE)
-
-
-@njit(cache=True, nogil=True)
-def finish_tuple(index, chunk, i):
-    """End the event of a tuple, and continue with the next tuple."""
+def _resume(index, timeline, chunk, i, count, u, v, forward, inverse):
     fields = index.state
-    if fields.phase != IDLE:
-        end_event(index, fields.time, -1 if chunk.delete[i] else 1, 2 * i + 1)
-        fields.phase = IDLE
-    ticks = cycles() - fields.tuple_start
-    count_ticks(index.latency, ticks)
-    if i < fields.timed_tuples:
-        index.ticks[i] += ticks
-    fields.tuple += 1
+    if fields.phase == RAISING or fields.phase == RAISING_FOUND:
+        if _is_bounded(timeline):
+            return np.int64(NEED_LATE)
+        code = raise_late_edge(index, timeline, entries_up_to(timeline, chunk.timestamp[i]) - 1)
+        if code != DONE:
+            return code
+        fields.phase = WITNESSING
+    elif fields.phase == LOSING or fields.phase == RENEWING or fields.phase == REPORTING:
+        return np.int64(NEED_DELETE) if _is_bounded(timeline) else delete_edge(index, timeline, np.int64(chunk.edge[i]))
+    elif fields.phase == INSERTING:
+        # Without copies the moment is over: if another edge of it comes nevertheless, it is treated as late.
+        copies = _needs_copies(timeline, chunk, i, count, u == v or (forward >= 0 and inverse >= 0))
+        code = raise_newest_entry(index, timeline, copies)
+        if code != DONE:
+            return code
+        if not copies and not _is_bounded(timeline):
+            timeline.fields.is_open = 0
+        fields.phase = WITNESSING
+    return np.int64(NEED_WITNESS if fields.phase == WITNESSING and index.settings.witness else DONE)
 
 
 @njit(cache=True, nogil=True)
-def _move_clock(index, timeline, time, order):
-    fields = index.state
-    crosses = fields.has_time == 0 or (time > fields.time and time >= fields.next_boundary)
-    if crosses:
-        close_moment(index, timeline)
-    code = move_clock(index, time, order)
-    if code == DONE and crosses:
-        skip_expired_entries(timeline, fields.base + fields.now)
-        if is_sweep_due(index, fields.base + fields.now):
+def _cross(index, timeline, slide, order):
+    close_moment(index, timeline)
+    code = cross_to(index, slide, order)
+    if code == DONE:
+        skip_expired_entries(timeline, slide)
+        if is_sweep_due(index, slide):
             sweep(index, timeline)
     return code
+
+
+@njit(cache=True, nogil=True)
+def apply_chunk(index, timeline, chunk, count):
+    """Apply the tuples of a chunk, ordered by its timestamps. Return DONE, or a code for what Python must do first."""
+    return apply_each(index, timeline, chunk, count, _cross, _begin, _resume)
+
+
+@njit(cache=True, nogil=True)
+def advance(index, timeline, time):
+    """Advance the stream time. Return a code of `apply_chunk`."""
+    return move_clock(index, timeline, time, np.int64(0), _cross)
 
 
 @njit(cache=True, nogil=True)
@@ -327,23 +282,18 @@ def sweep(index, timeline):
 
 
 @njit(cache=True, nogil=True)
-def advance(index, timeline, time):
-    """Advance the stream time. Return a code of `apply_chunk`."""
-    return _move_clock(index, timeline, time, 0)
-
-
-@njit(cache=True, nogil=True)
-def load_entries(index, timeline, entries, count):
-    """Enter earlier edges, the oldest first. Return a code of `apply_chunk`. `state.tuple` counts finished edges."""
+def load_edges(index, timeline, entries, slides):
+    """Enter earlier edges with their relative slides, the oldest first. Return a code of `apply_chunk`. `state.tuple` counts
+    finished edges."""
     fields, graph, notes = index.state, index.graph, timeline.fields
-    while fields.tuple < count:
+    while fields.tuple < len(slides):
         i = fields.tuple
         if fields.phase == IDLE:
             edge = np.int64(entries.edge[i])
             u, v, label = np.int64(entries.source[i]), np.int64(entries.target[i]), np.int64(entries.label[i])
             if notes.count >= notes.capacity:
                 return np.int64(NEED_TIMELINE)
-            slide = _value_of(index, entries.slide[i] - fields.base)
+            slide = _value_of(index, slides[i])
             graph.expiry[edge] = max(slide, np.int64(graph.expiry[edge]))
             if entries.time[i] > notes.moment:
                 close_moment(index, timeline)

@@ -6,21 +6,19 @@ explains. Edges are in the timeline, not in adjacency lists.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from rpq.compiled.cycle_counter import ticks_per_second
-from rpq.compiled.stopwatch import compiling_seconds
-from rpq.compiled.views import bound, view
+from rpq.compiled.views import view
 from rpq.language.time_order import TimeOrder
-from rpq.operators.paths.index import kernels as table_kernels
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.check import free_slots, stored_cells
-from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
+from rpq.operators.paths.index.delta_index import DeltaIndex
 from rpq.operators.paths.index.layout import Index
-from rpq.operators.paths.index.numbered_index import NumberedIndex
-from rpq.operators.paths.ordered import edge_paths, kernels
+from rpq.operators.paths.index.path_delta import PathSteps
+from rpq.operators.paths.ordered import kernels
+from rpq.operators.paths.ordered.edge_paths import COMPLETE
 from rpq.operators.paths.ordered.timeline import (
     NEED_COPIES,
     NEED_DELETE,
@@ -32,6 +30,7 @@ from rpq.operators.paths.ordered.timeline import (
     NEED_WITNESS,
     UNLIMITED,
     Timeline,
+    entries_up_to,
     new_timeline,
     newest_entry,
     note_capacities,
@@ -44,11 +43,11 @@ from rpq.operators.paths.ordered.timeline import (
     with_vertices,
     without_scratch,
 )
-from rpq.operators.paths.ordered.witness import ParallelTimes, TimedSteps, expiry_of_answer, find_path
+from rpq.operators.paths.ordered.witness import ParallelTimes, expiry_of_answer, find_path
 from rpq.operators.paths.program import Program
-from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.chunk import Chunk
 from rpq.stream.edges.snapshot import Edges
-from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
+from rpq.stream.window import AnyWindow, CountWindow, Window
 
 _TREES = 512
 """The number of roots whose trees grow at a time."""
@@ -60,22 +59,21 @@ class OrderedIndex(DeltaIndex):
     def __init__(
         self,
         program: Program,
-        window: Any,
+        window: AnyWindow,
         *,
-        strict: bool = True,
-        gap: int | None = None,
-        span: int | None = None,
+        order: TimeOrder,
         capacity: int = 256,
         **options: Any,
     ) -> None:
-        self._timeline = new_timeline(strict=strict, gap=gap, span=span, capacity=capacity)
-        self._timeline_view: Any = None
-        self._times_view: Any = None  # the chunk whose timestamps order the tuples, if it is not the one that is applied
-        self._order_times = np.zeros(0, np.int64)
+        gap, span = cast(tuple[int | None, int | None], (order.max_gap, order.max_span))  # in units of the stream
+        self._timeline = new_timeline(strict=order.is_strict, gap=gap, span=span, capacity=capacity)
         self._states = program.sizes.states
         super().__init__(program, window, capacity=capacity, **options)
         self.index.settings.unlisted = 1
         self._timeline = self._timeline._replace(vectors=np.zeros(0, self.cell))
+        self._timeline.fields.in_order = isinstance(window, Window)  # otherwise edges leave by numbers
+        if isinstance(window, CountWindow) and order.max_gap is not None:
+            self._set_timeline(with_departures(self._timeline, 2 * self._states))
 
     # --- state -----------------------------------------------------------------------------------------------
 
@@ -87,15 +85,17 @@ class OrderedIndex(DeltaIndex):
     def _set_timeline(self, timeline: Timeline) -> None:
         if timeline is not self._timeline:
             self._timeline = timeline
-            self._timeline_view = None
+            if self._views is not None:  # the index is the same, and its view costs more
+                self._views = self._views[0], self._own_view(self._views[0])
 
     @property
-    def _lines(self) -> Any:
-        """The view of the timeline for kernels."""
-        if self._timeline_view is None:
-            note_capacities(self._timeline)
-            self._timeline_view = view(self._timeline)
-        return self._timeline_view
+    def _kernels(self) -> Any:
+        return kernels
+
+    def _own_view(self, index: Any) -> Any:
+        """Return the view of the timeline."""
+        note_capacities(self._timeline)
+        return view(self._timeline)
 
     @property
     def nbytes(self) -> int:
@@ -121,49 +121,24 @@ class OrderedIndex(DeltaIndex):
         super().make_room(vertices, edges, is_root, is_target)
         self._set_timeline(with_vertices(self._timeline, vertices, self._states))
 
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
-        """Apply the tuples of a chunk. `tuples` is its view, and `edges` contains its edges. `delta` returns the changes of
-        answers."""
-        self._begin_output()
-        self._index.state.tuple = 0
-        times = self._times_view
-        if times is None:
-            times, self._order_times = tuples, chunk.timestamp
-        count = len(chunk.timestamp)
-        if self._apply_chunk is None:
-            self._apply_chunk = bound(kernels.apply_chunk, self.view, self._lines, tuples, times, 1)
-        while (code := self._apply_chunk(self.view, self._lines, tuples, times, count)) != layout.DONE:
-            compiled = compiling_seconds()
-            i = self.state.tuple
-            if code in (NEED_LATE, NEED_DELETE, NEED_WITNESS):
-                if code == NEED_LATE:
-                    self._raise_late_entry(self._entry_place(i))
-                elif code == NEED_DELETE:
-                    self._delete(int(chunk.edge[i]))
-                if self.index.settings.witness and code != NEED_DELETE:
-                    self.write_paths(self.state.event_out)
-                kernels.finish_tuple(self.view, tuples, i)
-            else:
-                self.provide(code)
-            if compiling_seconds() > compiled:
-                self.state.tuple_start += int((compiling_seconds() - compiled) * ticks_per_second())
+    def _complete_tuple(self, code: int) -> None:
+        """Find the rows of the current tuple as far as kernels do not, and their paths."""
+        assert self._chunk is not None
+        chunk, i = self._chunk[0], self.state.tuple
+        if code == NEED_LATE:
+            self._raise_late_entry(int(chunk.timestamp[i]))
+        elif code == NEED_DELETE:
+            self._delete(int(chunk.edge[i]))
+        if self.index.settings.witness and code != NEED_DELETE:
+            self.write_paths(self.state.event_out)
+        self.state.phase = COMPLETE
 
-    def _entry_place(self, i: int) -> int:
-        """Return the place of the entry of a tuple, which is the last entry of its time."""
-        line = self._timeline
-        first, count = line.fields.first, line.fields.count
-        return first + int(np.searchsorted(line.time[first:count], self._order_times[i], side="right")) - 1
-
-    def _run_kernel(self, kernel: Any, *arguments: Any) -> None:
-        """Call a kernel until it is done, and provide the memory that it requests."""
-        while (code := int(kernel(self.view, self._lines, *arguments))) != layout.DONE:
-            self.provide(code)
-
-    def _raise_late_entry(self, place: int) -> None:
-        """Raise the cells of bounded paths through an entry that is not the newest."""
-        self._run_kernel(kernels.find_later_steps, place)
+    def _raise_late_entry(self, time: int) -> None:
+        """Raise the cells of bounded paths through the last entry of a time, if it is not the newest."""
+        place = int(entries_up_to(self.views[1], time)) - 1
+        self.run("find_later_steps", place)
         self._order_steps()
-        self._run_kernel(kernels.raise_steps, place)
+        self.run("raise_steps", place)
 
     def _order_steps(self) -> None:
         """Sort the steps, or nodes, and remove duplicates."""
@@ -178,12 +153,12 @@ class OrderedIndex(DeltaIndex):
         All rows to which paths through an entry may lead are recomputed.
         """
         lost = [np.zeros(0, np.int64)]
-        while (place := int(newest_entry(self._lines, edge, self.current_slide))) >= 0:
-            self._run_kernel(kernels.find_later_nodes, place)
+        while (place := int(newest_entry(self.views[1], edge, self.current))) >= 0:
+            self.run("find_later_nodes", place)
             self._order_steps()
-            remove(self._lines, place)
+            remove(self.views[1], place)
             self._timeline.fields.found_paths = self._timeline.fields.raised_count = 0
-            self._run_kernel(kernels.renew_rows)
+            self.run("renew_rows")
             lost.append(self._timeline.found_node[: self._timeline.fields.found_paths].copy())
         self._report_lost(np.unique(np.concatenate(lost)))
 
@@ -195,67 +170,32 @@ class OrderedIndex(DeltaIndex):
         self.index.output.pairs[out : out + len(pairs)] = pairs
         self.state.out += len(pairs)
 
-    def advance(self, time: int) -> PathDelta:
-        """Advance the stream time without a tuple."""
-        self._begin_output()
-        while (code := int(kernels.advance(self.view, self._lines, time))) != layout.DONE:
-            self.provide(code)
-        return self.delta()
-
-    def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
-        """Enter edges, including parallel edges, with the absolute slides at which they leave. Return the new answers as one
-        event at the current time."""
-        (expiry,) = slides
+    def _load(self, chunk: Chunk, relative: np.ndarray, *, quiet: bool) -> None:
+        """Enter edges, including parallel edges, the oldest first."""
         program = self.index.program
         is_read = (program.forward[chunk.label] >= 0) | (program.inverse[chunk.label] >= 0)
-        live = np.flatnonzero(is_read & (expiry > self.current_slide))
-        columns = chunk.timestamp, expiry, chunk.source, chunk.target, chunk.label, chunk.edge
-        return self._load_times(ParallelTimes(*(column[live] for column in columns)), quiet=quiet)
+        live = np.flatnonzero(is_read & (relative > self.state.now))
+        live = live[np.argsort(chunk.timestamp[live], kind="stable")]
+        columns = chunk.timestamp, relative + self.state.base, chunk.source, chunk.target, chunk.label, chunk.edge
+        self._enter(ParallelTimes(*(column[live] for column in columns)), relative[live], quiet=quiet)
 
-    def _load_times(self, edges: ParallelTimes, *, quiet: bool) -> PathDelta:
-        self._begin_output()
-        order = np.argsort(edges.time, kind="stable")
-        entries = view(ParallelTimes(*(np.ascontiguousarray(column[order]) for column in edges)))
-        self.state.tuple = 0
-        self.state.quiet = quiet
-        while (code := int(kernels.load_entries(self.view, self._lines, entries, len(order)))) != layout.DONE:
-            self.provide(code)
-        self.state.quiet = 0
-        if self.index.settings.witness and not quiet:
-            self.write_paths(0)
-        table_kernels.end_event(self.view, self.state.time, 1, 1)
-        return self.delta()
-
-    def grow(self, roots: np.ndarray) -> PathDelta:
-        """Make vertices roots. Return their answers as one event at the current time.
-
-        If the guard refuses the memory, they do not become roots. O(edges of the window) for each `_TREES` roots, or, if
-        paths are bounded, for each edge.
-        """
+    def _grow(self, roots: np.ndarray) -> None:
+        """Find the paths of roots. O(edges of the window) for each `_TREES` roots, or for each edge if paths are bounded."""
+        kernels.end_moment(*self.views)
+        if not self._is_bounded:
+            for begin in range(0, len(roots), _TREES):
+                self.run("find_trees", np.ascontiguousarray(roots[begin : begin + _TREES]))
+                self.run("raise_vectors")
+            return
         is_root = self.index.table.is_root
-        self._begin_output()
-        self.state.tuple = 0
-        kernels.end_moment(self.view, self._lines)
+        all_roots = is_root.copy()
+        is_root[:] = 0
+        is_root[roots] = 1
+        self._timeline.fields.raised_count = self._timeline.fields.first
         try:
-            if self._is_bounded:
-                old_roots = is_root.copy()
-                is_root[:] = 0
-                is_root[roots] = 1
-                self._timeline.fields.raised_count = self._timeline.fields.first
-                try:
-                    self._run_kernel(kernels.raise_entries)
-                finally:
-                    np.maximum(is_root, old_roots, out=is_root)
-            else:
-                is_root[roots] = 1
-                for begin in range(0, len(roots), _TREES):
-                    self._run_kernel(edge_paths.find_trees, np.ascontiguousarray(roots[begin : begin + _TREES]))
-                    self._run_kernel(edge_paths.raise_vectors)
-        except BaseException:
-            self.drop(roots)
-            raise
-        table_kernels.end_event(self.view, self.state.time, 1, 0)
-        return self.delta()
+            self.run("raise_entries")
+        finally:
+            is_root[:] = all_roots
 
     @property
     def _is_bounded(self) -> bool:
@@ -264,7 +204,7 @@ class OrderedIndex(DeltaIndex):
 
     def drop(self, roots: np.ndarray) -> None:
         """Drop roots and their trees without reporting rows. O(size of the index)."""
-        kernels.end_moment(self.view, self._lines)
+        kernels.end_moment(*self.views)
         super().drop(roots)
 
     def load_static(self, chunk: Chunk) -> None:
@@ -272,35 +212,28 @@ class OrderedIndex(DeltaIndex):
 
     def sweep(self) -> None:
         """Release everything that has left the window."""
-        kernels.end_moment(self.view, self._lines)
-        kernels.sweep(self.view, self._lines)
-        self._set_timeline(without_scratch(with_more_entries(self._timeline, self.current_slide)))
-
-    @property
-    def current_slide(self) -> int:
-        """The slide up to which entries have left."""
-        return self.state.base + self.state.now
+        kernels.end_moment(*self.views)
+        kernels.sweep(*self.views)
+        self._set_timeline(without_scratch(with_more_entries(self._timeline, self.current)))
 
     def provide(self, code: int) -> None:
-        """Provide the memory that a kernel requested. The guard may refuse it."""
+        """Do what a kernel asked for. The guard may refuse memory."""
+        if code in (NEED_LATE, NEED_DELETE, NEED_WITNESS):
+            self._complete_tuple(code)
+            return
         if code not in (NEED_TIMELINE, NEED_COPIES, NEED_FOUND, NEED_VECTORS, NEED_STEPS):
             super().provide(code)
             return
         with self.guarded_growth():
             if code == NEED_TIMELINE:
-                self._set_timeline(with_more_entries(self._timeline, self.current_slide))
+                self._set_timeline(with_more_entries(self._timeline, self.current))
             elif code == NEED_COPIES:
                 self._set_timeline(with_more_copies(self._timeline))
             else:
                 self._set_timeline(with_more_scratch(self._timeline, code))
 
-    def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
-        """Return the steps of a path that answers (source, target), first to last, or None."""
-        found = self.timed_witness(source, target)
-        return None if found is None else found.steps
-
-    def timed_witness(self, source: int, target: int) -> TimedSteps | None:
-        """Return the steps of a path that answers (source, target), first to last, or None."""
+    def witness(self, source: int, target: int, edges: Edges | None = None) -> PathSteps | None:
+        """Return a path that answers (source, target), with timestamps, or None."""
         expiry = int(expiry_of_answer(self.view, source, target)) if self.index.table.is_root[source] else 0
         if not expiry:
             return None
@@ -310,7 +243,7 @@ class OrderedIndex(DeltaIndex):
         """Write the witnesses of the current event, whose rows begin at `first`."""
         for row in range(first, self.state.out):
             pair = int(self.index.output.pairs[row])
-            found = self.timed_witness(pair >> 32, pair & layout.LOW_HALF)
+            found = self.witness(pair >> 32, pair & layout.LOW_HALF)
             assert found is not None
             steps = found.steps[::-1]
             begin = self.state.paths
@@ -322,33 +255,6 @@ class OrderedIndex(DeltaIndex):
     def _check(self) -> None:
         """Assert every structural invariant, between tuples. O(edges² of the window)."""
         check_ordered(self.index, self._timeline)
-
-
-class NumberedOrderedIndex(NumberedIndex, OrderedIndex):
-    """The index over a count window or an unbounded window: edges are ordered by timestamps, and leave by numbers."""
-
-    def __init__(self, program: Program, window: CountWindow | UnboundedWindow, **options: Any) -> None:
-        super().__init__(program, window, **options)
-        self._timeline.fields.in_order = 0
-        if isinstance(window, CountWindow) and self._timeline.fields.gap != UNLIMITED:
-            self._set_timeline(with_departures(self._timeline, 2 * self._states))
-
-    def live(self) -> tuple[int, int, int]:
-        """Return the numbers of live cells, answers and edges, counting parallel edges one by one. O(size of the index)."""
-        return OrderedIndex.live(self)
-
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
-        """Apply the tuples of a chunk, whose edges are in `edges`. `delta` returns the changes of answers."""
-        self._times_view, self._order_times = tuples, chunk.timestamp
-        super().apply(chunk, tuples, edges, details)
-
-
-def ordered_index_over(window: AnyWindow, program: Program, order: TimeOrder, **options: Any) -> OrderedIndex:
-    """Return an index of an expression whose paths follow an order in time, over a window of any kind."""
-    options |= {"strict": order.is_strict, "gap": order.max_gap, "span": order.max_span}
-    if isinstance(window, Window):
-        return OrderedIndex(program, window, **options)
-    return NumberedOrderedIndex(program, window, **options)
 
 
 # --- invariants, for the tests: plain Python, slow, obvious --------------------------------------------------

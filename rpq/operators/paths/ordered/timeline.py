@@ -10,8 +10,7 @@ only the latest start. The table, its rows and slots are those of the Δ index
   deletes, gaps and spans are handled by scans over it (`scans.py`).
 * **Moments**: under a strict order, the edges of one timestamp read the rows as they were before this timestamp. Therefore
   a block is copied before the first edge of the present moment changes it, and edges of the same moment read the copy.
-  Copies are blocks of the table, found by a hash table, and are released when the moment ends. They are not made if no
-  other edge of the moment is expected; such an edge is treated as late.
+  Copies are blocks of the table, found by a hash table, and are released when the moment ends.
 """
 
 from __future__ import annotations

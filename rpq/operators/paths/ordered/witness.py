@@ -12,6 +12,7 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.layout import Index
+from rpq.operators.paths.index.path_delta import PathSteps
 from rpq.operators.paths.index.rows import cell_at
 from rpq.operators.paths.ordered.timeline import Timeline
 
@@ -25,15 +26,6 @@ class ParallelTimes(NamedTuple):
     target: np.ndarray  # int32
     label: np.ndarray  # int32
     edge: np.ndarray  # int32: the edge of the snapshot graph
-
-
-class TimedSteps(NamedTuple):
-    """The steps of a path, first to last."""
-
-    steps: np.ndarray
-    """int64: edge of the snapshot graph << 1 | against."""
-    times: np.ndarray
-    """int64: the timestamps of the edges."""
 
 
 @njit(cache=True, nogil=True)
@@ -52,7 +44,7 @@ def expiry_of_answer(index, root, vertex):
 
 def find_path(
     index: Index, timeline: Timeline, edges: ParallelTimes, source: int, target: int, *, expiry: int
-) -> TimedSteps | None:
+) -> PathSteps | None:
     """Return the steps of a path that lasts up to the relative slide `expiry`, or None if there is none.
 
     The first edge of the path is the latest possible one, and the path arrives as early as it can after this edge.
@@ -124,7 +116,7 @@ def _moves(index: Index, label: int) -> list[tuple[int, list[tuple[int, int]]]]:
     return found
 
 
-def _collect_steps(last: tuple[int, int, int, object], edges: ParallelTimes) -> TimedSteps:
+def _collect_steps(last: tuple[int, int, int, object], edges: ParallelTimes) -> PathSteps:
     steps: list[int] = []
     times: list[int] = []
     one: object = last
@@ -132,4 +124,4 @@ def _collect_steps(last: tuple[int, int, int, object], edges: ParallelTimes) -> 
         time, place, against, one = one
         steps.append(int(edges.edge[place]) << 1 | against)
         times.append(time)
-    return TimedSteps(np.array(steps[::-1], np.int64), np.array(times[::-1], np.int64))
+    return PathSteps(np.array(steps[::-1], np.int64), np.array(times[::-1], np.int64))

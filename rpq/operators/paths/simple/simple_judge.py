@@ -41,7 +41,7 @@ import numpy as np
 
 from rpq.language.protocol import Overrun
 from rpq.language.query import Query
-from rpq.operators.paths.index import conflicts, kernels, layout
+from rpq.operators.paths.index import conflicts, layout
 from rpq.operators.paths.index.check import doubted_cells
 from rpq.operators.paths.index.judging import DoubtFigures, Judge, JudgedIndex, NoDoubt
 from rpq.operators.paths.program import Program
@@ -149,7 +149,7 @@ class SimpleJudge:
             if self._aside_roots.sizes:
                 stop = min(stop, self._next_edge_expiry())
             index.cross_table(stop, order)
-            self._judge_boundary(order, stop * index.window.slide)
+            self._judge_boundary(order, state.time if index.index.settings.moved_by else stop * index.window.slide)
         if self._slide < slide:
             index.cross_table(slide, order)
         self._find_doubt_anew()
@@ -268,8 +268,7 @@ class SimpleJudge:
         index = self._index
         found = np.zeros_like(index.index.table.conflicted_roots)
         conflicts.mark_conflicts(index.view, found)
-        while (code := int(kernels.settle(index.view))) != layout.DONE:
-            index.provide(code)
+        index.run("settle")
         conflicts.forget_new_doubt(index.view)  # no doubt is new
         table = index.index.table
         clean = table.conflicted_roots & ~found & ~table.suspended_roots

@@ -107,7 +107,7 @@ def _substitute(
     if excluded is not None:
         differ = [*combinations(bound_terms, 2), *((term, other) for term in bound_terms for other in excluded)]
     tests = [Test(atom=test.atom, excludes_change=False) for test in cheapest.tests]
-    looks = tuple(_look(look, values) for look in cheapest.looks)
+    looks = tuple(_bind_look(look, values) for look in cheapest.looks)
     steps: list[tuple[Step, list[Test]]] = []
     early_tests = tests  # the tests of steps of known variables are made as early as possible
     for step in cheapest.steps:
@@ -124,7 +124,7 @@ def _substitute(
             variable=step.variable,
             reaches=reaches,
             tests=(),
-            looks=tuple(_look(look, values) for look in step.looks),
+            looks=tuple(_bind_look(look, values) for look in step.looks),
             differs_from=(*bound_terms, *excluded) if excluded is not None else (),
         )
         steps.append((bound_step, early_tests))
@@ -141,5 +141,5 @@ def _substitute(
     return Component(atoms=atoms, columns=columns, slots=(*columns, *terms, *others), seeds=(seed,))
 
 
-def _look(look: Look, values: Mapping[Term, Term]) -> Look:
+def _bind_look(look: Look, values: Mapping[Term, Term]) -> Look:
     return replace(look, term=values.get(look.term, look.term))

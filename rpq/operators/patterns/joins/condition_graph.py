@@ -363,7 +363,7 @@ class ConditionGraph:
         key = relation, side, child
         branch = self._branches.get(key)
         if branch is None:
-            self.store.keep_side(relation, 1 - side)
+            self.store.add_side(relation, 1 - side)
             branch = self._branches[key] = self._new_row("branch")
             self._key_of_branch[branch] = key
             self._users[child] += 1
@@ -545,7 +545,7 @@ class ConditionGraph:
         state.table_bits = bits_of_ids(2 * len(self.conditions.record))
         self._replace(record_table=table)
 
-    def _note_capacities(self) -> None:
+    def _store_capacities(self) -> None:
         arrays, state = self.conditions, self.conditions.state
         state.record_room = len(arrays.record)
         state.block_room = len(arrays.block) // tables.BLOCK
@@ -555,7 +555,7 @@ class ConditionGraph:
 
     def _replace(self, **arrays: Any) -> None:
         self.conditions = self.conditions._replace(**arrays)
-        self._note_capacities()
+        self._store_capacities()
 
     def _new_row(self, name: str) -> int:
         """Return the number of a new row of a table."""

@@ -237,6 +237,7 @@ def _count_up(conditions, branch, vertex):
         return
     begin_to_hold(conditions, node, vertex)
     use = conditions.branch[branch].first_use
+    # The nodes of several branches that use this one, up to before `use`, hold here if all their branches do.
     while use != 0:
         if satisfies_all(conditions, parts[use].node, vertex, branch):
             begin_to_hold(conditions, parts[use].node, vertex)
@@ -265,6 +266,7 @@ def _count_down(conditions, branch, vertex):
         return
     _end(conditions, node, vertex, place)
     use = conditions.branch[branch].first_use
+    # The nodes of several branches that use this one, up to before `use`, do not hold here.
     while use != 0:
         place = _find_record(conditions, parts[use].node, vertex)
         if place >= 0:
@@ -302,6 +304,8 @@ def _parents(relations, conditions, branch, vertex):
 def spread(relations, conditions):
     """Propagate changes to the parents until there are none. Return DONE or NEED_CONDITIONS."""
     state = conditions.state
+    # The stack is all that is left: a frame stands for the counts of its branch from `position` on (-1: all) and, unless it
+    # is single, of the branches after it. Without room the count at `position` has not changed, so the call resumes with it.
     while state.depth > 0:
         frame = conditions.stack[state.depth - 1]
         branch = frame.branch
@@ -327,10 +331,11 @@ def spread(relations, conditions):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _note_branches(conditions, relation, side, near, far):
-    """Note the branches along an edge whose child holds at the far end. Return False without room."""
+def _collect_branches(conditions, relation, side, near, far):
+    """Collect the branches along an edge whose child holds at the far end. Return False without room."""
     state, bit = conditions.state, parent_bit(relation, side)
     place = first_place(conditions, far)
+    # The branches of the nodes before `place` are noted. Without room all are noted again later, as `is_busy` is 0.
     while place != 0:
         node = conditions.node[conditions.block[place]]
         number = node.first_parent if node.parents_read & bit != 0 else np.int64(0)
@@ -360,12 +365,14 @@ def change_conditions(relations, conditions, relation, source, target, enters):
     state = conditions.state
     if state.is_busy == 0:
         state.pending = state.next_pending = state.depth = 0
-        if not _note_branches(conditions, relation, 0, source, target):
+        if not _collect_branches(conditions, relation, 0, source, target):
             return np.int64(NEED_CONDITIONS)
-        if not _note_branches(conditions, relation, 1, target, source):
+        if not _collect_branches(conditions, relation, 1, target, source):
             return np.int64(NEED_CONDITIONS)
         state.is_increase = 1 if enters else 0
         state.is_busy = 1
+    # The noted counts before `next_pending` have changed; what follows from them is done or on the stack. `is_busy` prevents
+    # a call that resumes from noting branches again, where nodes may hold by now that did not before.
     while True:
         if spread(relations, conditions) != DONE:
             return np.int64(NEED_CONDITIONS)
@@ -401,6 +408,7 @@ def fill_branch(relations, conditions, branch):
     """
     state = conditions.state
     state.is_increase = 1
+    # The records of the child before `fill_record` are counted, except for what is on the stack.
     while True:
         if spread(relations, conditions) != DONE:
             return np.int64(NEED_CONDITIONS)
@@ -423,6 +431,7 @@ def fill_node(relations, conditions, node):
     state = conditions.state
     state.is_increase = 1
     branch = conditions.part[conditions.node[node].part].branch
+    # The node holds at the vertices of the records before `fill_record` if it should; what follows is done or on the stack.
     while True:
         if spread(relations, conditions) != DONE:
             return np.int64(NEED_CONDITIONS)

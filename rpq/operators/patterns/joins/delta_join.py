@@ -10,9 +10,6 @@ The rule of `alt` and `neu` (differential dataflow): a solution that uses the ch
 a seed in each. So atoms before the seed do not use that edge, and the solution is found once, from the first of them. Plans
 mark these atoms; `is_changing` alone decides whether an edge may be used.
 
-The walk stores its place in each list in `Plans.frame`, one frame a step, so that it can stop when the output is full and
-resume later.
-
 Rows are written a vector at a time. The rows from one list of the last variable differ in one column only. So a row is one
 load of an entry, one blend into the bound values, and one store of a whole vector, eight or sixteen columns wide; the next
 row overwrites the values behind the row. Wider rows are written column by column.
@@ -259,6 +256,7 @@ def _enumerate_last_step(relations, plans, output, seed, number, depth):
     else:
         rows = np.int64(0)
         proposer = frame.proposer
+        # The accepted values of entries from `frame.position` to before `position` are written: `rows` rows, up to `at`.
         while position < end and rows < room:
             if _intersect(relations, plans, number, proposer, relations.lists[position]):
                 write_row(output.values, at, plans.binding, columns)
@@ -299,6 +297,8 @@ def _walk(relations, plans, output, seed):
     first, last = seed.steps, seed.steps_end - 1
     step = plans.state.step
     work = np.int64(0)
+    # Each earlier step is bound to the entry before the `position` of its frame; the frame of `step` has the next entry to
+    # try. Lists, bindings and frames do not change between calls, so a call resumes from `state.step`.
     while step >= first:
         depth = step - first
         if work > WORK_BETWEEN_CHECKS:
@@ -368,6 +368,8 @@ def enumerate_edge(relations, plans, output, number, explicit_only):
         choose_seeds(plans, edge.relation, edge.source, edge.target)
         shared.has_candidates = 1
         state.seed = next_candidate(plans.conditions)
+    # The seeds before `state.seed` are done; `state.step` and the frames say how many rows of this one are. Candidates are
+    # chosen once (`has_candidates`), so a call that resumes goes on with the same seeds.
     while state.seed >= 0:
         seed = plans.seed[state.seed]
         if not explicit_only or seed.is_explicit != 0:
@@ -387,6 +389,7 @@ def enumerate_edges(relations, plans, output, number, relation):
     `state.answer`. Return a code of `enumerate_edge`.
     """
     state, seed = plans.state, plans.seed[number]
+    # The rows of the edges before `state.answer` are written; `state.step` and the frames say how many of its own.
     while state.answer < relations.state.edges:
         if relations.edge[state.answer].relation == relation:
             code = _enumerate(relations, plans, output, seed, state.answer)
@@ -404,6 +407,8 @@ def enumerate_at_records(relations, plans, output, number, relation, side):
     solutions. Return a code of `enumerate_edge`.
     """
     state, seed = plans.state, plans.seed[number]
+    # The rows at the records before `state.answer` in the chain are written, and those of the first `state.answer_place`
+    # edges at this one. Neither the chain nor the lists change between calls.
     while state.answer != 0:
         record = plans.conditions.record[state.answer]
         position, end = span(relations, record.vertex, relations.relation[relation].cell[side])

@@ -89,7 +89,7 @@ class SupportChoice:
         self._records = {query: record for query, record in self._records.items() if self.tables.is_linked(query)}
         for query in sorted({*self._records} | self.tables.queries_at_work()):
             record = self._records.setdefault(query, _Record(changes - period))
-            self._decide(query, record, changes - record.changes)
+            self._choose_lists(query, record, changes - record.changes)
             record.changes = changes
 
     def why(self, query: int) -> str:
@@ -109,8 +109,8 @@ class SupportChoice:
             return f"tried, and given up: they did not halve the work; tried again when that may have changed: {cost}"
         return f"none: {cost}, so there is nothing to gain"
 
-    def _decide(self, query: int, record: _Record, changes: int) -> None:
-        work = self.tables.take_work(query)
+    def _choose_lists(self, query: int, record: _Record, changes: int) -> None:
+        work = self.tables.pop_work(query)
         cost = (work.looks + ENTRY * work.entries) / changes
         record.costs = work.looks / changes, work.rows / changes, work.entries / changes
         if not self.tables.has_supports(query):
@@ -216,7 +216,7 @@ class LivePatterns:
         if count > _LARGE_CHUNK:
             self._sizes = self.store.sizes()
         try:
-            self._call(updates.apply_tuples, tuples, count, self._announce(changes))
+            self._call(updates.apply_tuples, tuples, count, self._set_changes(changes))
         finally:
             self.output.state.overwrite_limit = self._tuples = 0
         self._tuples_since_review += count
@@ -228,13 +228,13 @@ class LivePatterns:
     def advance(self, time: int, changes: DerivedChanges = NO_CHANGES) -> None:
         """Advance the stream time. Deliver the rows of boundaries and of changes of derived relations up to that time."""
         self.plan_tables.plans.state.order = 0
-        self._call(updates.advance_to, int(time), self._announce(changes))
+        self._call(updates.advance_to, int(time), self._set_changes(changes))
 
-    def _announce(self, changes: DerivedChanges) -> Any:
-        """Announce changes of derived relations to the kernels. Return the view of the changes."""
+    def _set_changes(self, changes: DerivedChanges) -> Any:
+        """Set the changes of derived relations that the kernels apply. Return the view of the changes."""
         state = self.plan_tables.plans.state
         if changes is NO_CHANGES and state.change_order == NEVER and not state.timed_tuples:
-            return _NO_CHANGES  # as announced before
+            return _NO_CHANGES  # as before
         count = len(changes.order)
         state.change, state.changes = 0, count
         state.change_order = changes.order[0] if count else NEVER

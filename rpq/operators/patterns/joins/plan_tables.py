@@ -128,17 +128,17 @@ class PlanTables:
         is_busy = (seeds["visited_values"] != 0) | (seeds["written_rows"] != 0)
         return {query for query in np.unique(seeds["query"][is_busy]).tolist() if query in self._linked_queries}
 
-    def take_work(self, query: int) -> Work:
+    def pop_work(self, query: int) -> Work:
         """Return the work of a query since the last call. O(its atoms, and seeds of the relations that it reads)."""
-        looks, rows = self._take_counts(query)
-        return Work(looks, rows, self._supports.take_work(self._trees[query]) if query in self._trees else 0)
+        looks, rows = self._pop_counts(query)
+        return Work(looks, rows, self._supports.pop_work(self._trees[query]) if query in self._trees else 0)
 
     def work_of(self, query: int) -> dict[int, tuple[int, int]]:
         """Return the numbers of values examined and of rows written by the seed of each atom since the query was added."""
-        self._take_counts(query)
+        self._pop_counts(query)
         return self._work[query]
 
-    def _take_counts(self, query: int) -> tuple[int, int]:
+    def _pop_counts(self, query: int) -> tuple[int, int]:
         """Add the counts of the seeds of a query to its work. Return looks and rows since the last call. O(its atoms)."""
         work, looks, rows = self._work[query], 0, 0
         visited_values, written_rows = self.plans.seed["visited_values"], self.plans.seed["written_rows"]
@@ -215,7 +215,7 @@ class PlanTables:
         ranks = (term for term in part.slots if not isinstance(term, str))
         self.store.make_room_for_vertices(max((self._vertex(term, constants) + 1 for term in ranks), default=0))
         for relation, forward in sorted(part.sides()):
-            self.store.keep_side(relation, OUT if forward else IN)
+            self.store.add_side(relation, OUT if forward else IN)
         self._parts[query] = part, explicit, constants
         self._work[query] = {seed.atom: (0, 0) for seed in part.seeds}
         if self.graph.is_on:
@@ -362,7 +362,7 @@ class PlanTables:
         if query in self._linked_queries:
             self._call(unlink_seeds, query)
         self._garbage += len(part.seeds)
-        self._take_counts(query)
+        self._pop_counts(query)
         self._seed_atoms[query] = {}
         if self._garbage * 2 > self._used_records["seed"]:
             self._write_all()
@@ -370,7 +370,7 @@ class PlanTables:
     def _write_all(self) -> None:
         """Rebuild the tables."""
         for query in self._parts:
-            self._take_counts(query)
+            self._pop_counts(query)
         self._used_records = dict.fromkeys(_RECORDS, 0)
         self._shapes.clear()
         self._garbage = 0

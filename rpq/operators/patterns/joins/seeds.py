@@ -33,6 +33,7 @@ def _hash(key):
 def _find(table, mask, key):
     """Return the index of a key's value in a table, or -1 if the key is absent."""
     place = _hash(key) & mask
+    # No place from that of the hash to before `place` is free or has the key.
     while True:
         present = table[2 * place]
         if present == key:
@@ -298,6 +299,7 @@ def choose_seeds(plans, relation, source, target):
         _choose_of_group(plans, group, source, mark)
     bit = group_bit(relation)
     place = first_place(conditions, target)
+    # Candidates are chosen from the group that needs no node at the target and from those of the nodes before `place`.
     while place != 0:
         node = conditions.node[conditions.block[place]]
         group = node.first_group if node.groups_read & bit != 0 else np.int64(0)

@@ -87,6 +87,8 @@ def _descend(relations, atom, end, vertex):
 def _spread(relations, current, edge, enters):
     """Change the lists that depend on changed lists, through the whole tree. Return DONE or NEED_ARENA."""
     state = relations.state
+    # The stack is all that is left: a frame stands for the entries from `position` to `end` of the link before `link`, and
+    # for the links from `link` on. Without room the entry at `position` has not changed a list, so the call resumes with it.
     while state.support_depth > 0:
         frame = relations.support_stack[state.support_depth - 1]
         vertex = frame.vertex
@@ -130,6 +132,8 @@ def change_supports(relations, edge, enters):
         state.support_atom = relations.relation[changing.relation].first_support
         state.support_stage = _NOT_BEGUN
         state.support_depth = 0
+    # The atoms before `support_atom`, and the lists that depend on theirs, have changed. Once this one has begun,
+    # `support_stage` has a bit for each of its lists still to change; what depends on the others is done or on the stack.
     while state.support_atom >= 0:
         atom = state.support_atom
         code = _spread(relations, atom, edge, enters)
@@ -232,13 +236,13 @@ class SupportTables:
         atoms = spanning_tree(part)
         for atom in atoms:
             for side in (OUT, IN):
-                self.store.keep_side(part.atoms[atom].relation, side)
+                self.store.add_side(part.atoms[atom].relation, side)
         if self._free.get(len(atoms)):
             old = self._free[len(atoms)].pop()
             tree = old._replace(part=part, atoms=atoms)
         else:
             first = len(self.store.relations.support)
-            headers = [ListHeader(*header) for header in self.store.take_headers(2 * len(atoms))]
+            headers = [ListHeader(*header) for header in self.store.add_headers(2 * len(atoms))]
             pairs = tuple(zip(headers[::2], headers[1::2], strict=True))
             tree = Tree(part, atoms, first, pairs)
             self.store.make_room_for_supports(first + len(atoms))
@@ -247,7 +251,7 @@ class SupportTables:
         self._fill(tree)
         return tree
 
-    def take_work(self, tree: Tree) -> int:
+    def pop_work(self, tree: Tree) -> int:
         """Return how often the lists of a tree have changed since the last call."""
         counts = self.store.relations.support["work"][tree.first : tree.first + len(tree.atoms)]
         work = int(counts.sum())

@@ -162,6 +162,8 @@ def apply_derived_event(relations, plans, output, changes):
     event = state.change
     relation = np.int64(changes.relation[event])
     enters = changes.sign[event] > 0
+    # The pairs before `change_pair` are applied. While `state.edge` is not 0, its change has begun, and a call that resumes
+    # goes on with it.
     while state.change_pair < changes.end[event]:
         if state.edge == 0:
             pair = changes.pairs[state.change_pair]
@@ -211,10 +213,13 @@ def expire_slide(relations, plans, output, window, limit):
         code = _continue_removal(relations, plans, output, True)
         if code != DONE:
             return code
+    # The edges that expire before the cursor's slide have left.
     while next_slide(relations, window, limit) != NEVER:
         later = first_edge(relations, window) if relations.state.mask >= CACHED else np.int64(0)
         for _ in range(AHEAD):
             later = _prefetch_removal(relations, later)
+        # The slot of the slide has only edges that have not left, so a call resumes from the slot and `state.edge` alone.
+        # `later` is the next edge to prefetch, or 0.
         while True:
             if plans.state.expired_edges & (EDGES_BETWEEN_CHECKS - 1) == 0 and has_passed(plans.deadline):
                 return np.int64(NEED_TIME)
@@ -245,6 +250,8 @@ def cross_to(relations, plans, output, changes, time):
         code = _continue_removal(relations, plans, output, True)
         if code != DONE:
             return code
+    # Everything before the moment that is found next has changed. If a moment was interrupted, it is found again: the
+    # cursors and `state.change` say what is left of it.
     while True:
         moment = np.int64(NEVER)
         for window in range(state.windows):
@@ -349,6 +356,8 @@ def _evict(relations, plans, output, tuples, i):
                     expires = slide_after(relations, window, fields.number)
                     make_younger(relations, edge, tuples.timestamp[i], expires)
         state.stage = NUMBERED
+    # The count windows before `state.reader` have lost the edges that are too old; `stage` prevents a call that resumes from
+    # numbering the insert again.
     while first + state.reader < end:
         window = np.int64(relations.count_window[first + state.reader])
         fields = relations.window[window]
@@ -379,7 +388,7 @@ def _delete(relations, plans, output, relation, source, target, label):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _count_passed_by(relations, plans, relation, is_delete, time):
+def _count_without_edge(relations, plans, relation, is_delete, time):
     """Count a tuple whose edge no query accepts and no relation contains."""
     window = relations.relation[relation].window
     is_late = slide_after(relations, window, time) < relations.window[window].cursor
@@ -405,6 +414,8 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
     """
     state = plans.state
     now = np.int64(0)  # reading the counter takes as long as a small tuple, so the end of a tuple is the start of the next
+    # The tuples before `state.tuple` are applied and counted. `state.phase` says how much of this one is done,
+    # `state.reader` and `state.edge` how far the phase is.
     while state.tuple < count:
         i = state.tuple
         label = np.int64(tuples.label[i])
@@ -441,6 +452,7 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
                 if code != DONE:
                     return code
             state.phase = LEAVING
+        # Derived events up to the first that adds edges come before the change of the tuple's own edge, the others after it.
         while state.phase != CHANGING and state.change_order <= 2 * i + 1 and changes.sign[state.change] < 0:
             code = apply_derived_event(relations, plans, output, changes)
             if code != DONE:
@@ -448,11 +460,13 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
         state.phase = CHANGING
         if is_read:
             source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
+            # The relations before `state.reader` have changed. This one has in part if `state.edge` is not 0. `state.reader`
+            # stays at the end while later events are applied.
             while relations.reader_first[label] + state.reader < relations.reader_first[label + 1]:
                 relation = np.int64(relations.reader[relations.reader_first[label] + state.reader])
                 window, label_number = relations.relation[relation].window, label_of(relations, relation, label)
                 if source < 0:
-                    code = _count_passed_by(relations, plans, relation, tuples.delete[i] != 0, tuples.timestamp[i])
+                    code = _count_without_edge(relations, plans, relation, tuples.delete[i] != 0, tuples.timestamp[i])
                 elif tuples.delete[i] != 0:
                     code = _delete(relations, plans, output, relation, source, target, label_number)
                 else:

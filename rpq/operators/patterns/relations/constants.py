@@ -45,7 +45,7 @@ class Constants:
     def __len__(self) -> int:
         return len(self._users)
 
-    def take(self, query: str, names: Iterable[str]) -> None:
+    def acquire(self, query: str, names: Iterable[str]) -> None:
         """Watch the names of a query as well."""
         for name in names:
             self._users.setdefault(name, set()).add(query)

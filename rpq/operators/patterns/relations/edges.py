@@ -54,6 +54,8 @@ def find_labelled(relations, relation, source, target, label):
     table, mask = relations.table, relations.state.mask
     hashed = hash_of(relation, source, target, label)
     place = hashed & mask
+    # No place from that of the hash to before `place` is free or has the edge. At most half of the table is full, so a free
+    # place ends the search.
     while True:
         entry = table[place]
         if entry == 0:
@@ -86,6 +88,7 @@ def leave(relations, relation, source, target, label, edge):
     while table[gap] != own_entry:
         gap = (gap + 1) & mask
     place = gap
+    # `gap` may be overwritten. The entries after it, up to `place`, are found from their hashes without passing it.
     while True:
         place = (place + 1) & mask
         entry = table[place]
@@ -225,6 +228,8 @@ def fill_side(relations, relation, side):
 def enter_edges(relations, relation, source, target, label, time, expires, at):
     """Enter edges from number `at[0]` on into a relation whose window has none of them; return DONE or a `NEED_` code."""
     has_loops = relations.relation[relation].is_loopless == 0
+    # The window has the edges before `at[0]`, except loops if the relation has none. An edge for which `make_edge` lacks
+    # room is not in the relation, so the call resumes with it.
     while at[0] < len(source):
         i = at[0]
         if has_loops or source[i] != target[i]:
@@ -244,6 +249,8 @@ def enter_edges(relations, relation, source, target, label, time, expires, at):
 def enter_static(relations, relation, source, target, label, at):
     """Make edges from number `at[0]` on static in a relation, whether it has them or not; return DONE or a `NEED_` code."""
     has_loops = relations.relation[relation].is_loopless == 0
+    # The edges before `at[0]` are static, except loops if the relation has none. An edge for which `make_edge` lacks room is
+    # not in the relation, so the call resumes with it.
     while at[0] < len(source):
         i = at[0]
         u, v, one = np.int64(source[i]), np.int64(target[i]), np.int64(label[i])

@@ -6,7 +6,7 @@ enters or leaves is a row of the index, and the rows of a chunk, in the order of
 (`DerivedChanges`). Atoms whose expressions have the same non-empty words, under one window and for one kind of paths, share
 an index and a relation.
 
-An index grows trees for those vertices that some atom needs as *roots* (`meanings.py`). A vertex becomes a root before the
+An index grows trees for the vertices that some atom needs as *roots* (`meanings.py`). A vertex becomes a root before the
 chunk in which an atom may first need it, with the tree that it has by then: pairs that are added too early join with
 nothing. Roots that no atom needs are dropped, with their pairs, when the engine collects.
 """
@@ -25,14 +25,9 @@ from rpq.language.protocol import Guard, Overrun
 from rpq.language.query import PatternQuery, automaton_of
 from rpq.language.readings import LabelSet
 from rpq.language.time_order import TimeOrder
-from rpq.operators.paths.closure.closure_index import index_over
 from rpq.operators.paths.index import layout
-from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
-from rpq.operators.paths.index.numbered_index import NumberedIndex
-from rpq.operators.paths.ordered.ordered_index import ordered_index_over
-from rpq.operators.paths.path_trees import words_of
-from rpq.operators.paths.program import CompiledExpression
-from rpq.operators.paths.simple.simple_judge import judge_for
+from rpq.operators.paths.index.path_delta import PathDelta
+from rpq.operators.paths.path_trees import PathIndexes, words_of
 from rpq.operators.patterns.relations.constants import Constants
 from rpq.operators.patterns.relations.relation import RelationStore, neighbours
 from rpq.operators.patterns.relations.shared_relations import RelationKey, SharedRelations
@@ -48,7 +43,7 @@ from rpq.stream.window import AnyWindow
 def merge_deltas(deltas: Sequence[tuple[int, PathDelta]], *, before: int | None = None) -> DerivedChanges:
     """Return the rows of indexes, each with the number of its relation, in order; only those `before` a place, if given.
 
-    In an event of several relations the edges that leave come first, then those that enter, one relation after the other.
+    In an event of several relations the edges that leave precede the edges that enter, one relation after the other.
     O(rows), and O(events log events) where there are several indexes.
     """
     deltas = [(number, delta) for number, delta in deltas if len(delta.ends)]
@@ -165,7 +160,7 @@ def content_of(
     return PathContent(words, window, counted_labels, origin, budget, stream, without_static, order, closes, graphs)
 
 
-class PathRelation:
+class PathRelation(PathIndexes):
     """One derived relation: its index, the edges of the store that are its pairs, and the needs for roots."""
 
     def __init__(
@@ -174,26 +169,27 @@ class PathRelation:
         expression: str,
         question: PatternQuery,
         number: int,
-        *,
-        capacity: int,
-        guard: Guard,
-        deadline: np.ndarray | None,
+        **options: Any,
     ) -> None:
+        """Create the index with these options."""
         self.number = number
         """The number of its relation in the store."""
         self.stream = content.stream
         self.is_static = is_static_stream(content.stream)
         self._labels_of = None if content.stream == STATIC_ALONE else content.stream
         self._graphs = content.graphs or ()
-        self._compiled = CompiledExpression(automaton_of(expression), closes=content.closes)
-        program = self._compiled.program
-        options: dict[str, Any] = {"explicit": True, "capacity": capacity, "guard": guard, "deadline": deadline}
-        if content.order is not None:
-            self.index: DeltaIndex = ordered_index_over(content.window, program, content.order, **options)
-        else:
-            judge = judge_for(question, program, room=capacity)
-            self.index = index_over(content.window, program, judge=judge, **options)
-        self._counted_labels = content.counted_labels
+        super().__init__(
+            automaton_of(expression),
+            content.window,
+            question,
+            label_of=self._label_seen,
+            counted_labels=content.counted_labels,
+            closes=content.closes,
+            order=content.order,
+            explicit=True,
+            **options,
+        )
+        (self.index,) = self.indexes
         self.needs: Counter[Need | None] = Counter()
         """The number of atoms with each need; the need None is for every vertex."""
         self.neighbour_needs: dict[Need, None] = {}
@@ -204,70 +200,30 @@ class PathRelation:
         """True if more vertices may be needed as roots."""
         self.overruns: dict[str, list[Overrun]] = {}
         """The overruns that each of its queries has not taken yet."""
-        self._forward = np.full(0, -1, np.int16)
-        self._inverse = np.full(0, -1, np.int16)
-        self._is_numbered = np.zeros(0, np.uint8)
-        self._is_root = np.zeros(0, np.uint8)
-        self._is_target = np.zeros(0, np.uint8)
         self._measured: tuple[Any, int] = (None, 0)
 
     @property
     def nbytes(self) -> int:
-        """The bytes besides those of the pairs. It is read often, so arrays are measured only if they were replaced."""
+        """The bytes without the pairs. It is read often, so arrays are measured only if they were replaced."""
         if self._measured[0] is not self.index.index:
             self._measured = self.index.index, self.index.nbytes - self.index.judge.nbytes
-        return self._measured[1] + self.index.judge.nbytes + self._is_root.nbytes + self._is_target.nbytes
+        return self._measured[1] + self.index.judge.nbytes + 2 * self._is_end.nbytes
 
     # --- labels and edges ------------------------------------------------------------------------------------
 
-    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Register label ids with their names. O(labels)."""
-        if not len(labels):
-            return
-        room = len(self._forward)
-        if (needed := int(labels.max()) + 1) > room:
-            more = np.full(max(needed - room, room, 16), -1, np.int16)
-            self._forward = np.concatenate([self._forward, more])
-            self._inverse = np.concatenate([self._inverse, more])
-            self.index.set_labels(self._forward, self._inverse)
-            if self._counted_labels is not None and isinstance(self.index, NumberedIndex):
-                self._is_numbered = np.concatenate([self._is_numbered, np.zeros(len(more), np.uint8)])
-                self.index.numbers_of(self._is_numbered)
-        self._forward[labels], self._inverse[labels] = np.array(
-            [self._compiled.classes_of(self._label_of(name)) for name in names], np.int16
-        ).T
-        if self._counted_labels is not None:
-            seen = map(self._label_of, names)
-            self._is_numbered[labels] = [label is not None and self._counted_labels.has(label) for label in seen]
-
-    def _label_of(self, name: LabelName) -> LabelSymbol | None:
-        """Return the label that its paths see in an edge; None if they do not see the edge."""
+    def _label_seen(self, name: LabelName) -> LabelSymbol | None:
         return merged_name(name) if graph_of(name) in self._graphs else label_in(name, self._labels_of)
-
-    def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Return which labels the steps of its paths can have, as booleans."""
-        is_read: np.ndarray = (self._forward[labels] >= 0) | (self._inverse[labels] >= 0)
-        return is_read
-
-    def make_room(self, vertices: int, edges: int) -> None:
-        """Make room for vertex and edge ids below these numbers."""
-        more = vertices - len(self._is_root)
-        if more > 0:
-            is_any = None in self.needs
-            self._is_root = np.concatenate([self._is_root, np.full(more, is_any, np.uint8)])
-            self._is_target = np.ones(vertices, np.uint8)
-        self.index.make_room(len(self._is_root), edges, self._is_root, self._is_target)
 
     # --- roots -----------------------------------------------------------------------------------------------
 
     def missing_roots(self, vertices: np.ndarray | Iterable[int]) -> np.ndarray:
-        """Return those of some vertices that are not roots yet."""
+        """Return the vertices among these that are not roots yet."""
         found = vertices if isinstance(vertices, np.ndarray) else np.fromiter(vertices, np.int64)
-        return np.unique(found[self._is_root[found] == 0])
+        return np.unique(found[self._is_root[0][found] == 0])
 
     def add_bare_roots(self, vertices: np.ndarray) -> None:
         """Make vertices roots that have no edges yet."""
-        self._is_root[vertices] = 1
+        self._is_root[0][vertices] = 1
 
     @property
     def keeps_roots(self) -> bool:
@@ -276,19 +232,14 @@ class PathRelation:
 
     def surplus_roots(self, vertices: Iterable[int]) -> np.ndarray:
         """Return the roots that are not among `vertices`. O(vertices)."""
-        is_surplus = self._is_root.copy()
+        is_surplus = self._is_root[0].copy()
         is_surplus[np.fromiter(vertices, np.int64)] = 0
         return np.flatnonzero(is_surplus)
 
     @property
     def non_roots(self) -> np.ndarray:
         """All vertices that are not roots. O(vertices)."""
-        return np.flatnonzero(self._is_root == 0)
-
-    @property
-    def trees(self) -> int:
-        """The number of roots whose tree is not empty. O(vertices)."""
-        return int((self.index.index.table.slot_of >= 0).sum())
+        return np.flatnonzero(self._is_root[0] == 0)
 
     def pop_overruns(self, query: str) -> list[Overrun]:
         """Return the roots that exceeded their budget since this was last called for a query."""
@@ -300,7 +251,7 @@ class PathRelation:
 
 
 class PathRelations:
-    """The owner of derived relations, which lends them to queries and applies chunks to their indexes."""
+    """The derived relations of all patterns, and the application of chunks to their indexes."""
 
     def __init__(
         self,
@@ -318,14 +269,14 @@ class PathRelations:
         self._store = store
         self._relations = relations
         self._constants = constants
-        self._capacity = capacity
-        self._guard, self._deadline = guard, deadline
+        self._options = {"capacity": capacity, "guard": guard, "deadline": deadline}
+        self._guard = guard
         self._by_content: dict[PathContent, PathRelation] = {}
         self._users: Counter[PathContent] = Counter()
         self._window: int | None = None
         self._idle_numbers: list[int] = []
         self._vertices = 0
-        self._known_vertices = 0  # ids below may be those of vertices
+        self._known_vertices = 0  # ids below may belong to vertices
         self._graph: SnapshotGraph | None = None
         self.ticks = np.zeros(1, np.int64)
         """The cycles that each tuple of the last chunk took in all indexes."""
@@ -345,19 +296,11 @@ class PathRelations:
         """
         self._users[content] += 1
         if content not in self._by_content:
-            relation = PathRelation(
-                content,
-                expression,
-                question,
-                self._new_relation(),
-                capacity=self._capacity,
-                guard=self._guard,
-                deadline=self._deadline,
-            )
+            relation = PathRelation(content, expression, question, self._new_relation(), **self._options)
             relation.set_labels(*self._relations.labels())
             relation.needs[need] += 1
             if self._graph is not None:
-                relation.make_room(self._vertices, self._graph.capacity)
+                relation.make_room_for_ids(self._vertices, self._graph.capacity, are_roots=None in relation.needs)
             self._by_content[content] = relation
         else:
             relation = self._by_content[content]
@@ -402,7 +345,7 @@ class PathRelations:
     def make_room(
         self, vertices: int, graph: SnapshotGraph, *, changed: Collection[str], new_ids: np.ndarray = _NO_VERTICES
     ) -> None:
-        """Make room for vertex ids below a number and for the graph; `new_ids` are those of new names.
+        """Make room for vertex ids below a number and for the graph; `new_ids` are the ids of new names.
 
         In `changed` queries constants have other ids now.
         """
@@ -410,7 +353,7 @@ class PathRelations:
         if len(new_ids):
             self._known_vertices = max(self._known_vertices, int(new_ids[new_ids.argmax()]) + 1)
         for relation in self._by_content.values():
-            relation.make_room(vertices, graph.capacity)
+            relation.make_room_for_ids(vertices, graph.capacity, are_roots=None in relation.needs)
             for need in relation.needs:
                 if need is not None and need.is_of_all:
                     relation.add_bare_roots(self._own(need, new_ids))
@@ -426,7 +369,7 @@ class PathRelations:
     ) -> tuple[DerivedChanges, LimitError | None, int]:
         """Apply a chunk. Return (changes, failure, place).
 
-        After a failure the changes are those of the tuples before `place`; else `place` is the length of the chunk.
+        After a failure the changes are the ones of the tuples before `place`; else `place` is the length of the chunk.
         """
         named = (chunk, tuples) if details.named is None else (details.named, details.named_view)
         found: list[tuple[int, PathDelta]] = []
@@ -567,7 +510,7 @@ class PathRelations:
     def count_from(self, content: PathContent, number: int) -> None:
         """Set the number of inserts that the count window of an empty index has numbered."""
         relation = self._by_content[content]
-        if not relation.is_loaded and isinstance(relation.index, NumberedIndex):
+        if not relation.is_loaded:
             relation.index.count_from(number)
 
     def load_static(self, content: PathContent, chunk: Chunk) -> None:
@@ -581,7 +524,7 @@ class PathRelations:
 
     @property
     def nbytes(self) -> int:
-        """The bytes besides those of the relations."""
+        """The bytes without the relations."""
         return sum(relation.nbytes for relation in self._by_content.values())
 
     def _check(self, pairs_of: Callable[[int], set[tuple[int, int]]]) -> None:

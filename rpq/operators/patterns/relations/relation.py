@@ -102,9 +102,9 @@ class RelationStore:
         self._viewed, self._view = self.relations, view(self.relations)
         self.fills = 0
         """The number of times that edges entered a relation in bulk, not in the order of the stream."""
-        self._note_capacities()
+        self._store_capacities()
 
-    def _note_capacities(self) -> None:
+    def _store_capacities(self) -> None:
         """Store the lengths of the arrays for the kernels, which see pointers only."""
         relations, state = self.relations, self.relations.state
         state.arena = state.vertices * state.stride
@@ -141,7 +141,7 @@ class RelationStore:
             window=np.concatenate([relations.window, row]),
             slots=np.concatenate([relations.slots, np.zeros(0 if kind == "unbounded" else SLOTS_A_WINDOW, np.int32)]),
         )
-        self._note_capacities()
+        self._store_capacities()
         return len(relations.window)
 
     def reuse_window(self, window: int, kind: Literal["time", "count"], *, size: int, slide: int) -> None:
@@ -195,8 +195,8 @@ class RelationStore:
         self.relations = self.relations._replace(relation=self._relation_room[: number + 1])
         return number
 
-    def keeps_sides(self, relation: int) -> bool:
-        """Return whether lists of a side of a relation are kept."""
+    def has_sides(self, relation: int) -> bool:
+        """Return whether a relation has lists of a side."""
         return bool((self.relations.relation["cell"][relation] != NONE).any())
 
     def reuse_relation(self, relation: int, window: int, *, loopless: bool = False, has_labels: bool = False) -> None:
@@ -204,7 +204,7 @@ class RelationStore:
 
         One that keeps sides cannot become one that `has_labels`.
         """
-        assert not (has_labels and self.keeps_sides(relation)), "edges have no room for a label and a place in a list"
+        assert not (has_labels and self.has_sides(relation)), "edges have no room for a label and a place in a list"
         fields = self.relations.relation[relation]
         fields["has_labels"] = has_labels
         fields["window"] = window
@@ -306,13 +306,13 @@ class RelationStore:
         fields = self.relations.relation[relation]
         return int(fields["cell"][side]), int(fields["word"][side]), int(fields["bit"][side])
 
-    def keep_side(self, relation: int, side: int) -> None:
-        """Keep lists of the neighbours on one side of a relation. O(vertices + edges) where they were not kept."""
+    def add_side(self, relation: int, side: int) -> None:
+        """Add lists of the neighbours on one side of a relation. O(vertices + edges) where it has none yet."""
         fields = self.relations.relation[relation]
         if fields["cell"][side] != NONE:
             return
         assert not fields["has_labels"], "edges have no room for a label and a place in a list"
-        fields["cell"][side], fields["word"][side], fields["bit"][side] = self.take_headers(1)[0]
+        fields["cell"][side], fields["word"][side], fields["bit"][side] = self.add_headers(1)[0]
         edges = int(fields["edges"])
         if not edges:
             return
@@ -321,7 +321,7 @@ class RelationStore:
         if not fill_side(self.view, relation, side):
             raise AssertionError("the arena was too small for a side")
 
-    def take_headers(self, count: int) -> list[tuple[int, int, int]]:
+    def add_headers(self, count: int) -> list[tuple[int, int, int]]:
         """Add headers with their bits in one word to the vertex records.
 
         Returns (offset, offset of the word, bit) of each. O(vertices).
@@ -375,7 +375,7 @@ class RelationStore:
         lists[vertices * stride : vertices * stride + top] = relations.lists[old_arena : old_arena + top]
         state.vertices, state.stride = vertices, stride
         self.relations = relations._replace(lists=lists)
-        self._note_capacities()
+        self._store_capacities()
 
     def sizes(self) -> Sizes:
         """Return what is in the arrays that `grow` enlarges."""
@@ -416,7 +416,7 @@ class RelationStore:
             self.relations = relations._replace(table=table)
         else:
             raise AssertionError(f"code {code}")
-        self._note_capacities()
+        self._store_capacities()
 
 
 def _extend_lists(

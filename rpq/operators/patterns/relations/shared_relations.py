@@ -80,7 +80,7 @@ class SharedRelations:
         self._label_ids: dict[LabelName, int] = {}
         self._label_names: dict[int, LabelName] = {}
         self._label_room = 0
-        self._announced_labels = 0  # label ids from here on have no relations in the store
+        self._stored_labels = 0  # label ids from here on have no relations in the store
         self._readers: dict[LabelName, list[int]] = {}  # label to the relations that read it
         self._of_all_labels: list[RelationKey] = []  # the relations of all labels
         self._label_numbers: dict[str, int] = {}  # label to its number in these, for as long as the engine runs
@@ -96,18 +96,18 @@ class SharedRelations:
 
     # --- users -----------------------------------------------------------------------------------------------
 
-    def take(self, content: RelationKey) -> None:
-        """Take a relation for one more user. O(labels) where there was none."""
-        if self._take(content):
-            self._announce_labels()
+    def acquire(self, content: RelationKey) -> None:
+        """Acquire a relation for one more user. O(labels) where there was none."""
+        if self._acquire(content):
+            self._update_labels()
 
-    def _take(self, content: RelationKey) -> bool:
-        """Take a relation; return whether labels must be announced."""
+    def _acquire(self, content: RelationKey) -> bool:
+        """Acquire a relation; return whether the labels in the store must be updated."""
         self._users[content] += 1
         if content in self._numbers:
             return False
         window, has_labels = self._window(content), content.label is None
-        number = self._take_idle(has_labels=has_labels)
+        number = self._reuse_relation(has_labels=has_labels)
         if number is not None:
             self.store.reuse_relation(number, window, loopless=content.loopless, has_labels=has_labels)
         else:
@@ -118,13 +118,13 @@ class SharedRelations:
             self._of_all_labels.append(content)
         else:
             self._readers.setdefault(content.name, []).append(number)
-        return self._bears_edges(content)
+        return self._has_edges(content)
 
-    def _take_idle(self, *, has_labels: bool) -> int | None:
+    def _reuse_relation(self, *, has_labels: bool) -> int | None:
         """Return a relation to be used again, None without one. O(1), and O(idle relations) for one that has labels."""
         if not has_labels:
             return self._idle_relations.pop() if self._idle_relations else None
-        suitable = next((number for number in self._idle_relations if not self.store.keeps_sides(number)), None)
+        suitable = next((number for number in self._idle_relations if not self.store.has_sides(number)), None)
         if suitable is not None:
             self._idle_relations.remove(suitable)
         return suitable
@@ -154,8 +154,8 @@ class SharedRelations:
             self._content_of_count_window.pop(window, None)
             self.store.rest_window(window)
             self._idle_windows.append(window)
-        if self._bears_edges(content):
-            self._announce_labels()
+        if self._has_edges(content):
+            self._update_labels()
 
     def _window(self, content: RelationKey) -> int:
         extent = content.extent
@@ -232,7 +232,7 @@ class SharedRelations:
             earlier_id = self._label_ids.get(name)
             if earlier_id != number:
                 if self._is_read(name) or any(_numbers(content, name) for content in self._content_of_count_window.values()):
-                    changed |= number < self._announced_labels
+                    changed |= number < self._stored_labels
                     new_labels[number] = name
                 if earlier_id is None:
                     self._merged_names[merged_name(name)] += 1
@@ -241,16 +241,16 @@ class SharedRelations:
                 self._label_room = max(number + 1, 2 * self._label_room, 16)
                 changed = True
         if changed:
-            self._announce_labels()
+            self._update_labels()
         elif new_labels:
-            self._announce_more_labels(new_labels)
+            self._update_new_labels(new_labels)
 
     def _is_read(self, name: LabelName) -> bool:
         """Return whether any relation reads tuples with a label, as its stream names it."""
         merged = merged_name(name)
         return (bool(self._of_all_labels) and isinstance(merged, str)) or name in self._readers or merged in self._readers
 
-    def _bears_edges(self, content: RelationKey) -> bool:
+    def _has_edges(self, content: RelationKey) -> bool:
         """Return whether tuples with known labels belong to a relation, or are numbered by its window."""
         if content.counted_labels is not None or content.label is None:
             return True
@@ -277,19 +277,19 @@ class SharedRelations:
             self._labels_by_number.append(label)
         return number
 
-    def _announce_labels(self) -> None:
+    def _update_labels(self) -> None:
         """Update the store's relations of each label. O(labels)."""
         readers = [LabelReaders()] * self._label_room
         everywhere = self._readers_of_merged
         for name, label in self._label_ids.items():
             readers[label] = self._readers_of(name, everywhere)
-        self._announced_labels = max(self._label_ids.values(), default=-1) + 1
+        self._stored_labels = max(self._label_ids.values(), default=-1) + 1
         self.store.read_labels(readers)
 
-    def _announce_more_labels(self, names: Mapping[int, LabelName]) -> None:
+    def _update_new_labels(self, names: Mapping[int, LabelName]) -> None:
         """Update the store's relations of labels that are behind all others, by their ids. O(labels given), and a copy."""
-        first, self._announced_labels = self._announced_labels, max(names) + 1
-        numbers, everywhere = range(first, self._announced_labels), self._readers_of_merged
+        first, self._stored_labels = self._stored_labels, max(names) + 1
+        numbers, everywhere = range(first, self._stored_labels), self._readers_of_merged
         readers = [self._readers_of(names[one], everywhere) if one in names else LabelReaders() for one in numbers]
         self.store.read_labels(readers, first=first)
 

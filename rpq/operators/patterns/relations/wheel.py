@@ -56,6 +56,7 @@ def link(relations, window, edge):
         return
     level = np.int64(0)
     differing = (expires ^ fields.cursor) >> 8
+    # `differing` has the bytes above `level` in which the slide and the cursor differ.
     while differing != 0 and level < LEVELS - 1:  # a shift keeps the sign of a negative number
         level += 1
         differing >>= 8
@@ -87,6 +88,7 @@ def _move(relations, window, slide):
     fields = relations.window[window]
     old = fields.cursor
     fields.cursor = slide
+    # The slots that the cursor enters at higher levels are empty now: their edges agree with it there and were put lower.
     for above in range(LEVELS - 1):
         level = np.int64(LEVELS - 1 - above)
         if slide >> (level << 3) != old >> (level << 3):
@@ -104,6 +106,7 @@ def _candidate(relations, window):
     """Return the first slide from the cursor on at which an edge may expire, and the level at which it was found."""
     fields = relations.window[window]
     cursor, first = fields.cursor, fields.first_slot
+    # The slots of lower levels from the cursor on are empty, so the first edges to expire are at this level or above.
     for level in range(LEVELS):
         shift = np.int64(level) << 3
         at = _slot_at(np.int64(level), cursor)
@@ -121,6 +124,7 @@ def next_slide(relations, window, limit):
     Returns NEVER if there is none, with the cursor past the limit.
     """
     fields = relations.window[window]
+    # No edge expires before the cursor, nor before `earliest`.
     while fields.cursor <= limit:
         if fields.earliest > limit:
             _move(relations, window, limit + 1)

@@ -62,7 +62,7 @@ class DeliveredRows:
         self._full_blocks.clear()
         self._count = self._begin = self._bytes_of_runs = 0
 
-    def take(self, output: FoundRows, *, parts: Collection[int] | None = None) -> None:
+    def append(self, output: FoundRows, *, parts: Collection[int] | None = None) -> None:
         """Copy the rows of the output; if `parts` is given, only the rows of these parts, and counts of the others."""
         runs = run_table(output.runs[: output.state.runs]).copy()
         if runs[-1, RUN_ROWS] == 0:  # the last run may have no rows
@@ -204,6 +204,7 @@ def _end_events(runs, last, ends):
     """Write the last run of each event and where its rows end; return the number of events."""
     count = 0
     rows = np.int64(0)
+    # `rows` is the number of rows of the runs before `i`; the events that end before `i`, `count` of them, are written.
     for i in range(len(runs)):
         rows += runs[i, RUN_ROWS]
         if (

@@ -66,7 +66,7 @@ class WaitingRows:
         growing = {part for (_, part), rows in changes.items() if (rows.weights > 0).any()}
         return any(not counts and part not in growing for part, counts in enumerate(self._counts))
 
-    def take(self, changes: Mapping[PartPlace, WeightedRows]) -> None:
+    def apply(self, changes: Mapping[PartPlace, WeightedRows]) -> None:
         """Add and remove rows of parts. O(rows)."""
         for (_, part), rows in changes.items():
             self._add(part, rows.rows, rows.weights.tolist())
@@ -178,7 +178,7 @@ class Solutions:
         """
         if self._waiting is not None:
             if self._waiting.still_wait(parts):
-                self._waiting.take(parts)
+                self._waiting.apply(parts)
                 if self._waiting.are_many:
                     self._store_waiting_rows()
                 return WeightedRows.empty(len(self._select))

@@ -221,7 +221,7 @@ class PlaceColumn(NumericColumn):
         super().__init__(formula, columns, terms)
         self._order = order
 
-    def _judge_of_numbers(self, formula: Formula) -> Judge | None:
+    def _integer_function(self, formula: Formula) -> Judge | None:
         return None
 
     def _read_cached(self, rows: np.ndarray, results: np.ndarray) -> bool:
@@ -232,7 +232,7 @@ class PlaceColumn(NumericColumn):
         return are_unknown
 
     def array_of(self, rows: np.ndarray) -> np.ndarray:
-        return super().array_of(rows) if len(rows) >= FEW else np.array(self.of(rows), self._type)
+        return super().array_of(rows) if len(rows) >= FEW else np.array(self.evaluate(rows), self._type)
 
     def _vertex_values(self, vertices: np.ndarray) -> np.ndarray:
         if not isinstance(self._formula, Variable):
@@ -252,14 +252,14 @@ class PlaceColumn(NumericColumn):
         results["reals"][are_read] = reals[are_read]
         others = np.flatnonzero(~are_read)
         if len(others):
-            results[others] = self._judged_singly(vertices[others])
+            results[others] = self._evaluate_singly(vertices[others])
         return results
 
     def _result(self, binding: dict[str, str]) -> Place:
         return self._order.place_of(value_or_unbound(self._evaluate, binding))
 
-    def forget(self, new_ids: np.ndarray) -> None:
-        self._forget_results(new_ids)
+    def discard_ids(self, new_ids: np.ndarray) -> None:
+        self._discard_results(new_ids)
         kinds = self._by_vertex["kinds"]  # one number is written faster than a record
         kinds[new_ids[new_ids < len(kinds)]] = NO_VALUE - 1
 
@@ -302,6 +302,7 @@ def nearest_doubles_of_exact(high, low, chosen, reals):
             one = -one - (1 if other != 0 else 0)
         a, b, c, d = one >> 32 & _MASK, one & _MASK, other >> 32 & _MASK, other & _MASK
         power = np.int64(10) ** np.int64(18)
+        # The absolute value of the number is that of the digits a, b, c, d to the base 2³², divided by `power`.
         while power > 1:
             rest = a % 10 << 32 | b
             by_b, rest = rest // 10, rest % 10 << 32 | c

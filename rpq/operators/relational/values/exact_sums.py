@@ -19,7 +19,7 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.operators.bags.row_bags import RowBags, add_in_event, settle
+from rpq.operators.bags.row_bags import RowBags, add_in_event, end_event
 from rpq.operators.relational.values.group_sums import (
     AVERAGED,
     COUNTED,
@@ -262,6 +262,8 @@ def change_sums(bags, sums, first_limb, aggregates, changes, count, amounts, pla
     width = np.int64(bags.width[0])
     written = first = 0
     rows = np.int64(0)  # since carries were propagated
+    # The changes before `i` are added. The groups before `first` are written; those from there to `written` are the ones
+    # that the present event changed. Their limbs have at most `rows` rows without carries, fewer than `_MAX_AT_ONCE`.
     for i in range(count):
         look_ahead(bags, sums, columns, changes, count, width, i)
         weight = changes.weights[i]
@@ -298,7 +300,7 @@ def change_sums(bags, sums, first_limb, aggregates, changes, count, amounts, pla
             entry = np.int64(groups[j])
             presence[j] = (HAD if bags.prior_count[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
             _write_result(sums, first_limb, aggregates, entry, results, j, count)
-        settle(bags)
+        end_event(bags)
         first, rows = written, np.int64(0)
     return written
 
@@ -403,6 +405,7 @@ def _negate(limbs, begin, end):
 @njit(cache=True, nogil=True)
 def _multiply(limbs, begin, end, factor):
     carry = np.int64(0)
+    # The limbs before `i` are digits of the product, and `carry` is to be added to limb `i`.
     for i in range(begin, end - 1):
         product = limbs[i] * factor + carry
         limbs[i] = product & _MASK
@@ -416,6 +419,7 @@ def _divide_quickly(limbs, begin, end, divisor):
     rest = np.int64(0)
     while end > begin and limbs[end - 1] == 0:
         end -= 1
+    # The limbs above `i` are digits of the quotient; `rest`, which is below the divisor, is their remainder.
     for i in range(end - 1, begin - 1, -1):
         rest = (rest << LIMB) | limbs[i]
         limbs[i] = rest // divisor
@@ -437,8 +441,10 @@ def _divide(limbs, begin, end, divisor):
     rest = np.int64(0)
     while end > begin and limbs[end - 1] == 0:
         end -= 1
+    # The limbs above `i` are digits of the quotient; `rest`, which is below the divisor, is their remainder.
     for i in range(end - 1, begin - 1, -1):
         quotient = np.int64(0)
+        # `quotient` has its bits above `bit`; `rest`, which is below the divisor, is the remainder down to there.
         for bit in range(LIMB - 1, -1, -1):
             rest = 2 * rest + ((limbs[i] >> bit) & 1)
             quotient *= 2
@@ -584,6 +590,7 @@ def _plain_quotient(row, begin, limbs, first_limb, divisor):
     if divisor >= 2**31 or _digit(row, begin, top, lowest, limbs, is_negative) > _MASK:
         return np.nan
     rest, upper, lower = np.int64(0), np.uint64(0), np.uint64(0)
+    # (`upper`, `lower`) is the quotient of the digits above `place`, and `rest` the remainder.
     for place in range(top, top - 4, -1):
         part = (rest << LIMB) | _digit(row, begin, place, lowest, limbs, is_negative)
         quotient = part // divisor
@@ -593,6 +600,7 @@ def _plain_quotient(row, begin, limbs, first_limb, divisor):
     has_rest = rest != 0 or lowest < top - 3
     # The first digit of four is not 0, so the quotient has more than 64 bits, of which `upper` is to have the first 64.
     zeros = np.int64(0)
+    # `upper` begins with fewer than 2 · `step` zeros; `zeros` of them have been shifted out before.
     for step in (32, 16, 8, 4, 2, 1):
         if upper >> np.uint64(64 - step) == 0:
             upper = (upper << np.uint64(step)) | (lower >> np.uint64(64 - step))
@@ -637,6 +645,7 @@ def _nearest(limbs, count, lowest, is_negative, has_rest):
     last = max(bit - 52, np.int64(_LEAST_BIT))  # the bit of the last digit of the mantissa
     place, shift = (last - LIMB * lowest) // LIMB, (last - LIMB * lowest) % LIMB
     mantissa = np.int64(0)
+    # `mantissa` has the bits of the limbs above `i`, where bit `last` of the sum is its lowest.
     for i in range(min(place + 2, count - 1), place - 1, -1):
         part = limbs[i] >> shift if i == place else limbs[i]
         if i > place and part != 0:

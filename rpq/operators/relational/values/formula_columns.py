@@ -169,10 +169,10 @@ class _FormulaColumn(ABC, Generic[Result]):
         self._evaluate = evaluator(formula)
         self._results: dict[int, Result] = {}  # of a formula of one variable, by the id
 
-    def of(self, rows: np.ndarray) -> list[Result]:
+    def evaluate(self, rows: np.ndarray) -> list[Result]:
         """Return the result for each row. O(rows), plus the evaluation of new combinations."""
         if len(self._places) == 1:
-            return self._of_ids(rows[:, self._places[0]])
+            return self._evaluate_ids(rows[:, self._places[0]])
         if not self._places:
             return [self._result({})] * len(rows) if len(rows) else []
         found: dict[tuple[int, ...], Result] = {}
@@ -183,7 +183,7 @@ class _FormulaColumn(ABC, Generic[Result]):
             results.append(found[ids])
         return results
 
-    def _of_ids(self, ids: np.ndarray) -> list[Result]:
+    def _evaluate_ids(self, ids: np.ndarray) -> list[Result]:
         results = self._results
         identities = ids.tolist()
         missing = [identity for identity in dict.fromkeys(identities) if identity not in results]
@@ -209,11 +209,11 @@ class _FormulaColumn(ABC, Generic[Result]):
     def _result(self, binding: dict[str, str]) -> Any:
         """Return the result of the formula under a binding."""
 
-    def forget(self, new_ids: np.ndarray) -> None:
+    def discard_ids(self, new_ids: np.ndarray) -> None:
         """Discard cached values of these ids, which now denote other terms."""
-        self._forget_results(new_ids)
+        self._discard_results(new_ids)
 
-    def _forget_results(self, new_ids: np.ndarray) -> None:
+    def _discard_results(self, new_ids: np.ndarray) -> None:
         if self._results:
             for identity in self._results.keys() & new_ids.tolist():
                 del self._results[identity]
@@ -234,25 +234,25 @@ class NumericColumn(_FormulaColumn[int]):
         super().__init__(formula, columns, terms)
         self._by_vertex = np.zeros(0, self._type)
         is_of_one = variables_of(formula) == {*self._names}  # a variable that is not a column would be an error
-        self._by_number = self._judge_of_numbers(formula) if is_of_one else None
+        self._by_number = self._integer_function(formula) if is_of_one else None
 
     @abstractmethod
-    def _judge_of_numbers(self, formula: Formula) -> Judge | None:
+    def _integer_function(self, formula: Formula) -> Judge | None:
         """Return a function that evaluates the formula over an array of small integers, or None if there is none."""
 
     def array_of(self, rows: np.ndarray) -> np.ndarray:
         """Return the result for each row. O(rows), plus the evaluation of new values."""
         if len(self._places) != 1 or not len(rows):
-            return np.array(self.of(rows), self._type)
+            return np.array(self.evaluate(rows), self._type)
         found = np.empty(len(rows), self._type)
         if self._read_cached(rows, found):
             return found
         ids = rows[:, self._places[0]]
         if ids.min() >= 0 and ids.max() < FIRST:
-            return self._of_vertices(ids)
+            return self._evaluate_vertices(ids)
         is_vertex = (ids >= 0) & (ids < FIRST)
-        found[is_vertex] = self._of_vertices(ids[is_vertex])
-        found[~is_vertex] = self._of_ids(ids[~is_vertex])
+        found[is_vertex] = self._evaluate_vertices(ids[is_vertex])
+        found[~is_vertex] = self._evaluate_ids(ids[~is_vertex])
         return found
 
     def _read_cached(self, rows: np.ndarray, results: np.ndarray) -> bool:
@@ -264,7 +264,7 @@ class NumericColumn(_FormulaColumn[int]):
         are_unknown: np.ndarray = results == self._missing
         return are_unknown
 
-    def _of_vertices(self, ids: np.ndarray) -> np.ndarray:
+    def _evaluate_vertices(self, ids: np.ndarray) -> np.ndarray:
         needed = int(ids.max(initial=-1)) + 1
         if needed > len(self._by_vertex):
             more = max(needed, 2 * len(self._by_vertex)) - len(self._by_vertex)
@@ -276,12 +276,12 @@ class NumericColumn(_FormulaColumn[int]):
             if len(missing) > 1:
                 missing.sort()
                 missing = missing[np.diff(missing, prepend=-1) != 0]  # as `unique`, which hashes, at many times its speed
-            results = self._judged_singly(missing) if len(missing) < FEW else self._vertex_values(missing)
+            results = self._evaluate_singly(missing) if len(missing) < FEW else self._vertex_values(missing)
             words(self._by_vertex)[missing] = words(results)
             found = take_records(self._by_vertex, ids)
         return found
 
-    def _judged_singly(self, vertices: np.ndarray) -> np.ndarray:
+    def _evaluate_singly(self, vertices: np.ndarray) -> np.ndarray:
         """Return the results for vertices, evaluated one by one."""
         name, texts = self._names[0], self._terms.texts(vertices)
         return np.array([self._result({name: str(text)}) for text in texts], self._type)
@@ -296,15 +296,15 @@ class NumericColumn(_FormulaColumn[int]):
             results[are_small] = self._by_number(numbers[are_small])
             others = np.flatnonzero(~are_small)
         if len(others):
-            results[others] = self._judged_singly(vertices[others])
+            results[others] = self._evaluate_singly(vertices[others])
         return results
 
     @property
     def nbytes(self) -> int:
         return super().nbytes + self._by_vertex.nbytes
 
-    def forget(self, new_ids: np.ndarray) -> None:
-        super().forget(new_ids)
+    def discard_ids(self, new_ids: np.ndarray) -> None:
+        super().discard_ids(new_ids)
         self._by_vertex[new_ids[new_ids < len(self._by_vertex)]] = self._missing
 
 
@@ -314,7 +314,7 @@ class FormulaCondition(NumericColumn):
     _type = np.int8
     _missing = -1
 
-    def _judge_of_numbers(self, formula: Formula) -> Judge | None:
+    def _integer_function(self, formula: Formula) -> Judge | None:
         return integer_condition(formula)
 
     def mask(self, rows: np.ndarray) -> np.ndarray:
@@ -337,7 +337,7 @@ class ValueColumn(_FormulaColumn[str | None]):
         if isinstance(self._formula, Variable) and self._places:
             bound: np.ndarray = rows[:, self._places[0]] != UNBOUND
             return bound
-        return np.array([text is not None for text in self.of(rows)], bool)
+        return np.array([text is not None for text in self.evaluate(rows)], bool)
 
 
 class NumberColumn(NumericColumn):
@@ -346,7 +346,7 @@ class NumberColumn(NumericColumn):
     _type = np.int64
     _missing = UNFIT + 1
 
-    def _judge_of_numbers(self, formula: Formula) -> Judge | None:
+    def _integer_function(self, formula: Formula) -> Judge | None:
         return (lambda numbers: numbers) if isinstance(formula, Variable) else None
 
     def _vertex_values(self, vertices: np.ndarray) -> np.ndarray:
@@ -378,7 +378,7 @@ class AmountColumn(NumericColumn):
     _type = np.dtype([("kinds", np.int8), ("high", np.int64), ("low", np.int64)], align=True)
     _missing = np.array((NO_AMOUNT + 1, 0, 0), _type)[()]
 
-    def _judge_of_numbers(self, formula: Formula) -> Judge | None:
+    def _integer_function(self, formula: Formula) -> Judge | None:
         return None
 
     def _read_cached(self, rows: np.ndarray, results: np.ndarray) -> bool:
@@ -395,7 +395,7 @@ class AmountColumn(NumericColumn):
         results["kinds"], results["high"], results["low"] = read_names(self._terms.names(vertices))
         others = np.flatnonzero(self._are_missing(results))
         if len(others):
-            results[others] = self._judged_singly(vertices[others])
+            results[others] = self._evaluate_singly(vertices[others])
         return results
 
     def _result(self, binding: dict[str, str]) -> tuple[int, int, int]:
@@ -486,6 +486,7 @@ def _read_number(data, begin, end, ends):
         begin += 1
     number, digits, scale = np.int64(0), 0, 0
     has_point = has_exponent = False
+    # `number` has the digits before `begin`, without the point: `digits` of them, of which `scale` are after the point.
     while begin < end and digits <= 18:
         character = data[begin]
         if _ZERO <= character <= _NINE:
@@ -614,7 +615,7 @@ class IdColumn(ValueColumn):
         if isinstance(self._formula, Constant):
             return np.full(len(rows), self._terms.intern(self._formula.name), np.int32)
         intern = self._terms.intern
-        return np.array([intern(text) for text in self.of(rows)], np.int32)
+        return np.array([intern(text) for text in self.evaluate(rows)], np.int32)
 
 
 @njit(cache=True, nogil=True)

@@ -19,7 +19,7 @@ import numpy as np
 from rpq.compiled.intrinsics import prefetch_at
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.operators.bags.row_bags import RowBags, add_in_event, prefetch_entry, prefetch_place, settle
+from rpq.operators.bags.row_bags import RowBags, add_in_event, end_event, prefetch_entry, prefetch_place
 
 LARGEST = 2**31
 _MAX_ROWS = 2**32
@@ -185,6 +185,8 @@ def change_groups(bags, state, functions, changes, count, numbers, places, group
             return -1
     width, columns = np.int64(bags.width[0]), aggregates * FIGURES
     written = first = 0
+    # The changes before `i` are added. The groups before `first` are written; those from there to `written` are the ones
+    # that the present event changed.
     for i in range(count):
         look_ahead(bags, state, columns, changes, count, width, i)
         weight = changes.weights[i]
@@ -214,7 +216,7 @@ def change_groups(bags, state, functions, changes, count, numbers, places, group
                 divisors[aggregate, j] = many if function == AVERAGED else 0
                 if function != COUNTED and state.figures[at + OTHERS] != 0:
                     divisors[aggregate, j] = NO_VALUE
-        settle(bags)
+        end_event(bags)
         first = written
     return written
 
@@ -229,6 +231,7 @@ def group_output(keys, of_changes, places, groups, presence, after, stored, alwa
     """
     width, aggregates = keys.shape[1], after.shape[0]
     written, begin = 0, 0
+    # The rows of the groups before `begin` are written, and `stored` has their new output. A turn is an event.
     while begin < len(places):
         event = of_changes[places[begin]]
         end = begin

@@ -17,7 +17,7 @@ import numpy as np
 from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.operators.bags.row_bags import NONE, RowBags, add_in_event, settle
+from rpq.operators.bags.row_bags import NONE, RowBags, add_in_event, end_event
 from rpq.operators.relational.values.group_sums import HAD, HAS
 from rpq.operators.relational.values.value_order import ValueOrder, is_before
 from rpq.rows.weighted_rows import UNBOUND
@@ -255,6 +255,7 @@ def number_groups(bags, keys, weights, events, of_changes, places, groups, prese
     """Count the rows of groups, and write the group of each change. Return the number of changed groups written."""
     width, count = np.int64(bags.width[0]), len(weights)
     written = first = 0
+    # The changes before `i` are counted. The groups from `first` to `written` are the ones that the present event changed.
     for i in range(count):
         weight = weights[i]
         changed = bags.fields.changed
@@ -269,7 +270,7 @@ def number_groups(bags, keys, weights, events, of_changes, places, groups, prese
         for j in range(first, written):
             entry = np.int64(groups[j])
             presence[j] = (HAD if bags.prior_count[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
-        settle(bags)
+        end_event(bags)
         first = written
     return written
 
@@ -281,6 +282,8 @@ def change_values(
 ):  # fmt: skip
     """Apply changes of values of groups, and write the results of the changed groups after each event."""
     count, j = len(weights), 0
+    # The changes before `i` are counted. Numbers of distinct values and heaps are as before the present event; the results
+    # before `j` are written.
     for i in range(count):
         if skips_unbound and rows[i * width + 1] == UNBOUND:
             state.unbound_rows[rows[i * width]] += weights[i]
@@ -298,7 +301,7 @@ def change_values(
                     _update_heap(least, bags, labels, group, entry, has, False)
                 if has_greatest:
                     _update_heap(greatest, bags, labels, group, entry, has, True)
-        settle(bags)
+        end_event(bags)
         while j < len(places) and places[j] <= i:
             group = np.int64(groups[j])
             distinct_values[j] = state.distinct_values[group]
@@ -363,6 +366,7 @@ def _meld(heaps, bags, labels, one, other, is_reversed):
 def _meld_list(heaps, bags, labels, first, is_reversed):
     """Meld the children in a list: first in pairs, then the pairs from the last on. Return the root, or `NONE`."""
     pairs = np.int64(NONE)  # the last pair, from which `next` leads to those before
+    # The children before `first` are melded in pairs.
     while first != NONE:
         second = np.int64(heaps.next[first])
         if second == NONE:
@@ -376,6 +380,7 @@ def _meld_list(heaps, bags, labels, first, is_reversed):
     if pairs == NONE:
         return pairs
     root, pairs = pairs, np.int64(heaps.next[pairs])
+    # `root` is the heap of the pairs after `pairs`.
     while pairs != NONE:
         following = np.int64(heaps.next[pairs])
         root = _meld(heaps, bags, labels, root, pairs, is_reversed)

@@ -337,6 +337,7 @@ def _parts(high, low):
     upper, lower = np.uint64(high), np.uint64(low)
     fraction = np.uint64(0)
     unit = np.uint64(1)
+    # The absolute value of the decimal is (`upper`, `lower`) · `unit` + `fraction`.
     for _ in range(2):
         top, rest = upper // _BILLION, upper % _BILLION
         rest = (rest << _32) | (lower >> _32)

@@ -20,7 +20,7 @@ import numpy as np
 from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import Record, int64, view
-from rpq.operators.bags.row_bags import NONE, RowBags, add_in_event, prefetch_entry, prefetch_place, settle
+from rpq.operators.bags.row_bags import NONE, RowBags, add_in_event, end_event, prefetch_entry, prefetch_place
 from rpq.operators.relational.values.group_values import make_room
 from rpq.operators.relational.values.number_ids import DECIMAL, INTEGER, integer_in_units
 from rpq.operators.relational.values.term_ids import FIRST_NUMBER, TermIds
@@ -303,6 +303,7 @@ def compare_entries(positions, bags, labels, numbers, one, other):
     """Return how the rows of two entries compare: -1 if the first is before the other, 0 or 1."""
     fields = positions.fields
     begin, other_begin = one * bags.fields.stride, other * bags.fields.stride
+    # The columns before are equal, or `unsure` is set since their numbers could not be compared.
     for column in range(fields.compared):
         place = np.int64(positions.places[column])
         term, other_term = np.int64(bags.rows[begin + place]), np.int64(bags.rows[other_begin + place])
@@ -346,10 +347,14 @@ def _sort_smallest(positions, bags, labels, numbers, count, size):
     1962)."""
     buffer = positions.buffer
     begin, end, parts = np.int64(0), np.int64(count), np.int64(0)
+    # The `begin` smallest entries are in order. No entry before `end` is greater than one from there on, and the same holds
+    # of each end on the stack.
     while begin < size:
         while end - begin > _SHORT and parts < _PARTS:
             pivot = np.int64(buffer[(begin + end - 1) // 2])
             left, right = begin, end - 1
+            # The entries from `begin` to before `left` are not greater than the pivot, those after `right` to before `end`
+            # not smaller.
             while True:
                 while compare_entries(positions, bags, labels, numbers, np.int64(buffer[left]), pivot) < 0:
                     left += 1
@@ -457,11 +462,12 @@ def _write_change(positions, bags, entry, output_count, event, at, rows, weights
 
 
 @njit(cache=True, nogil=True)
-def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
+def _end_event(positions, bags, labels, numbers, event, at, rows, weights, events):
     """End an event: move the entries that it changed, and write the changes of the rows at the positions."""
     fields, front = positions.fields, positions.front
     touched = fields.needed  # the first place of the front that changed, of those that matter
     changed, departed = bags.fields.changed, np.int64(0)
+    # `front`, `front_rows` and `rest` are as if the changed entries from `i` on had their counts before the event.
     for i in range(changed):
         entry = np.int64(bags.changed_entries[i])
         had, count = bags.prior_count[entry], bags.counts[entry]
@@ -494,6 +500,7 @@ def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
     if touched < fields.needed:
         walked = min(fields.front, fields.needed + changed)  # an entry has moved by at most so many positions
         position = np.int64(0)
+        # `position` is the number of rows of the entries before `place`: the position of its first row.
         for place in range(walked):
             entry = np.int64(front[place])
             behind = position + bags.counts[entry]
@@ -501,6 +508,8 @@ def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
             _write_change(positions, bags, entry, output_count, event, at, rows, weights, events)
             positions.is_front[entry] = 2
             position = behind
+    # The entries that were walked are written and marked by 2. All others are behind the rows that are needed: without an
+    # end all their rows are output, otherwise none.
     for i in range(changed + departed):
         entry = np.int64(bags.changed_entries[i] if i < changed else positions.departed[i - changed])
         if walked == 0 and i < changed and bags.prior_count[entry] == bags.counts[entry]:
@@ -510,7 +519,7 @@ def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
             _write_change(positions, bags, entry, output_count, event, at, rows, weights, events)
     for place in range(walked):
         positions.is_front[np.int64(front[place])] = 1
-    settle(bags)
+    end_event(bags)
 
 
 @njit(cache=True, nogil=True)
@@ -520,6 +529,8 @@ def change_positions(positions, bags, labels, numbers, changes, of_changes, of_e
     Return before an event for whose rows there may be no room, and after an event with numbers that cannot be compared.
     """
     fields, width, count = positions.fields, np.int64(bags.width[0]), len(of_changes)
+    # The events before change `at[0]` have ended, and their changes are written. An event begins only if there is room for
+    # its rows, so the call resumes with it.
     while at[0] < count:
         begin = end = at[0]
         while end < count and of_events[end] == of_events[begin]:
@@ -533,7 +544,7 @@ def change_positions(positions, bags, labels, numbers, changes, of_changes, of_e
             if i + _AHEAD < count:
                 prefetch_entry(bags, 0, changes, (i + _AHEAD) * width)
             add_in_event(bags, 0, changes, i * width, of_changes[i])
-        _settle(positions, bags, labels, numbers, of_events[begin], at, rows, weights, events)
+        _end_event(positions, bags, labels, numbers, of_events[begin], at, rows, weights, events)
         at[0] = end
         if fields.unsure != 0:
             return

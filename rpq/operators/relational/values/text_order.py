@@ -75,7 +75,7 @@ class Keys(NamedTuple):
     data: np.ndarray  # uint8
 
     @classmethod
-    def of(cls, keys: list[bytes]) -> Keys:
+    def from_list(cls, keys: list[bytes]) -> Keys:
         """Return keys as arrays."""
         length = np.array([len(key) for key in keys], np.int64)
         return cls(np.cumsum(length) - length, length, np.array([*b"".join(keys)], np.uint8))
@@ -213,6 +213,7 @@ class TextOrder:
 def _read_keys(offsets, data, end_of_moment, first_text, first_moment, kinds, highs, starts, lengths, keys):
     """Read names that are plain texts or usual moments: write their kind, `high` and key."""
     at = np.int64(0)
+    # The keys of the names before `i` are side by side and end at `at`. A name that is not read leaves `at` as it is.
     for i in range(len(kinds)):
         begin, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
         starts[i] = at
@@ -334,6 +335,7 @@ def _is_smaller(texts, one, other):
     begin, begin_other = np.int64(texts.start[one]), np.int64(texts.start[other])
     length, length_other = np.int64(texts.length[one]), np.int64(texts.length[other])
     common, i = min(length, length_other), np.int64(0)
+    # The first `i` bytes are equal.
     while i + 8 <= common and word_at(texts.arena, begin + i) == word_at(texts.arena, begin_other + i):
         i += 8
     while i < common:
@@ -347,6 +349,7 @@ def _is_smaller(texts, one, other):
 def _sort(texts, slots, spare):
     """Sort slots by their terms, by merging runs."""
     count, width = len(slots), 1
+    # Runs of `width` slots are in order.
     while width < count:
         for begin in range(0, count, 2 * width):
             middle, end = min(begin + width, count), min(begin + 2 * width, count)
@@ -354,6 +357,7 @@ def _sort(texts, slots, spare):
                 spare[begin:end] = slots[begin:end]
                 continue
             left, right = begin, middle
+            # `spare` has, from `begin` to before `at`, the slots of both runs before `left` and `right`, in order.
             for at in range(begin, end):
                 if right == end or (left < middle and not _is_smaller(texts, slots[right], slots[left])):
                     spare[at] = slots[left]
@@ -369,6 +373,7 @@ def _sort(texts, slots, spare):
 def insert_terms(texts, ids, highs, starts, lengths, keys, slots, places, gap, first_moment):
     """Insert different terms, and write their slots in order. Return whether ranks of other terms changed too."""
     count, new = np.int64(texts.fields[_COUNT]), len(ids)
+    # The terms before `i` have slots; `texts.fields[_SLOTS]` - `count` - `i` slots of the stack `free` are left.
     for i in range(new):
         used = np.int64(texts.fields[_SLOTS])
         if used > count + i:
@@ -387,10 +392,12 @@ def insert_terms(texts, ids, highs, starts, lengths, keys, slots, places, gap, f
     low = np.int64(0)
     for i in range(new):  # a place is that among the terms before
         step = np.int64(1)
+        # The terms of `order` before `low` are smaller than new term `i`, since new terms are in order.
         while low + step <= count and _is_smaller(texts, np.int64(texts.order[low + step - 1]), slots[i]):
             low += step
             step *= 2
         high = min(low + step, count)
+        # The place is from `low` to `high`.
         while low < high:
             middle = (low + high) // 2
             if _is_smaller(texts, np.int64(texts.order[middle]), slots[i]):
@@ -399,6 +406,7 @@ def insert_terms(texts, ids, highs, starts, lengths, keys, slots, places, gap, f
                 high = middle
         places[i] = low
     end = count
+    # The earlier terms from place `end` on, and the new terms after `i`, are at their new places.
     for i in range(new - 1, -1, -1):
         for place in range(end - 1, places[i] - 1, -1):
             texts.order[place + i + 1] = texts.order[place]
@@ -419,6 +427,7 @@ def _number_value(texts, slots, places, i, first_moment):
         return
     new = i + 1
     place += 1
+    # The terms after it, up to before `place`, are new and have an equal value, but no number yet.
     while place < texts.fields[_COUNT]:
         other = np.int64(texts.order[place])
         if not _has_value_of(texts, slot, other, first_moment):
@@ -440,6 +449,7 @@ def _has_value_of(texts, one, other, first_moment):
     begin, begin_other = np.int64(texts.start[one]), np.int64(texts.start[other])
     zeros = 1 if texts.high[one] >= first_moment else 2  # in a row, at the end of a value
     seen, i = 0, np.int64(0)
+    # The first `i` bytes are equal and end with `seen` zeros.
     while seen < zeros:
         if texts.arena[begin + i] != texts.arena[begin_other + i]:
             return False
@@ -454,6 +464,7 @@ def _rank_new_terms(texts, slots, places, gap):
     count, new, changes = np.int64(texts.fields[_COUNT]), len(slots), False
     most = np.int64(2**62)
     first = 0
+    # The new terms before `first` have ranks. A turn ranks the next ones that are adjacent in order and have one `high`.
     while first < new:
         begin, high = places[first] + first, texts.high[slots[first]]
         last = first + 1
@@ -513,6 +524,7 @@ def remove_terms(texts, ids, highs, ranks):
         texts.fields[_GARBAGE] += texts.length[slot]
         first = min(first, low)
     slots = np.int64(texts.fields[_SLOTS])
+    # Of the terms before `place`, `gone` are removed and their slots free; the others have closed the gaps.
     for place in range(first, count):
         slot = np.int64(texts.order[place])
         if texts.ids[slot] == -1:

@@ -183,7 +183,7 @@ class ValueOrder:
             self._rank([identity], [high], {identity: key})
         if texts:
             of_texts, keys = zip(*texts.values(), strict=True)
-            self._insert_texts(np.array([*texts], np.int64), np.array(of_texts, np.int64), Keys.of([*keys]))
+            self._insert_texts(np.array([*texts], np.int64), np.array(of_texts, np.int64), Keys.from_list([*keys]))
 
     def _insert_texts(self, ids: np.ndarray, highs: np.ndarray, keys: Keys) -> None:
         self._set(ids, highs, 0)
@@ -264,7 +264,7 @@ class ValueOrder:
 
     # --- ids that denote other terms -------------------------------------------------------------------------
 
-    def forget(self, new_ids: np.ndarray) -> None:
+    def discard_ids(self, new_ids: np.ndarray) -> None:
         """Discard the labels of ids, which now denote other terms."""
         if not self._ids_by_high and not len(self._texts):
             return

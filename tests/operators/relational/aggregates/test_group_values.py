@@ -158,13 +158,13 @@ def test_groups_are_those_of_accumulators_after_every_event(names, seed):
             present = +present
             changes += of_event
             after.append(expected())
-        result = [*node.change(WeightedRows.of(changes, 2)).changes()]
+        result = [*node.change(WeightedRows.from_changes(changes, 2)).changes()]
         for event, rows in enumerate(after):
             take(one for one in result if one[0] == event)
             assert set(+answer) == rows
         node._check()
         ids = [terms.intern(term) for row in present for term in row]
-        node.forget(terms.retain(np.concatenate([np.fromiter(node.ids(), np.int64), np.array(ids, np.int64)])))
+        node.discard_ids(terms.retain(np.concatenate([np.fromiter(node.ids(), np.int64), np.array(ids, np.int64)])))
     assert node.nbytes > 0 and node.entries >= len(+answer) - (not keys)
 
 
@@ -183,11 +183,11 @@ def test_labels_have_the_order_of_terms(seed, monkeypatch):
         order.check(np.array([*live]))
         if chance.random() < 0.3:
             live = {*chance.sample(sorted(live), len(live) // 2)}
-            order.forget(terms.retain(np.array([*live])))
+            order.discard_ids(terms.retain(np.array([*live])))
     texts = {terms.text(one): order.label(one) for one in live}
     assert sorted(texts, key=texts.__getitem__) == sorted(texts, key=order_key)
     assert order.nbytes > 0
-    order.forget(terms.retain(np.zeros(0, np.int64)))
+    order.discard_ids(terms.retain(np.zeros(0, np.int64)))
     assert not order._ids_by_high and not order._ties and not order._keys
     assert not len(order._texts)
 
@@ -268,7 +268,7 @@ def test_sums_of_more_rows_than_64_bits_hold_are_exact():
     largest, one = terms.intern(str(2**31 - 1)), terms.intern("1")
     sums = []
     for weight in (2**31, 2**32, -(2**31), -(2**32)):
-        changes = node.change(WeightedRows.of([(0, (largest,), weight), (0, (one,), weight)], 1))
+        changes = node.change(WeightedRows.from_changes([(0, (largest,), weight), (0, (one,), weight)], 1))
         sums += [terms.text(row[0]) for _, row, sign in changes.changes() if sign > 0]
         node._check()
     assert sums == [literal(2**62, "integer"), None, literal(0, "integer")]  # 3 · 2⁶² is no integer of 64 bits

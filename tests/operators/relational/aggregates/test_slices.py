@@ -101,14 +101,14 @@ def test_rows_at_positions_are_those_of_all_rows_sorted(order, seed, monkeypatch
             present = +present
             changes += of_event
             after.append(expected_rows(present, terms, of_order, places, first, end))
-        result = [*node.change(WeightedRows.of(changes, 3)).changes()]
+        result = [*node.change(WeightedRows.from_changes(changes, 3)).changes()]
         for event, rows in enumerate(after):
             for _, row, weight in (one for one in result if one[0] == event):
                 answer[tuple(map(terms.text, row))] += weight
             assert +answer == rows and min(answer.values(), default=0) >= 0
         node._check()
         ids = [identity for row in present for identity in row]
-        node.forget(terms.retain(np.concatenate([np.fromiter(node.ids(), np.int64), np.array(ids, np.int64)])))
+        node.discard_ids(terms.retain(np.concatenate([np.fromiter(node.ids(), np.int64), np.array(ids, np.int64)])))
     assert node.nbytes > 0 and node.entries >= len(present)
     if kinds in (None, [DOUBLE]) and "v" not in columns:
         assert not node._has_texts
