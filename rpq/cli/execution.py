@@ -13,32 +13,25 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
-import pyarrow as pa
 
 import rpq
 from rpq import __version__
-from rpq.cli.checkpoint import POSITION, differences, identity_of
+from rpq.cli.checkpoint import POSITION
 from rpq.cli.inputs import (
     FileSource,
     Interrupted,
     Interrupts,
-    LabelMonitor,
     are_regular,
-    load_static,
     open_input,
     topics_and_clients,
 )
 from rpq.cli.jobs import divided_engine
-from rpq.cli.options import advice_for_command
-from rpq.cli.outputs.sinks import with_times
 from rpq.cli.reporting import (
     InputProgress,
     ProgressLine,
-    compile_kernels,
     figures_of_engine,
     figures_of_queries,
     log_to_stderr,
@@ -47,23 +40,22 @@ from rpq.cli.reporting import (
     report_run,
     window_warnings,
 )
-from rpq.cli.request import MissingWindowError, RunRequest, RunSettings, has_default_window, max_ahead_of, read_request
-from rpq.cli.run_outputs import FileOutputs, output_names, row_messages, table_outputs
+from rpq.cli.request import MissingWindowError, RunRequest, RunSettings, has_default_window, read_request
+from rpq.cli.run_outputs import FileOutputs, output_names, row_messages
+from rpq.cli.run_parts import RunParts
 from rpq.cli.validation import check_request
 from rpq.engine.machine_memory import peak_memory_bytes
-from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError, WhereError
+from rpq.errors import ConflictBudgetError, InputError, LimitError, RpqError, WhereError
 from rpq.kafka.client import KafkaError, KafkaUsageError
 from rpq.kafka.topic_names import is_topic, one_topic
-from rpq.language.readings import properties_of
-from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, PositionFormat
+from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError
 from rpq.run.divided_run import DividedEngine, DividedRun
 from rpq.run.loop import OutputError, Run, RunOutput
 from rpq.stream.sources import without_login
-from rpq.stream.window import WindowTextError, size_and_slide, window_of
+from rpq.stream.window import size_and_slide
 
 if TYPE_CHECKING:
-    from rpq.kafka.topic_source import TopicSource
-    from rpq.run.table_output import TableOutputs
+    pass
 
 
 @dataclass(kw_only=True)
@@ -99,107 +91,6 @@ class CommandRun:
         """Record the error that ended the run; only the first one is kept."""
         self.end_reason, self.error = "error", self.error or str(error)
         self.exit_code = 1
-
-
-@dataclass(kw_only=True)
-class RunParts:
-    """The parts of a run besides its source and its sink: queries, engines with their static edges, and the checkpoint.
-
-    `unit` is that of the input's timestamps, and `started` the time at which the run began.  Raises errors of click.
-    """
-
-    request: RunRequest
-    unit: str | None
-    started: float
-    labels: LabelMonitor = field(init=False)
-    static_edges: int = 0
-    compile_seconds: float = 0.0
-    has_integers: bool = False
-
-    def __post_init__(self) -> None:
-        settings = self.settings = self.request.settings
-        self.queries = self.request.queries(unit=self.unit, integers=False)
-        self.labels = LabelMonitor(self.queries)
-        self.times = _time_type(settings, self.unit)
-        self.keep = _retention_window(settings, self.unit)
-        self.identity = identity_of(self.request, self.queries)
-        self.options: dict[str, Any] = {
-            "threads": settings.threads,
-            "memory_limit": settings.memory_limit,
-            "max_rows": settings.max_rows,
-            "witness": settings.witness,
-            "max_ahead": max_ahead_of(settings, self.unit),
-            "report_empty": settings.report_empty,
-        }
-
-    def compile(self, *, integers: bool) -> None:
-        """Compile the kernels of the queries, over integers or texts as vertices."""
-        if integers:
-            self.queries, self.has_integers = self.request.queries(unit=self.unit, integers=True), True
-        self.compile_seconds += compile_kernels(
-            self.queries,
-            integers=integers,
-            threads=self.settings.threads,
-            witness=self.settings.witness,
-            state=self.settings.checkpoint is not None,
-            quiet=self.settings.quiet,
-        )
-
-    def tables(self, *, check: Callable[[], None], waits: bool) -> TableOutputs | None:
-        """Return the sink of tables, or None if rows go elsewhere."""
-        return table_outputs(
-            self.request,
-            self.queries,
-            identity=self.identity,
-            unit=self.unit,
-            times=self.times,
-            check=check,
-            waits=waits,
-        )
-
-    def run_options(self, source: FileSource | TopicSource, form: PositionFormat) -> dict[str, Any]:
-        """Return the options of the run from a source, besides those of this kind of source."""
-        checkpoint = None
-        if self.settings.checkpoint is not None:
-            checkpoint = Checkpoint(
-                self.settings.checkpoint,
-                form,
-                identity=self.identity,
-                differences=partial(differences, unit=self.unit),
-                restore=self.restore,
-            )
-        return {
-            "make_engine": lambda: self.make(integers=source.integers),
-            "names_queries": self.request.names_queries,
-            "checkpoint": checkpoint,
-            "started": self.started + self.compile_seconds,
-            "convert": partial(with_times, times=self.times),
-        }
-
-    def make(self, *, integers: bool) -> rpq.Engine:
-        """Return a new engine.  Raises `InputError` for static edges that cannot be read."""
-        if integers and not self.has_integers:  # which may be known at the first tuple only
-            self.compile(integers=True)
-        try:
-            engine = rpq.Engine(
-                *self.queries,
-                **self.options,
-                keep=self.keep,
-                events=self.settings.events,
-                edges=self.settings.edges,
-                time_unit=self.unit,  # type: ignore[arg-type]
-            )
-            properties = sorted(frozenset().union(*map(properties_of, self.queries)))
-            self.static_edges = load_static(self.settings, engine, self.labels, properties=properties)
-        except QueryError as error:
-            raise click.UsageError(advice_for_command(str(error))) from error
-        return engine
-
-    def restore(self, path: str) -> rpq.Engine:
-        """Return the engine of a checkpoint, which has its static edges already."""
-        engine = rpq.Engine.restore(path, **self.options)
-        self.static_edges = load_static(self.settings, None, self.labels)
-        return engine
 
 
 def execute(settings: RunSettings) -> int:
@@ -409,18 +300,6 @@ def set_up_topics(request: RunRequest, check: Callable[[], None]) -> CommandRun:
     )
 
 
-def _time_type(settings: RunSettings, unit: str | None) -> pa.DataType | None:
-    """Return the type of timestamps if they are written as times, or None.  Raises a usage error if they have no unit."""
-    if settings.times is None:
-        return None
-    if unit is None:
-        raise click.UsageError(
-            f"--times {settings.times}: the timestamps of this input are plain numbers; expected --time-unit, the unit in "
-            "which they count from 1970, or timestamps in ISO 8601"
-        )
-    return pa.timestamp(unit, "UTC")
-
-
 def _lock_checkpoint(checkpoint: Checkpoint | None, surroundings: ExitStack) -> None:
     """Lock the checkpoint until the surroundings are closed.  Raises an exception of click if another run uses it."""
     if checkpoint is None:
@@ -471,19 +350,6 @@ def _figures(request: RunRequest, command_run: CommandRun) -> dict[str, Any]:
         found |= dict.fromkeys(("window", "slide", "paths", "semantics", "columns"))
         found["queries"] = figures_of_queries(engine, request)
     return found
-
-
-def _retention_window(settings: RunSettings, unit: str | None) -> rpq.Window | None:
-    """Return the window of `--keep`; it slides as the queries do, or by one unit of the stream's time."""
-    if settings.keep is None:
-        return None
-    try:
-        window = window_of(settings.keep, settings.slide or 1, unit=unit)
-    except WindowTextError as error:
-        raise click.BadParameter(str(error), param_hint="--keep") from error
-    if not isinstance(window, rpq.Window):
-        raise click.BadParameter("expected a time window, such as 30d", param_hint="--keep")
-    return window
 
 
 def _progress(request: RunRequest) -> ProgressLine:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from rpq.cli.inputs import FileSlice, are_regular
 from rpq.cli.request import RunRequest, RunSettings, read_request
 from rpq.cli.run_outputs import FileOutputs, output_names
+from rpq.cli.run_parts import RunParts
 from rpq.engine.machine_memory import default_limit
 from rpq.errors import QueryError
 from rpq.kafka.topic_names import is_topic
@@ -21,7 +22,6 @@ from rpq.run.divided_run import DividedEngine
 from rpq.run.table_names import is_table
 
 if TYPE_CHECKING:
-    from rpq.cli.execution import RunParts
     from rpq.engine.engine import Engine
 
 
@@ -35,8 +35,6 @@ class RunWork:
 
     @cached_property
     def _parts(self) -> RunParts:
-        from rpq.cli.execution import RunParts
-
         memory_limit = self.settings.memory_limit or default_limit() // self.settings.jobs
         settings = replace(self.settings, memory_limit=memory_limit, quiet=True)
         return RunParts(request=read_request(settings), unit=self.unit, started=time.monotonic())

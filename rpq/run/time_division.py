@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import lcm
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class TimeDivision:
                 self._windows.append(window)
             if getattr(query, "on_budget", "error") == "set_aside":
                 raise QueryError(f"query {name!r}: roots that are set aside stay so, whatever the time; use threads instead")
-            report = getattr(query, "report", "change")
+            report: Any = getattr(query, "report", "change")
             if report != "change":
                 steps.add(report_steps(report, windows_of(query))[0])
         self._step = lcm(*steps) if steps else None

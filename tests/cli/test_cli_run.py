@@ -289,7 +289,8 @@ def test_roots_over_the_budget_end_the_run_or_are_set_aside_and_named(rpq, edges
 
 def jobs_stream(tmp_path: Path, *, bad_line: bool) -> Path:
     """A stream of some slices, with late tuples and, if requested, a line in its last quarter that is no tuple."""
-    lines = [f"v{i * 7 % 50},v{i * 11 % 53},{'ab'[i % 2]},{i // 3 if i % 10 else max(0, i // 3 - 90)}" for i in range(60_000)]
+    times = [i // 3 if i % 10 else max(0, i // 3 - 90) for i in range(60_000)]
+    lines = [f"v{i * 7 % 50},v{i * 11 % 53},{'ab'[i % 2]},{time}" for i, time in enumerate(times)]
     if bad_line:
         lines[50_000] = "v1,v2,a,soon"
     path = tmp_path / "edges.csv"
