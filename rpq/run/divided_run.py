@@ -94,6 +94,11 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+def _import_engine(work: ChunkWork) -> None:
+    """Import what a process needs, with the first engine."""
+    work.make_engine()
+
+
 def _evaluate(work: ChunkWork, chunk: _Chunk, flush: bool) -> _Evaluated:
     """Evaluate a chunk in this process, and write its rows; with `flush` those of reports that wait at its end, too."""
     engine = work.make_engine()
@@ -172,6 +177,8 @@ class DividedEngine:
         self._folder = tempfile.TemporaryDirectory(prefix="rpq-")
         # Started afresh: the threads of this process must not be forked.
         self._pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_ignore_interrupts)
+        for _ in range(jobs):  # so that processes have started when the first chunk is complete
+            self._pool.submit(_import_engine, work)
         self._running: deque[tuple[_Chunk, Future[_Evaluated]]] = deque()
         self._tuples = self._files = self._chunks = 0
         self._slices: deque[tuple[StreamFacts, _Tuples]] = deque()
