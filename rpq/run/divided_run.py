@@ -28,6 +28,7 @@ from rpq.engine.statistics import Statistics, add_totals
 from rpq.errors import RpqError
 from rpq.run.loop import END_OF_INPUT, NO_TUPLES, PushOutcome, Run, RunOutput, SliceSize, SourceSlice, cut_slices, push_slice
 from rpq.run.time_division import TimeDivision
+from rpq.stream.stream_time import EARLIEST
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine, StreamFacts
@@ -110,11 +111,11 @@ def _evaluate(work: ChunkWork, chunk: _Chunk, flush: bool) -> _Evaluated:
     try:
         if chunk.facts is not None:
             engine._begin_after(chunk.facts)
-            for tuples in _slices(chunk.taken_in, size):
+            for tuples in _slices(chunk.taken_in, size, engine):
                 engine.push(tuples, collect=False)
             engine._advance_to(chunk.begins_at)
             before = _figures(engine)
-        for tuples in _slices(chunk.own, size):
+        for tuples in _slices(chunk.own, size, engine):
             _push(work, engine, output, tuples, size)
         if chunk.ends_at is not None:
             output.write(NO_TUPLES, engine._advance_to(chunk.ends_at))
@@ -142,9 +143,9 @@ def _push(work: ChunkWork, engine: Engine, output: RunOutput, tuples: pa.RecordB
     size.update(tuples.num_rows, rows=rows, seconds=time.monotonic() - began)
 
 
-def _slices(parts: Sequence[_Tuples], size: SliceSize) -> Iterator[pa.RecordBatch]:
+def _slices(parts: Sequence[_Tuples], size: SliceSize, engine: Engine) -> Iterator[pa.RecordBatch]:
     for part in parts:
-        yield from cut_slices(part.read(), lambda: size.tuples)
+        yield from cut_slices(part.read(), lambda: size.tuples, has_events=engine._events is not None)
 
 
 def _figures(engine: Engine) -> dict[str | None, Statistics]:
@@ -172,7 +173,7 @@ class DividedEngine:
         self._reading, self._work, self._append, self._progress = reading, work, append, progress
         self.flushed_rows = 0
         self._jobs = jobs
-        self._division = TimeDivision(self.queries)
+        self._division = TimeDivision([reading._times.resolve(query) for query in self.queries])
         self._totals = _figures(reading)
         self._folder = tempfile.TemporaryDirectory(prefix="rpq-")
         # Started afresh: the threads of this process must not be forked.
@@ -221,7 +222,7 @@ class DividedEngine:
             cuts = self._division.cuts(times, before=facts.time)
             if len(cuts):
                 begin = int(cuts[0])
-                before = max(int(times[:begin].max(initial=times[0])), facts.time or int(times[0]))
+                before = int(times[:begin].max(initial=EARLIEST if facts.time is None else facts.time))
                 begin = begin if self._cut(whole._replace(end=begin), int(times[begin]), before) else 0
         self._own.append(whole._replace(begin=begin))
         self._own_count += tuples.num_rows - begin

@@ -126,7 +126,7 @@ def batch_of(tuples: list[dict[str, Any]], engine: rpq.Engine) -> pa.RecordBatch
     return (table if engine.edges == "id" else table.drop_columns("edge")).to_batches()[0]
 
 
-@examples(500)
+@examples(1000)
 @given(drawn=drawn_queries(), tuples=streams(), size=st.integers(1, 8), chunk=st.integers(1, 20))
 def test_chunks_have_the_rows_of_one_engine(drawn, tuples, size, chunk):
     work, rows = Work(*drawn), []
