@@ -17,9 +17,9 @@ from rpq.engine.running.condition_sets import ConditionSets
 from rpq.language.edge_variables import ALWAYS, EdgeStep, step_of
 from rpq.language.readings import Identity
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
+from rpq.stream.edges.edge_store import TIMELESS
 from rpq.stream.edges.edge_table import PriorEdges
 from rpq.stream.edges.static_edges import StaticEdges
-from rpq.stream.edges.window_edges import GAINS, ChunkEffects
 from rpq.stream.names.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import EDGE_ENDS, ConditionLabel, EdgeEnd
@@ -49,7 +49,8 @@ def effects_of(
     chunk: Chunk, number: np.ndarray, before: PriorEdges, bound: np.ndarray, *, identity: Identity
 ) -> EdgeEffects:
     """Return the effects of tuples with edges of these numbers; up to `bound` edges have left every window."""
-    is_insert, is_late = (chunk.delete == 0) & (chunk.source >= 0), chunk.timestamp <= bound
+    is_insert = (chunk.delete == 0) & (chunk.source >= 0) & (chunk.timestamp != TIMELESS)
+    is_late = chunk.timestamp <= bound
     was_there, replaces = before.timestamp > bound, identity != "parallel"
     is_older = was_there & (chunk.timestamp < before.timestamp)
     becomes_current = is_insert & ~is_late & ~(is_older & replaces)
@@ -159,47 +160,6 @@ class EdgeVertexLinks:
                     pieces += walk.links(old_rows[some], ended.source[some], ended.target[some], bound, is_deleted=True)
         pieces = [piece for piece in [*pieces, *inserts] if len(piece.row)]
         return TupleEdges(*(np.concatenate(columns) for columns in zip(*pieces, strict=True))) if pieces else None
-
-    def derive_in_window(
-        self,
-        chunk: Chunk,
-        properties: Mapping[str, pa.Array],
-        timestamp: np.ndarray,
-        applied: ChunkEffects,
-        *,
-        number: np.ndarray,
-        values: Iterable[str],
-    ) -> list[tuple[int, TupleEdges]]:
-        """Return the links that tuples add and remove by stages, over a window that is decided before the graph.
-
-        The vertices of new edges are added.
-
-        `number` are the numbers of edges; the other arguments are those of `derive`. O(tuples · expressions + links).
-        """
-        is_new = np.zeros(len(chunk.label), bool)
-        is_new[[row for row, _ in applied.entered_edges]] = True
-        vertex, twin, inserts = self._add_vertices(chunk, properties, timestamp, is_new, number=number, values=values)
-        for row, edge in applied.entered_edges:
-            edge.vertex, edge.twin = int(vertex[row]), int(twin[row])
-        self._vertices.edges.make_current(np.concatenate([vertex[vertex != NO_VERTEX], twin[twin != NO_VERTEX]]))
-        found = [*self.departure_links(applied), *((GAINS, one) for one in inserts)]
-        return [(stage, one) for stage, one in found if len(one.row)]
-
-    def departure_links(self, applied: ChunkEffects) -> list[tuple[int, TupleEdges]]:
-        """Return the links of edges that left a window, by stages. These edges stop being current. O(edges)."""
-        found: list[tuple[int, TupleEdges]] = []
-        ended = [one for one in applied.departed_edges if one[2].vertex != NO_VERTEX]
-        for stage, label in sorted({(stage, edge.label) for _, stage, edge in ended}):
-            mine = [(row, edge) for row, of_edge, edge in ended if (of_edge, edge.label) == (stage, label)]
-            rows = np.array([row for row, _ in mine], np.int64)
-            ends = [(edge.source, edge.target, edge.vertex, edge.twin) for _, edge in mine]
-            source, target, first, second = np.array(ends, np.int32).T
-            for walk in self._walks(label):
-                bound = second if walk.is_second else first
-                found += [(stage, one) for one in walk.links(rows, source, target, bound, is_deleted=True)]
-        self._vertices.edges.end(np.array([edge.vertex for *_, edge in ended], np.int64))
-        self._vertices.edges.end(np.array([edge.twin for *_, edge in ended if edge.twin != NO_VERTEX], np.int64))
-        return found
 
     def walk(self, label: str) -> bool:
         """Return whether any expression of an edge variable walks edges with a label."""
@@ -326,8 +286,8 @@ class EdgeVertexLinks:
             relevant.tolist(), *(column[relevant].tolist() for column in of_rows), strict=True
         ):
             if ends:
-                is_by_id = edges.names is not None and number >= 0
-                ended = edges.take_numbered(number) if is_by_id else edges.take_current((u, label, v))
+                is_numbered = edges.by_number and number >= 0
+                ended = edges.take_numbered(number) if is_numbered else edges.take_current((u, label, v))
                 old += ended
                 rows += [row] * len(ended)
             if begins:

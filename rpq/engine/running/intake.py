@@ -441,8 +441,6 @@ class Collector:
             unused = unused[~are_retained[unused]]
         released = unused[intake.vertices.names.length[unused] != FREE]
         intake.vertices.release(released)
-        if self.multigraph is not None and self.multigraph.window_edges is not None:
-            self.multigraph.window_edges.forget_vertices(released)
         lost = np.maximum(graph.horizons.lost, graph.horizons.passed_by)
         graph.forget_labels(intake.labels.forget(label_degree, lost))
         if self.multigraph is not None:

@@ -14,7 +14,7 @@ event, and of its own label where a query reads that without a condition. For th
   may have a label, and when one is removed those that are left have it still.
 
 Over a count window, and over any window where edges hide the static edges of their identity, what the window has is decided
-before the graph (`WindowDerivation`), and queries see an unbounded one. Paths in time order number the inserts of their
+before the graph (`WindowEdges`), and queries see an unbounded one. Paths in time order number the inserts of their
 count windows themselves where each insert is an edge of its own and there are no conditions, and `ParallelEdges` knows when
 each edge leaves.
 
@@ -35,7 +35,7 @@ import pyarrow as pa
 
 from rpq.compiled.views import view
 from rpq.engine.running.condition_sets import ConditionSets, misfit
-from rpq.engine.running.derived_edges import DerivedChunk, WindowDerivation, chunk_of_operations
+from rpq.engine.running.derived_edges import DerivedChunk, chunk_of_operations
 from rpq.engine.running.edge_readings import EdgeReadings
 from rpq.engine.running.edge_vertex_links import EdgeVertexLinks, TupleEdges, effects_of
 from rpq.engine.running.outcome_counts import NamedTuples, OutcomeCounts, lower_bound, lower_bounds
@@ -46,34 +46,31 @@ from rpq.language.readings import Identity, LabelSet, Reading, has_counted_windo
 from rpq.stream.arrays.plain_columns import is_utf8
 from rpq.stream.chunk import Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds
+from rpq.stream.edges.edge_store import TIMELESS
 from rpq.stream.edges.edge_table import ABSENT_VERSION, EdgeTable, Operations, PriorEdges
 from rpq.stream.edges.edge_values import EdgeValues, ValuesOf, values_at
 from rpq.stream.edges.parallel_edges import ContentTracker, ParallelColumns, ParallelEdges
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.edges.static_edges import StaticEdges
-from rpq.stream.edges.window_edges import Link, WindowEdges
+from rpq.stream.edges.window_edges import HidingEdge, Link, StaticEdge, Steps, WindowEdges
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelName
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.stream_time import StreamTime
-from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
+from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, UnboundedWindow, Window
 
 
 class _Tuples(NamedTuple):
-    """The tuples of a chunk, and the facts about them before they are applied to edges."""
+    """Tuples, and the facts about them before they are applied to edges."""
 
     chunk: Chunk
     view: Any
-    now: np.ndarray
-    """int64: the stream time after each tuple."""
     derived_set: np.ndarray
     """int32: the number of the set of derived labels that each has."""
     properties: Mapping[str, pa.Array]
     timestamp: np.ndarray
     """The times that conditions see."""
-    bounds: Mapping[AnyWindow, np.ndarray]
-    """For each window the timestamps up to which edges have left it."""
-    bound_of_all: np.ndarray
+    bound: np.ndarray
     """The timestamps up to which edges have left every window."""
 
 
@@ -98,8 +95,9 @@ class Multigraph:
         self.sets = ConditionSets(ids_of=self._ids_of, count_non_numeric=vertices.edges.count_non_numeric)
         self.outcome_counts = OutcomeCounts(labels, keeps_all=identity == "parallel")
         self.table = EdgeTable(identity, capacity=capacity)
-        """The versions of edges, unless the window is decided before the graph."""
-        self._window: WindowDerivation | None = None
+        """The versions of edges."""
+        self.window_edges: WindowEdges | None = None
+        """The window over which all queries read, if that is a count window or edges hide static edges."""
         self.hides = False
         """True if edges of the window hide the static edges of their identity."""
         self.keep_window: Window | None = None
@@ -115,6 +113,7 @@ class Multigraph:
         self._links = EdgeVertexLinks(vertices=vertices, labels=labels, sets=self.sets, ids_of=self._ids_of)
         self._vertices = vertices
         self._vertices.edges.names = self.edge_names
+        self._vertices.edges.by_number = identity == "id"
         self._vertices.edges.have_identities = identity != "triple"
         self._labels = labels
         self._admit = admit
@@ -129,17 +128,7 @@ class Multigraph:
     @property
     def edge_names(self) -> VertexDictionary | None:
         """The ids of edges; None where edges have none."""
-        return self.table.names
-
-    @property
-    def window_edges(self) -> WindowEdges | None:
-        """The edges of the window over which all queries read, if that is a count window or edges hide static edges."""
-        return None if self._window is None else self._window.edges
-
-    @property
-    def versions(self) -> EdgeTable | WindowEdges:
-        """The versions of edges."""
-        return self.table if self._window is None else self._window.edges
+        return self.table.names if self.identity == "id" else None
 
     def _ids_of(self, names: Sequence[ConditionLabel]) -> list[int]:
         """Return the ids of derived labels, new ones for those that have none."""
@@ -189,12 +178,12 @@ class Multigraph:
         for question in questions:
             reading, *more = readings[question.name]
             is_counted = has_counted_window(question, reading, self.identity)
-            if self._window is None and (is_counted or self.hides):
-                self._window = self._window_of(reading.window)
+            if self.window_edges is None and (is_counted or self.hides):
+                self._begin_window(reading.window)
             if is_counted:
                 reading = reading._replace(window=UnboundedWindow())
             self.outcome_counts.add(question.name, reading, *more, is_late=is_late)
-        if self.identity == "parallel" and self._window is None:
+        if self.identity == "parallel" and self.window_edges is None:
             if self.parallel is None and self.readings.ordered_questions:
                 self.parallel = ParallelEdges(capacity=self._capacity)
             for question in filter(is_ordered, questions):
@@ -224,7 +213,7 @@ class Multigraph:
         bound = self.lower_bound(graph.time)
         if self.parallel is not None:
             return self.parallel.columns(bound, self._timed_labels())
-        source, label, target, timestamp, derived_set = self.versions.columns(self.versions.live(bound))
+        source, label, target, timestamp, derived_set = self.table.columns(self.table.live(bound))
         names, links = self._labels.names, graph.live_edges()
         links = links[np.array([isinstance(name, EdgeEnd) for name in names] or [False])[graph.edges.label[links]]]
         derived = [self.sets.labels_of(number) for number in derived_set.tolist()]
@@ -235,7 +224,8 @@ class Multigraph:
         edges = graph.edges
         of_links = edges.source[links], edges.label[links], edges.target[links], edges.timestamp[links]
         columns = (np.append(one[is_read], other) for one, other in zip(versions, of_links, strict=True))
-        return ParallelColumns(*columns, slides={})
+        source, label, target, timestamp = columns
+        return ParallelColumns(source, label, target, timestamp, {})
 
     def _timed_labels(self) -> np.ndarray:
         """Return which label ids queries about paths in time order read over windows of time, or unbounded ones (uint8)."""
@@ -245,29 +235,19 @@ class Multigraph:
 
     def running_form(self, question: Any) -> Any:
         """Return a query with the window over which it runs: an unbounded one where its window is decided here."""
-        return question if self._window is None else question.over(UnboundedWindow())
+        return question if self.window_edges is None else question.over(UnboundedWindow())
 
     def retained_form(self, question: Any) -> Any:
         """Return a query with the window that determines which edges it needs: inserts that count are never made up for."""
-        is_count = self._window is not None and self._window.edges.counts
+        is_count = self.window_edges is not None and self.window_edges.counts
         return question.over(UnboundedWindow()) if is_count else question
 
-    def _window_of(self, window: AnyWindow) -> WindowDerivation:
-        """Return a window that is decided before the graph."""
-        keeps_all = self.identity == "id"
-        return WindowDerivation(
-            WindowEdges(
-                window,
-                labels_of=self.sets.labels_of,
-                are_ordered=self.readings.ordered_labels,
-                keeps_all=keeps_all,
-                capacity=self._capacity,
-            ),
-            sets=self.sets,
-            links=self._links,
-            outcome_counts=self.outcome_counts,
-            keeps_values=self.witness_values is not None,
-        )
+    def _begin_window(self, window: AnyWindow) -> None:
+        """Decide a window before the graph. Each edge then has a number in the table, as if that was its id."""
+        self.window_edges = WindowEdges(window, keeps_all=self.identity == "id")
+        if self.identity != "id":
+            self.table = EdgeTable("id", capacity=self._capacity)
+        self._vertices.edges.by_number = True
 
     def hides_statics(self, labels: Iterable[str], *, have_ids: bool = False) -> bool:
         """Return whether edges of the window may hide static edges with some labels from a query.
@@ -303,8 +283,13 @@ class Multigraph:
         self._vertices.edges.keep_properties(self._values_of_vertices)
         if not self.readings.ordered_questions:
             self.parallel = None
-        if not self.readings:
-            self._window = None
+        if not self.readings and self.window_edges is not None:
+            self.window_edges = None
+            if self.identity == "id":  # whose numbers static edges have
+                self.table.clear()
+            else:
+                self.table = EdgeTable(self.identity, capacity=self._capacity)
+                self._vertices.edges.by_number = False
 
     def _set_conditions(self) -> None:
         readings = self.readings
@@ -358,7 +343,7 @@ class Multigraph:
     def edges_per_label(self, edges: np.ndarray) -> np.ndarray:
         """Return the number of edges with each label, including versions and derived labels, so that no used label is
         forgotten."""
-        versions = np.bincount(self.versions.ends()[1], minlength=len(edges))
+        versions = np.bincount(self.table.ends()[1], minlength=len(edges))
         found: np.ndarray = np.add(edges, versions.astype(edges.dtype))
         found[self.sets.ids()] += 1
         found[self.statics.label] += 1
@@ -394,53 +379,55 @@ class Multigraph:
         now = np.maximum.accumulate(chunk.timestamp)
         now = now if time is None else np.maximum(now, time)
         derived_set = self.sets.sets_of(chunk.label, self._labels.names, properties, timestamp)
-        if self._window is not None:
-            number = self._numbers(chunk, edge)
-            derived = self._window.derive(
-                chunk,
-                tuples,
-                now,
-                keys=self._keys(chunk, number),
-                number=number,
-                derived_set=derived_set,
-                is_plain=self._is_read(chunk.label),
-                properties=properties,
-                timestamp=timestamp,
-                values=self._values_of_vertices,
-            )
+        number = self._numbers(chunk, edge)
+        if self.window_edges is not None:
+            mine, keys, known_by = self._window_numbers(chunk, number)
+            is_read = self.outcome_counts.reads(chunk.label)
+            steps = self.window_edges.steps(chunk, now, edge=mine, keys=keys, number=known_by, is_read=is_read)
+            sets, times = derived_set[steps.row], timestamp[steps.row]
+            if self.sets.properties:
+                properties = {name: column.take(pa.array(steps.row)) for name, column in properties.items()}
+            derived = self._derive_steps(chunk, tuples, now, steps, derived_set=sets, properties=properties, timestamp=times)
         else:
             bounds = {window: lower_bounds(window, now) for window in {*self.outcome_counts.windows}}
             keep_bounds = [] if self.keep_window is None else [lower_bounds(self.keep_window, now)]
             bound_of_all = reduce(np.minimum, [*bounds.values(), *keep_bounds] if bounds else [now, *keep_bounds])
-            columns = _Tuples(chunk, tuples, now, derived_set, properties, timestamp, bounds, bound_of_all)
-            derived = self._derive_tuples(columns, self._numbers(chunk, edge), in_streams)
+            columns = _Tuples(chunk, tuples, derived_set, properties, timestamp, bound_of_all)
+            is_plain = self._label_flags()[chunk.label]
+            if in_streams is not None:
+                is_plain |= in_streams >= 0
+            before, made = self._apply(columns, number, number, is_plain)
+            named = None if in_streams is None else self._apply_named(columns, in_streams)
+            outcome = self.outcome_counts.judge(chunk, tuples, before, bounds, named=named)
+            derived = chunk_of_operations(made, chunk, tuples, now, outcome=outcome)
         self._note_parallel(derived)
         return derived
 
-    def _derive_tuples(self, tuples: _Tuples, number: np.ndarray, in_streams: np.ndarray | None) -> DerivedChunk:
-        """Apply tuples to the edges with these numbers, and return the edges with derived labels that they become."""
-        chunk, bound, is_read = tuples.chunk, tuples.bound_of_all, self._label_flags()
-        is_plain = is_read[chunk.label]
-        if in_streams is not None:
-            is_plain |= in_streams >= 0
-        all_derived = np.zeros(len(number), np.int32)
+    def _apply(
+        self, tuples: _Tuples, edge: np.ndarray, number: np.ndarray, is_plain: np.ndarray
+    ) -> tuple[PriorEdges, Operations]:
+        """Apply tuples to the edges with these numbers in the table. Return the state of these before, and the operations.
+
+        Edges that are vertices are known by `number`. `is_plain` says whether the graph has edges with the label of a tuple.
+        """
+        chunk, bound = tuples.chunk, tuples.bound
+        all_derived = np.zeros(len(edge), np.int32)
         if self.identity != "triple" and chunk.delete.any():
-            is_whole = (chunk.delete != 0) & (number < 0)
+            is_whole = (chunk.delete != 0) & (edge < 0)
             all_derived[is_whole] = self._whole_sets(chunk.label[is_whole])
-        flags = {"is_read": is_read, "is_ordered": self.readings.ordered_labels(), "sets": self.sets.flat()}
         before, made = self.table.apply(
             chunk,
             tuples.view,
-            number,
+            edge,
             derived_set=tuples.derived_set,
             all_derived=all_derived,
             bound=bound,
             is_plain=is_plain,
-            **flags,
+            is_read=self._label_flags(),
+            is_ordered=self.readings.ordered_labels(),
+            sets=self.sets.flat(),
         )
-        named = None if in_streams is None else self._apply_named(chunk, in_streams, bound, flags)
-        outcome = self.outcome_counts.judge(chunk, tuples.view, before, tuples.bounds, named=named)
-        self._store_values(made, tuples, number)
+        self._store_values(made, tuples, edge)
         if self._links.are_read:
             effects = effects_of(chunk, number, before, bound, identity=self.identity)
             values = self._values_of_vertices
@@ -448,7 +435,80 @@ class Multigraph:
             if links is not None:
                 of_links = Operations(*links[1:4], chunk.timestamp[links.row], links.delete, links.row)
                 made = Operations(*map(np.concatenate, zip(made, of_links, strict=True)))
-        return chunk_of_operations(made, chunk, tuples.view, tuples.now, outcome=outcome)
+        return before, made
+
+    def _derive_steps(
+        self,
+        chunk: Chunk,
+        tuples: Any,
+        now: np.ndarray,
+        steps: Steps,
+        *,
+        derived_set: np.ndarray,
+        properties: Mapping[str, pa.Array],
+        timestamp: np.ndarray,
+    ) -> DerivedChunk:
+        """Apply the tuples of a chunk and what the window adds to them; return the edges with derived labels.
+
+        The sets of derived labels, the properties and the times that conditions see are those of the steps.
+        """
+        for step, static in steps.statics.items():
+            derived_set[step] = static.derived_set
+        is_plain = self._label_flags()[steps.chunk.label]
+        if self.identity == "triple":  # the graph always has static edges under their own labels
+            is_plain[steps.chunk.timestamp == TIMELESS] = 0
+        bound = np.full(len(derived_set), ABSENT_VERSION)
+        columns = _Tuples(steps.chunk, view(steps.chunk), derived_set, properties, timestamp, bound)
+        before, made = self._apply(columns, steps.edge, steps.number, is_plain)
+        if self.window_edges is not None and isinstance(self.window_edges.window, Window):
+            left = steps.is_evicted[made.row] & (made.delete != 0)
+            made.timestamp[left] += self.window_edges.window.size  # the boundary at which edges leave
+        if self.identity == "triple":
+            is_own = np.array([not isinstance(name, ConditionLabel) for name in self._labels.names] or [False])
+            stays = ~((made.timestamp == TIMELESS) & is_own[made.label])
+            made = Operations(*(column[stays] for column in made))
+        more = [(-1, 0, -1, int(steps.chunk.timestamp[step]), 1, int(step)) for step in np.flatnonzero(steps.is_mover)]
+        for step, static in steps.statics.items():
+            time, is_delete = int(steps.chunk.timestamp[step]), int(steps.chunk.delete[step])
+            more += [(*link, time, is_delete, step) for link in static.links]
+        if more:
+            made = Operations(*(np.append(one, other) for one, other in zip(made, zip(*more, strict=True), strict=True)))
+        kinds = np.int32, np.int32, np.int32, np.int64, np.uint8, np.int64
+        order = np.argsort(made[5], kind="stable")
+        made = Operations(*(one[order].astype(kind) for one, kind in zip(made, kinds, strict=True)))
+        of_steps, made = made.row, made._replace(row=steps.row[made.row])
+        outcome = np.zeros(0, np.uint8)
+        if len(steps.own):
+            bounds = {one: lower_bounds(one, now) for one in {*self.outcome_counts.windows}}
+            before = PriorEdges(before.timestamp[steps.own], before.label[steps.own])
+            outcome = self.outcome_counts.judge(chunk, tuples, before, bounds)
+        return chunk_of_operations(
+            made,
+            chunk,
+            tuples,
+            now,
+            outcome=outcome,
+            is_evicted=steps.is_evicted[of_steps],
+            boundary=steps.boundary[of_steps],
+        )
+
+    def _window_numbers(self, chunk: Chunk, number: np.ndarray) -> tuple[np.ndarray, list[Any], np.ndarray]:
+        """Return the numbers in the table of the edges of tuples, -1 for none, their keys, and their numbers as vertices."""
+        names, is_insert = self.table.names, (chunk.delete == 0) & (chunk.source >= 0)
+        assert names is not None
+        if self.identity == "triple":
+            keys: list[Any] = [*zip(chunk.source.tolist(), chunk.label.tolist(), chunk.target.tolist(), strict=True)]
+            places = {key: self.table.number_of(*key) for key in {*keys}}
+            inserted = (key for key, inserts in zip(keys, is_insert.tolist(), strict=True) if inserts)
+            new = [*dict.fromkeys(key for key in inserted if places[key] < 0)]
+            places |= zip(new, names.reserve(len(new)).tolist(), strict=True)
+            edge = np.array([places[key] for key in keys], np.int64)
+            return edge, keys, edge
+        edge = number
+        if self.identity == "parallel":
+            edge = np.full(len(number), -1, np.int64)
+            edge[is_insert] = names.reserve(int(np.count_nonzero(is_insert)))
+        return edge, [one if one >= 0 else None for one in number.tolist()], number
 
     def _label_flags(self) -> np.ndarray:
         """Return which label ids the graph has edges with (uint8)."""
@@ -461,22 +521,22 @@ class Multigraph:
         whole = [self.sets.whole_set(name) if isinstance(name, str) else 0 for name in names]
         return np.array(whole, np.int32)[place]
 
-    def _apply_named(
-        self, chunk: Chunk, in_streams: np.ndarray, bound: np.ndarray, flags: Mapping[str, Any]
-    ) -> NamedTuples:
-        """Apply tuples to the versions of edges in named streams, arguments as those of `derive`; return them there."""
-        rows = np.flatnonzero(in_streams >= 0)
-        named = Chunk(*(column[rows] for column in chunk._replace(label=in_streams.astype(np.int32))))
-        nothing, labels = np.zeros(len(rows), np.int32), np.where(in_streams >= 0, in_streams, chunk.label)
+    def _apply_named(self, tuples: _Tuples, in_streams: np.ndarray) -> NamedTuples:
+        """Apply tuples to the versions of edges in named streams, with labels as those of `derive`; return them there."""
+        rows, labels = np.flatnonzero(in_streams >= 0), np.where(in_streams >= 0, in_streams, tuples.chunk.label)
+        named = Chunk(*(column[rows] for column in tuples.chunk._replace(label=in_streams.astype(np.int32))))
+        nothing, flags = np.zeros(len(rows), np.int32), np.zeros(len(self._labels.names), np.uint8)
         of_rows, _ = self.table.apply(
             named,
             view(named),
             nothing,
             derived_set=nothing,
             all_derived=nothing,
-            bound=bound[rows],
+            bound=tuples.bound[rows],
             is_plain=nothing.astype(np.uint8),
-            **flags,
+            is_read=flags,
+            is_ordered=flags,
+            sets=self.sets.flat(),
         )
         before = PriorEdges(np.full(len(in_streams), ABSENT_VERSION, np.int64), labels)
         before.timestamp[rows] = of_rows.timestamp
@@ -496,16 +556,16 @@ class Multigraph:
         assert edge is not None
         return self.table.name(edge).astype(np.int64)
 
-    def _keys(self, chunk: Chunk, number: np.ndarray) -> list[Any]:
-        """Return the keys of edges with these numbers by their identity, None for those that have none."""
-        if self.identity == "triple":
-            return [*zip(chunk.source.tolist(), chunk.label.tolist(), chunk.target.tolist(), strict=True)]
-        return [one if one >= 0 else None for one in number.tolist()]
-
     def expire(self, time: int) -> DerivedChunk | None:
         """Advance the time without a tuple. Return the edges that leave a window that is decided before the graph, or
         None."""
-        return None if self._window is None else self._window.expire(time)
+        steps = None if self.window_edges is None else self.window_edges.expire(time)
+        if steps is None:
+            return None
+        chunk = Chunk(*(np.zeros(0, kind) for kind in (np.int32, np.int32, np.int32, np.int64, np.uint8, np.int32)))
+        sets, times = np.zeros(len(steps.row), np.int32), steps.chunk.timestamp
+        nothing = np.zeros(0, np.int64)
+        return self._derive_steps(chunk, view(chunk), nothing, steps, derived_set=sets, properties={}, timestamp=times)
 
     def derive_statics(self, *, begins: bool = False) -> tuple[list[Link], list[Link]]:
         """Return the links of static edges under other labels than their own: of edges that are never hidden, and of others.
@@ -516,8 +576,9 @@ class Multigraph:
         values, statics = self.statics.values(self.sets.types.by_name), self.statics
         chunk = statics.chunk()
         derived_set = self.sets.sets_of(chunk.label, self._labels.names, values, None)
-        columns = chunk.source.tolist(), map(self.sets.labels_of, derived_set.tolist()), chunk.target.tolist()
-        links: list[list[Link]] = [[(u, label, v) for label in labels] for u, labels, v in zip(*columns, strict=True)]
+        derived = map(self.sets.labels_of, derived_set.tolist())
+        of_edges = zip(chunk.source.tolist(), derived, chunk.target.tolist(), strict=True)
+        links: list[list[Link]] = [[(u, label, v) for label in labels] for u, labels, v in of_edges]
         pieces: list[TupleEdges] = []
         if self._links.are_read and len(statics):
             pieces = self._links.derive_statics(statics, values, names=self._values_of_vertices)
@@ -525,21 +586,54 @@ class Multigraph:
             columns = (piece.row, piece.source, piece.label, piece.target)
             for row, *link in zip(*(column.tolist() for column in columns), strict=True):
                 links[row].append((link[0], link[1], link[2]))
-        if self._window is None or not self.hides:
+        window = self.window_edges
+        if window is None or not self.hides:
             return [link for of_edge in links for link in of_edge], []
-        keys = self._keys(chunk, statics.edge)
-        if self.identity == "id":  # the graph has the others under their own labels
-            own = zip(chunk.source.tolist(), chunk.label.tolist(), chunk.target.tolist(), strict=True)
-            is_plain = (self._is_read(chunk.label) != 0) & (statics.edge >= 0)
-            of_edges = zip(own, is_plain.tolist(), links, strict=True)
-            links = [[ends, *of_edge] if plain else of_edge for ends, plain, of_edge in of_edges]
-        return self._window.set_statics(keys, links, begins=begins)
+        return self._set_hideable(window, links, derived_set, begins=begins)
+
+    def _set_hideable(
+        self, window: WindowEdges, links: Sequence[Sequence[Link]], derived_set: np.ndarray, *, begins: bool
+    ) -> tuple[list[Link], list[Link]]:
+        """Set the static edges that edges of the window may hide; return links like `derive_statics`.
+
+        `links` and `derived_set` are those of the static edges. The last one with a key replaces the others.
+        """
+        statics, names, has_ids = self.statics, self.table.names, self.identity == "id"
+        assert names is not None
+        ends: list[Link] = [*zip(statics.source.tolist(), statics.label.tolist(), statics.target.tolist(), strict=True)]
+        keyed: dict[Any, StaticEdge] = {}
+        never: list[Link] = []
+        for edge, mine, of_edge, number in zip(statics.edge.tolist(), ends, links, derived_set.tolist(), strict=True):
+            key = edge if has_ids else mine
+            if has_ids and edge < 0:
+                never += of_edge
+                continue
+            known = keyed.get(key) or window.statics.get(key)
+            place = known.edge if known else int(names.reserve(1)[0])
+            more = [link for link in of_edge if isinstance(self._labels.names[link[1]], EdgeEnd)]
+            keyed[key] = StaticEdge(place, mine, number, more)
+        live = self.table.live(ABSENT_VERSION)
+        held: dict[Any, HidingEdge] = {}
+        columns = live, *self.table.columns(live)[:4]
+        for edge, u, label, v, time in zip(*(column.tolist() for column in columns), strict=True):
+            held[edge if has_ids else (u, label, v)] = HidingEdge(edge, (u, label, v), time)
+        visible = window.set_statics(keyed, held, begins=begins)
+        rows = [(*one.ends, TIMELESS, one.derived_set) for one in visible]
+        columns = tuple(np.array(rows, np.int64).reshape(len(rows), 5).T)
+        self.table.enter(columns, np.array([one.edge for one in visible], np.int64))
+        of_visible: list[Link] = []
+        for static in visible:
+            u, own, v = static.ends
+            labels = self.sets.labels_of(static.derived_set)
+            is_plain = has_ids and bool(self._is_read(np.array([own]))[0])
+            of_visible += [*([static.ends] if is_plain else []), *((u, label, v) for label in labels), *static.links]
+        return never, of_visible
 
     # --- one tuple -------------------------------------------------------------------------------------------
 
     def takes_one(self, times: StreamTime) -> bool:
         """Return whether one tuple of a stream with such times needs no columns; the first one does."""
-        return self._window is None and self.sets.is_timed and self.sets.time_unit == _unit_of(times)
+        return self.window_edges is None and self.sets.is_timed and self.sets.time_unit == _unit_of(times)
 
     def takes_id(self, edge: int | str | None, *, is_delete: bool) -> bool:
         """Return whether an id is well-formed and needs no conversion, as far as this can be checked quickly."""
@@ -622,15 +716,15 @@ class Multigraph:
         if (stored := self._written_values) is None:
             return
         chunk, names = tuples.chunk, sorted(self.sets.properties)
-        if self.edge_names is not None:
-            is_current = self.table.are_held(number, chunk.timestamp) & (chunk.delete == 0)
+        if self.table.names is not None:
+            is_current = self.table.are_held(number, chunk.timestamp) & (chunk.delete == 0) & (chunk.timestamp != TIMELESS)
             for row in np.flatnonzero(is_current).tolist():
                 stored.replace(int(number[row]), int(chunk.timestamp[row]), values_at(tuples.properties, names, row))
             return
         for u, label, v, time, is_delete, row in zip(*(column.tolist() for column in made), strict=True):
             if is_delete:
                 stored.drop((u, label, v))
-            elif time > tuples.bound_of_all[row]:
+            elif time > tuples.bound[row]:
                 stored.put((u, label, v), time, values_at(tuples.properties, names, row))
 
     def _values_of(self, source: int, label: LabelName | int, target: int) -> Mapping[str, Any] | None:
@@ -641,18 +735,15 @@ class Multigraph:
         if isinstance(name, EdgeEnd):
             return None  # the edge is a vertex, which has the values
         found: Mapping[str, Any] | None = None
-        if self._window is None and self.edge_names is None:
+        if self.window_edges is None and self.edge_names is None:
             found = self.witness_values.of((source, number, target))
         else:
             is_derived = isinstance(name, ConditionLabel)
             ends = source, self._labels.ids[name.label or ""] if isinstance(name, ConditionLabel) else number, target
-            if self._window is not None:
-                found = self._window.values_of(ends, number if is_derived else None)
-            else:
-                for edge in self.table.youngest_first(*ends):
-                    if not is_derived or number in self.sets.labels_of(self.table.derived_set(edge)):
-                        found = self.witness_values.of(edge)
-                        break
+            for edge in self.table.youngest_first(*ends):
+                if not is_derived or number in self.sets.labels_of(self.table.derived_set(edge)):
+                    found = self.witness_values.of(edge)
+                    break
         return None if found is None else {name: value for name, value in found.items() if name in self.sets.properties}
 
     # --- memory and collection -------------------------------------------------------------------------------
@@ -662,16 +753,17 @@ class Multigraph:
         """The size in memory, in bytes."""
         values = 0 if self.witness_values is None else self.witness_values.nbytes
         values += 0 if self.parallel is None else self.parallel.nbytes
-        return self.versions.nbytes + self._vertices.edges.nbytes + self.statics.nbytes + values
+        values += 0 if self.window_edges is None else self.window_edges.nbytes
+        return self.table.nbytes + self._vertices.edges.nbytes + self.statics.nbytes + values
 
     @property
     def wants_collection(self) -> bool:
         """True if enough edges have arrived since the last collection to make another one worthwhile."""
-        return self.versions.wants_collection or (self.parallel is not None and self.parallel.wants_collection)
+        return self.table.wants_collection or (self.parallel is not None and self.parallel.wants_collection)
 
     def lower_bound(self, time: int | None) -> int:
         """Return the timestamp up to which edges have left every window of time at a stream time."""
-        if time is None:
+        if time is None or self.window_edges is not None:
             return ABSENT_VERSION
         windows = [window for window in self.outcome_counts.windows if not isinstance(window, CountWindow)]
         if self.keep_window is not None:
@@ -680,17 +772,20 @@ class Multigraph:
 
     def collect(self, time: int | None) -> None:
         """Forget versions that have left every window, and sets that no version has. O(versions)."""
-        bound = self.lower_bound(time)
-        self.versions.collect(bound)
+        bound, in_use = self.lower_bound(time), self.statics.edge[self.statics.edge >= 0].tolist()
+        if self.window_edges is not None:
+            live = {*self.table.live(bound).tolist()}
+            in_use += self.window_edges.retain(live)
+            if self.witness_values is not None:
+                self.witness_values.collect(INT64_MAX, live)
+        elif self.witness_values is not None:
+            self.witness_values.collect(bound, self.outcome_counts.held_by_count())
+        self.table.collect(bound, in_use)
         self.outcome_counts.collect()
-        if self._window is not None and self.edge_names is not None:
-            self.table.release_others([*self._window.edges.keys(), *self.statics.edge[self.statics.edge >= 0].tolist()])
         if self.parallel is not None:
             self.parallel.collect(bound, self._timed_labels())
-        if self.witness_values is not None:
-            self.witness_values.collect(bound, self.outcome_counts.held_by_count())
         if self.sets.count > self._sets_after_collect:
-            self.versions.renumber(self.sets.retain(self.versions.all_columns()[4]))
+            self.table.renumber(self.sets.retain(self.table.all_columns()[4]))
             self._sets_after_collect = 1024 + 2 * self.sets.count
 
     def restore(
@@ -715,7 +810,7 @@ class Multigraph:
 
     def vertices(self) -> np.ndarray:
         """Return the ids of the vertices of versions and static edges, which the graph may lack. O(versions + ids)."""
-        source, _, target = self.versions.ends()
+        source, _, target = self.table.ends()
         ends = [source, target, self.statics.source, self.statics.target]
         if self.hides:  # static edges may be in the graph again
             ends += [self.statics.vertex, self.statics.twin]
@@ -726,13 +821,13 @@ class Multigraph:
 
     def latest_timestamp(self, labels: LabelSet) -> int:
         """Return the largest timestamp of the versions with a label in a set; `ABSENT_VERSION` for none. O(versions)."""
-        _, label, _, timestamp, _ = self.versions.all_columns()
+        _, label, _, timestamp, _ = self.table.all_columns()
         is_mine = np.array([isinstance(name, str) and labels.has(name) for name in self._labels.names], bool)
         return int(timestamp[is_mine[label]].max(initial=ABSENT_VERSION))
 
     def edges_live(self, time: int | None) -> int:
         """Return the number of edges with a read label in the longest window."""
-        source, label, target, _, _ = self.versions.columns(self.versions.live(self.lower_bound(time)))
+        source, label, target, _, _ = self.table.columns(self.table.live(self.lower_bound(time)))
         is_read = self.outcome_counts.reads(label) != 0
         if not self.has_ordered_counts:
             return int(np.count_nonzero(is_read))
@@ -741,7 +836,9 @@ class Multigraph:
 
     def _check(self) -> None:
         """Assert the invariants."""
-        self.versions._check()
+        self.table._check()
+        if self.window_edges is not None:
+            self.window_edges._check(self.table.live(ABSENT_VERSION).tolist())
 
 
 def _unit_of(times: StreamTime) -> str | None:

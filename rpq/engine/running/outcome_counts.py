@@ -297,13 +297,6 @@ class OutcomeCounts:
         found: np.ndarray = np.where(one_refuses & is_held & self._refreshes, REFRESHED, outcome).astype(np.uint8)
         return found
 
-    def count(self, outcome: np.ndarray) -> None:
-        """Count outcomes that are the same for each reader."""
-        counts = np.bincount(outcome, minlength=OUTCOME_COUNT)
-        for reader in self._readers.values():
-            reader.counts += counts
-        self.total += counts
-
     def _outcomes_by_count(self, chunk: Chunk, is_read: np.ndarray, last_inserts: _LastInserts) -> np.ndarray:
         """Return the outcomes of tuples for a count window, and apply them to it."""
         outcome, rows = np.full(len(is_read), IRRELEVANT, np.uint8), np.flatnonzero(is_read)

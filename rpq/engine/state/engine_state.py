@@ -51,11 +51,10 @@ from rpq.language.protocol import RunningQuery
 from rpq.language.readings import Reading, is_ordered, readings_of
 from rpq.stream.arrays import arrow_compute as pc
 from rpq.stream.arrays.properties import PropertyTypes
-from rpq.stream.edges.edge_values import EdgeValues, values_at
 from rpq.stream.edges.outcomes import NOT_HELD, OUTCOMES
 from rpq.stream.edges.parallel_edges import ParallelColumns, ParallelEdges
 from rpq.stream.edges.snapshot import SnapshotGraph
-from rpq.stream.edges.window_edges import WindowEdge, WindowEdges
+from rpq.stream.edges.window_edges import WindowEdges
 from rpq.stream.event_clock import query_over_unbounded_window
 from rpq.stream.json_values import Damage, JsonValue
 from rpq.stream.names.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
@@ -152,7 +151,7 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> StateEdges:
         version_set=np.unique(version_set, return_inverse=True)[1].astype(np.int32),
         values=_edge_values_of(evaluation, window_edges),
         statics=_statics_of(evaluation, number, labels),
-        counted=_counted_table_of(evaluation, number),
+        counted=_counted_table_of(evaluation),
     )
 
 
@@ -175,46 +174,42 @@ def _statics_of(evaluation: Evaluation, number: np.ndarray, labels: np.ndarray) 
     return table_bytes(saved | values)
 
 
-def _counted_table_of(evaluation: Evaluation, number: np.ndarray) -> np.ndarray:
-    """Return the table of the edges of a count window, as `StateEdges.counted`; `number` has the vertices in the file."""
+def _counted_table_of(evaluation: Evaluation) -> np.ndarray:
+    """Return the table of the edges of a window that is decided before the graph, as `StateEdges.counted`."""
     multigraph = evaluation.multigraph
-    if multigraph is None or multigraph.window_edges is None or not len(multigraph.window_edges):
+    if multigraph is None or multigraph.window_edges is None or not len(live := _edge_numbers(evaluation, multigraph)):
         return table_bytes({})
-    edges = [*multigraph.window_edges]
-    used = np.unique([edge.derived_set for edge in edges])
+    entries = {one.edge: one for one in multigraph.window_edges.entries()}
+    leaving = [entries[edge] for edge in live.tolist()]
     columns = {
-        "vertex": [-1 if edge.vertex == NO_VERTEX else int(number[edge.vertex]) for edge in edges],
-        "twin": [-1 if edge.twin == NO_VERTEX else int(number[edge.twin]) for edge in edges],
-        "set": np.searchsorted(used, [edge.derived_set for edge in edges]).tolist(),
-        "plain": [int(edge.is_plain) for edge in edges],
-        "number": [edge.number for edge in edges],
-        "insert": [edge.key if multigraph.identity == "parallel" else 0 for edge in edges],
+        "set": np.unique(multigraph.table.columns(live)[4], return_inverse=True)[1],
+        "number": [one.number for one in leaving],
+        "insert": [one.known_by if multigraph.identity == "parallel" else 0 for one in leaving],
     }
-    values = EdgeValues()
-    for edge in edges:
-        if edge.values is not None:
-            values.put(edge.number, 0, edge.values)
-    _, properties = values.columns([edge.number for edge in edges], multigraph.sets.types.by_name)
-    saved = {name: pa.array(column, pa.int64()) for name, column in columns.items()}
-    return table_bytes(saved | {f"value.{name}": column for name, column in properties.items()})
+    return table_bytes({name: pa.array(column, pa.int64()) for name, column in columns.items()})
 
 
 def _counted_of(evaluation: Evaluation) -> CountedState | None:
     counted = None if evaluation.multigraph is None else evaluation.multigraph.window_edges
     if evaluation.multigraph is None or counted is None:
         return None
-    numbers, sets = _label_numbers(evaluation), evaluation.multigraph.sets
-    used = np.unique([edge.derived_set for edge in counted]).astype(np.int64).tolist()
-    of_sets = [numbers[list(sets.labels_of(number))].tolist() for number in used]
-    hides = evaluation.multigraph.hides
+    of_sets, hides = _sets_of(evaluation, evaluation.multigraph), evaluation.multigraph.hides
     return CountedState(window=counted.window, number=counted.number, sets=of_sets, hides=hides)
 
 
-def _edge_id_numbers(evaluation: Evaluation, multigraph: Multigraph) -> np.ndarray:
-    """Return the numbers of the ids of the edges of `_versions_of`."""
-    if multigraph.window_edges is not None:
-        return np.array(multigraph.window_edges.keys(), np.int32)
-    return multigraph.table.live(multigraph.lower_bound(evaluation.graph.time)).astype(np.int32)
+def _sets_of(evaluation: Evaluation, multigraph: Multigraph) -> list[list[int]]:
+    """Return the sets of derived labels that versions have."""
+    numbers, used = _label_numbers(evaluation), np.unique(_versions_of(evaluation)[4]).tolist()
+    return [numbers[list(multigraph.sets.labels_of(number))].tolist() for number in used]
+
+
+def _edge_numbers(evaluation: Evaluation, multigraph: Multigraph) -> np.ndarray:
+    """Return the numbers in the table of the versions that some window holds."""
+    live = multigraph.table.live(multigraph.lower_bound(evaluation.graph.time))
+    if multigraph.window_edges is None:
+        return live
+    is_live = {*live.tolist()}
+    return np.array([one.edge for one in multigraph.window_edges.entries() if one.edge in is_live], np.int64)
 
 
 def _edge_vertices_of(
@@ -243,10 +238,8 @@ def _edge_values_of(evaluation: Evaluation, window_edges: np.ndarray) -> EdgeVal
     multigraph, edges = evaluation.multigraph, evaluation.graph.edges
     if multigraph is None or multigraph.witness_values is None:
         return None
-    if multigraph.window_edges is not None:
-        return None  # the edges of the window have them
-    if multigraph.edge_names is not None:
-        keys = _edge_id_numbers(evaluation, multigraph).tolist()
+    if multigraph.table.names is not None:
+        keys = _edge_numbers(evaluation, multigraph).tolist()
     else:
         ends = (edges.source[window_edges], edges.label[window_edges], edges.target[window_edges])
         keys = [*zip(*(column.tolist() for column in ends), strict=True)]
@@ -260,14 +253,14 @@ def _saved_numbers(evaluation: Evaluation, ids: np.ndarray, numbers: np.ndarray)
     Those of static edges are -1, -2, … in any case.
     """
     multigraph = evaluation.multigraph
-    if multigraph is None or multigraph.edge_names is None:
+    if multigraph is None or multigraph.table.names is None or multigraph.identity == "parallel":
         return numbers
     static_number = np.zeros(evaluation.vertices.count, np.int64)
     for of_edges in (multigraph.statics.vertex, multigraph.statics.twin):
         is_vertex = of_edges != NO_VERTEX
         static_number[of_edges[is_vertex]] = -1 - np.flatnonzero(is_vertex)
     numbers = np.where(static_number[ids] < 0, static_number[ids], numbers)
-    live = _edge_id_numbers(evaluation, multigraph)
+    live = _edge_numbers(evaluation, multigraph)
     is_static = numbers < 0
     order = np.argsort(live)
     places = np.append(order, 0)[np.searchsorted(live, numbers, sorter=order)]
@@ -281,8 +274,7 @@ def _versions_of(evaluation: Evaluation) -> tuple[np.ndarray, ...]:
     multigraph = evaluation.multigraph
     if multigraph is None:
         return tuple(np.zeros(0, dtype) for dtype in (np.int32, np.int32, np.int32, np.int64, np.int32))
-    live = multigraph.versions.live(multigraph.lower_bound(evaluation.graph.time))
-    return multigraph.versions.columns(live)
+    return multigraph.table.columns(_edge_numbers(evaluation, multigraph))
 
 
 def _parallel_edges_of(evaluation: Evaluation) -> ParallelColumns:
@@ -298,19 +290,15 @@ def _edge_names_of(evaluation: Evaluation) -> pa.ChunkedArray | None:
     multigraph = evaluation.multigraph
     if multigraph is None or multigraph.edge_names is None:
         return None
-    live = _edge_id_numbers(evaluation, multigraph)
+    live = _edge_numbers(evaluation, multigraph)
     return pa.chunked_array([multigraph.edge_names.names_of(live)])
 
 
 def _edges_by_id_of(evaluation: Evaluation, multigraph: Multigraph) -> EdgesByIdState | None:
     if multigraph.edge_names is None:
         return None
-    numbers, sets = _label_numbers(evaluation), multigraph.sets
-    used = np.unique(_versions_of(evaluation)[4]).tolist()
     return EdgesByIdState(
-        kind=multigraph.edge_names.kind,
-        sets=[numbers[list(sets.labels_of(number))].tolist() for number in used],
-        lost=multigraph.table.lost,
+        kind=multigraph.edge_names.kind, sets=_sets_of(evaluation, multigraph), lost=multigraph.table.lost
     )
 
 
@@ -524,12 +512,15 @@ class SavedState:
         for one, counts in zip(self.content.queries, state.counts, strict=True):
             multigraph.outcome_counts.set_counts(one.question.name, np.array(counts))
         saved = self.edges
-        numbers = None if state.by_id is None else self._restore_edges_by_id(state.by_id, multigraph, identity)
         if (state.counted is None) != (multigraph.window_edges is None):
             raise Damage("the edges of a count window are there, or missing, where the queries have another window")
+        numbers = None if state.by_id is None else self._restore_edge_ids(state.by_id, multigraph)
         if state.counted is not None and multigraph.window_edges is not None:
-            self._restore_count_windows(state.counted, multigraph.window_edges, multigraph, identity, numbers)
-        elif numbers is None:
+            numbers = self._restore_count_windows(state.counted, multigraph.window_edges, multigraph, identity, numbers)
+        elif numbers is not None and state.by_id is not None:
+            if saved.version_set is not None:
+                self._load_versions(multigraph, state.by_id.sets, saved.version_set, identity, numbers)
+        else:
             multigraph.restore(
                 identity[saved.version_source],
                 saved.version_label,
@@ -553,7 +544,8 @@ class SavedState:
             )
         elif len(saved.parallel_source):
             raise Damage("there are parallel edges, and no query about paths in time order")
-        self._restore_edge_vertices(multigraph, evaluation, identity, numbers)
+        known_by = None if state.identity == "parallel" else numbers
+        self._restore_edge_vertices(multigraph, evaluation, identity, known_by)
         if multigraph.hides:
             multigraph.derive_statics(begins=self.content.time is not None)  # which the graph has already
             evaluation.note_first()
@@ -653,12 +645,9 @@ class SavedState:
         columns = {name: table[name].combine_chunks() for name in table.column_names}
         multigraph.witness_values.load(keys, timestamps.tolist(), saved.values.known.tolist(), columns)
 
-    def _restore_edges_by_id(
-        self, state: EdgesByIdState, multigraph: Multigraph, identity: np.ndarray
-    ) -> np.ndarray:
-        """Restore the versions of edges that have ids; return the numbers of these ids. Raises `Damage`."""
-        saved, labels = self.edges, self.content.labels.names
-        edges = multigraph.table
+    def _restore_edge_ids(self, state: EdgesByIdState, multigraph: Multigraph) -> np.ndarray:
+        """Restore the ids of edges; return their numbers. Raises `Damage`."""
+        saved, edges = self.edges, multigraph.table
         assert edges.names is not None
         edges.names.kind, edges.lost = state.kind, state.lost
         if saved.version_names is None or saved.version_set is None:
@@ -670,17 +659,21 @@ class SavedState:
             raise Damage(f"the ids of edges are not of kind {state.kind}")
         if len(pc.unique(names)) < len(names):
             raise Damage("an id of an edge occurs twice")
-        if ((saved.version_set < 0) | (saved.version_set >= len(state.sets))).any():
-            raise Damage(f"an edge has a set of labels with a number outside 0 to {len(state.sets) - 1}")
-        in_sets = [number for one in state.sets for number in one]
-        if any(number >= len(labels) or not isinstance(labels[number], ConditionLabel) for number in in_sets):
+        return edges.name(names)
+
+    def _load_versions(
+        self, multigraph: Multigraph, of_sets: list[list[int]], used: np.ndarray, identity: np.ndarray, numbers: np.ndarray
+    ) -> None:
+        """Restore the versions of edges with these numbers in the table, and with these sets of labels. Raises `Damage`."""
+        saved, names = self.edges, self.content.labels.names
+        if len(used) and (used.min() < 0 or used.max() >= len(of_sets)):
+            raise Damage(f"an edge has a set of labels with a number outside 0 to {len(of_sets) - 1}")
+        in_sets = [number for one in of_sets for number in one]
+        if any(number >= len(names) or not isinstance(names[number], ConditionLabel) for number in in_sets):
             raise Damage("a set of labels has one without a condition")
-        sets = np.array([multigraph.sets.number_of(one) for one in state.sets], np.int32)
-        ids = edges.name(names)
-        if multigraph.window_edges is None:
-            ends = identity[saved.version_source], saved.version_label, identity[saved.version_target]
-            edges.load((*ends, saved.version_timestamp, sets[saved.version_set]), ids)
-        return ids
+        sets = np.array([multigraph.sets.number_of(one) for one in of_sets], np.int32)
+        ends = identity[saved.version_source], saved.version_label, identity[saved.version_target]
+        multigraph.table.load((*ends, saved.version_timestamp, sets[used]), numbers)
 
     def _restore_count_windows(
         self,
@@ -689,40 +682,30 @@ class SavedState:
         multigraph: Multigraph,
         identity: np.ndarray,
         numbers: np.ndarray | None,
-    ) -> None:
-        """Restore the edges of a count window, whose ids have these numbers if they have any. Raises `Damage`."""
-        saved, table, names = self.edges, self.edges.counted_table(), self.content.labels.names
-        ends = (identity[saved.version_source], saved.version_label, identity[saved.version_target])
-        in_sets = [number for one in state.sets for number in one]
-        if any(number >= len(names) or not isinstance(names[number], ConditionLabel) for number in in_sets):
-            raise Damage("a set of labels has one without a condition")
-        sets = [multigraph.sets.number_of(one) for one in state.sets]
-        prefix = "value."
-        properties = {
-            name.removeprefix(prefix): table[name].combine_chunks() for name in table.column_names if name.startswith(prefix)
-        }
-        edges: list[WindowEdge] = []
-        rows = table.select(COUNTED_COLUMNS).to_pylist()
-        columns = (*ends, saved.version_timestamp)
-        for place, (row, u, label, v, time) in enumerate(zip(rows, *(column.tolist() for column in columns), strict=True)):
-            first = counted.window.lower_bound(state.number) if isinstance(counted.window, CountWindow) else 0
-            last = edges[-1].number if edges else first
-            is_vertex = all(-1 <= row[name] < len(identity) for name in ("vertex", "twin"))
-            if not (last < row["number"] <= state.number and 0 <= row["set"] < len(sets) and is_vertex):
-                raise Damage("an edge of a count window has a number that it cannot have")
-            key = (u, label, v) if multigraph.identity == "triple" else row["insert"]
-            key = key if numbers is None else int(numbers[place])
-            edge = WindowEdge(
-                key, (u, label, v), time, derived_set=sets[row["set"]], is_plain=bool(row["plain"]), number=row["number"]
-            )
-            edge.vertex, edge.twin = (
-                NO_VERTEX if row[name] < 0 else int(identity[row[name]]) for name in ("vertex", "twin")
-            )
-            edge.values = values_at(properties, sorted(properties), place) if multigraph.witness_values is not None else None
-            edges.append(edge)
-        if len({edge.key for edge in edges}) < len(edges):
+    ) -> np.ndarray:
+        """Restore the edges of a window that is decided before the graph; return their numbers. Raises `Damage`.
+
+        `numbers` are those of the ids of edges, if they have any.
+        """
+        saved, table = self.edges, self.edges.counted_table()
+        used, order, insert = (np.array(table[name], np.int64) for name in COUNTED_COLUMNS)
+        last = counted.window.lower_bound(state.number) if isinstance(counted.window, CountWindow) else 0
+        if len(order) and (order[0] <= last or order[-1] > state.number or (np.diff(order) <= 0).any()):
+            raise Damage("an edge of a count window has a number that it cannot have")
+        ends = identity[saved.version_source], saved.version_label, identity[saved.version_target]
+        keys: list[Any] = insert.tolist() if numbers is None else numbers.tolist()
+        if multigraph.identity == "triple":
+            keys = [*zip(*(column.tolist() for column in ends), strict=True)]
+        if len({*keys}) < len(keys):
             raise Damage("an edge of a count window occurs twice")
-        counted.load(edges, state.number)
+        if numbers is None:
+            assert multigraph.table.names is not None
+            numbers = multigraph.table.names.reserve(len(keys))
+        self._load_versions(multigraph, state.sets, used, identity, numbers)
+        known_by = insert if multigraph.identity == "parallel" else numbers
+        columns = (column.tolist() for column in (order, saved.version_timestamp, numbers, known_by))
+        counted.load(zip(*columns, keys, strict=True), state.number)
+        return numbers
 
     def _fill_count_windows(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
         """Fill the count windows of the graph from those of the queries. Raises `Damage` if these are inconsistent."""

@@ -32,7 +32,7 @@ _VERTICES = ("vertex_source", "vertex_label", "vertex_target", "vertex_twin")
 _IDS = ("id", "id_ends", "id_bytes")
 STATIC_COLUMNS = ("source", "label", "target", "vertex", "twin")
 """The columns of the table of static edges, beside their properties."""
-COUNTED_COLUMNS = ("vertex", "twin", "set", "plain", "number", "insert")
+COUNTED_COLUMNS = ("set", "number", "insert")
 """The columns of the table of edges of a count window, beside their values."""
 _LARGEST_TEXT = 2**31 - 1
 _PART_BYTES = 1 << 20
@@ -149,7 +149,7 @@ class StateEdges:
         return len(self.source)
 
     def counted_table(self) -> pa.Table:
-        """Return the table of the versions in a count window: `COUNTED_COLUMNS` and `value.NAME`. Raises `Damage`."""
+        """Return the table of the versions in a count window: `COUNTED_COLUMNS`. Raises `Damage`."""
         versions = len(self.version_source)
         if not len(self.counted):
             if versions:

@@ -47,8 +47,8 @@ from rpq.compiled.arrays.tagged_hashing import (
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import Record, bound, int64, view
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk, SingleTuple
-from rpq.stream.edges.edge_store import LONG_AGO, key_hash
-from rpq.stream.names.vertices import VertexDictionary
+from rpq.stream.edges.edge_store import LONG_AGO, TIMELESS, key_hash
+from rpq.stream.names.vertices import FREE, VertexDictionary
 
 ABSENT_VERSION = int(LONG_AGO)
 """In place of the timestamp of an edge that is not held."""
@@ -163,8 +163,8 @@ class EdgeTable:
     """The versions of edges by their identity.
 
     - Tuples: `apply`, `apply_one`, `name`
-    - Versions: `live`, `columns`, `all_columns`, `ends`, `youngest_first`, `are_held`, `latest_departure`
-    - Memory: `collect`, `release_others`, `renumber`, `load`
+    - Versions: `live`, `columns`, `all_columns`, `ends`, `youngest_first`, `number_of`, `are_held`, `latest_departure`
+    - Memory: `collect`, `renumber`, `load`, `enter`
 
     >>> edges = EdgeTable("id", capacity=4)
     >>> ids, zero = edges.name(pa.array([7, 7])), np.zeros(2, np.int32)
@@ -191,6 +191,10 @@ class EdgeTable:
         self._room_for_singles = 0  # tuples that `apply_one` may take without asking whether there is room
         self._single: _SingleTuple | None = None
         self._clear(capacity)
+
+    def clear(self) -> None:
+        """Forget all versions, but no ids."""
+        self._clear(self._capacity)
 
     def _clear(self, room: int) -> None:
         kinds, has_ids = 16, self.names is not None
@@ -275,7 +279,7 @@ class EdgeTable:
         lengths, more = np.diff(first), int(np.count_nonzero(chunk.source >= 0))
         self._room_for_singles = 0
         self._make_room(more)
-        self._make_room_for_kinds(min(count, (len(lengths) + 1) * (int(chunk.label.max(initial=0)) + 1)))
+        self._make_room_for_pairs(chunk.label, len(lengths))
         self._make_room_for_times(chunk.timestamp)
         appends = self._keeps_all and not chunk.delete.any()
         if not appends:
@@ -362,6 +366,10 @@ class EdgeTable:
         if self.names is not None:
             arrays.fields.count = self.names.count
 
+    def _make_room_for_pairs(self, label: np.ndarray, largest_set: int) -> None:
+        """Make room for the kinds of versions with these labels, with sets up to the one with the largest number."""
+        self._make_room_for_kinds(min(len(label), (largest_set + 2) * (int(label.max(initial=0)) + 1)))
+
     def _make_room_for_kinds(self, more: int) -> None:
         arrays = self._arrays
         kinds = arrays.fields.kinds + more
@@ -419,11 +427,11 @@ class EdgeTable:
         return np.flatnonzero(self._arrays.kind_set[self._kinds(slice(self._arrays.fields.count))] != _DELETED)
 
     def live(self, bound: int) -> np.ndarray:
-        """Return the numbers of the versions with a timestamp above a bound. O(versions)."""
+        """Return the numbers of the versions with a timestamp above a bound, without those of static edges. O(versions)."""
         if self._keeps_all:
             self._index_versions()
         numbers = self._numbers()
-        return numbers[self._times(numbers) > bound]
+        return numbers[self._times(numbers) > max(bound, TIMELESS)]
 
     def columns(self, numbers: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return source, label, target, timestamp and set of derived labels of versions."""
@@ -468,6 +476,11 @@ class EdgeTable:
             yield number
             number = int(self._arrays.older[number])
 
+    def number_of(self, source: int, label: int, target: int) -> int:
+        """Return the youngest edge with these ends and label, -1 for none; a static one is none."""
+        number = int(version_number(self._view, source, label, target)) if source >= 0 else -1
+        return number if number >= 0 and self._times(np.array([number]))[0] > TIMELESS else -1
+
     def derived_set(self, number: int) -> int:
         """Return the set of derived labels of a version."""
         return int(self._arrays.kind_set[self._kinds(np.array([number]))[0]])
@@ -486,12 +499,14 @@ class EdgeTable:
         used = self._arrays.fields.count if self.names is None else self.names.live
         return used > 2 * max(self._capacity, self._live_after_collect)
 
-    def collect(self, bound: int) -> None:
-        """Forget the versions with a timestamp up to a bound, with their ids. O(versions)."""
+    def collect(self, bound: int, in_use: Iterable[int] = ()) -> None:
+        """Forget the versions with a timestamp up to a bound, with their ids unless these are `in_use`. O(versions)."""
         if self.names is not None:
             self.lost = self.latest_departure(bound)
             unlink_versions(self._view, bound)
-            self.release_others(self._numbers())
+            is_gone = self.names.names.length[: self.names.count] != FREE
+            is_gone[[0, *self._numbers(), *in_use]] = False
+            self.names.release(np.flatnonzero(is_gone).astype(np.int32))
             self._live_after_collect = self.names.live
             return
         before = self._arrays.fields.count
@@ -503,13 +518,6 @@ class EdgeTable:
         if len(self._arrays.source) > 4 * max(live, self._capacity):
             self.load(self.all_columns())
         self._live_after_collect = live
-
-    def release_others(self, ids: Iterable[Any]) -> None:
-        """Release all ids but these. O(ids)."""
-        assert self.names is not None
-        is_gone = self.names.names.length[: self.names.count] >= 0
-        is_gone[np.array([*ids], np.int64)] = False
-        self.names.release(np.flatnonzero(is_gone).astype(np.int32))
 
     def renumber(self, numbers: np.ndarray) -> None:
         """Replace the numbers of sets of derived labels by others. O(versions)."""
@@ -540,22 +548,29 @@ class EdgeTable:
         room, lost = max(self._capacity, len(source), min(len(self._arrays.source), 2 * len(source))), self.lost
         self._clear(room)
         self.lost = lost
-        self._make_room(len(source))
-        self._make_room_for_times(timestamp)
         if ids is not None:
-            self._index_versions(len(source))  # of which there are none yet
-        arrays = self._arrays
-        if ids is None:
-            arrays.fields.count, ids = len(source), np.arange(len(source))
-        arrays.source[ids], arrays.target[ids] = source, target
-        arrays.time[ids] = timestamp & ((1 << _HALF_OF_TIME) - 1)
+            order = np.argsort(timestamp, kind="stable")
+            self.enter(tuple(column[order] for column in columns), ids[order])
+            return
+        self._make_room_for_times(timestamp)
+        arrays, count = self._arrays, len(source)
+        arrays.fields.count = count
+        arrays.source[:count], arrays.target[:count] = source, target
+        arrays.time[:count] = timestamp & ((1 << _HALF_OF_TIME) - 1)
         if arrays.fields.wide_times:
-            arrays.upper_time[ids] = timestamp >> _HALF_OF_TIME
-        labels, sets = np.zeros(arrays.fields.count, np.int32), np.full(arrays.fields.count, _DELETED, np.int32)
-        labels[ids], sets[ids] = label, derived_set
-        self._set_kinds(labels, sets)
-        if self.names is not None:
-            link_versions(self._view, ids[np.argsort(timestamp, kind="stable")].astype(np.int64))
+            arrays.upper_time[:count] = timestamp >> _HALF_OF_TIME
+        self._set_kinds(label, derived_set)
+
+    def enter(self, columns: tuple[np.ndarray, ...], ids: np.ndarray) -> None:
+        """Set the versions of edges with these ids to those with these columns, the oldest first."""
+        source, label, target, timestamp, derived_set = columns
+        self._make_room(len(ids))
+        self._make_room_for_pairs(label, int(derived_set.max(initial=0)))
+        self._index_versions(len(ids))
+        kinds = np.int32, np.int32, np.int32, np.int64, np.uint8, np.int32
+        arrays = zip((source, target, label, timestamp, np.zeros(len(ids)), ids), kinds, strict=True)
+        chunk = Chunk(*(np.ascontiguousarray(column, kind) for column, kind in arrays))
+        enter_versions(self._view, view(chunk), np.ascontiguousarray(derived_set, np.int32), len(ids))
 
     def _check(self) -> None:
         """Assert that the table, lists, kinds and ids agree."""
@@ -570,7 +585,7 @@ class EdgeTable:
         else:
             self.names._check()
             listed = self._numbers()
-            assert (self.names.names.length[listed] >= 0).all(), "an edge has no name"
+            assert (self.names.names.length[listed] != FREE).all(), "an edge has no id"
             expected = listed[arrays.younger[listed] == 0]
             in_table = in_table[in_table > 0]
         assert in_table.tolist() == expected.tolist(), "a version is not in the table"
@@ -586,7 +601,7 @@ class EdgeTable:
             younger, edges = 0, [*self.youngest_first(*key)]
             columns = self.columns(np.array(edges))
             assert {*zip(*(column.tolist() for column in columns[:3]), strict=True)} == {key}, "an edge is in another list"
-            assert (np.diff(columns[3]) <= 0).all(), "an older edge comes first"
+            assert (columns[3][1:] <= columns[3][:-1]).all(), "an older edge comes first"
             for edge in edges:
                 assert arrays.younger[edge] == younger, "a list leads back to another edge"
                 younger = edge
@@ -838,10 +853,17 @@ def _unlink(versions, number):
 
 
 @njit(cache=True, nogil=True)
-def link_versions(versions, numbers):
-    """Enter versions, the oldest first, into the lists of their ends and labels."""
-    for i in range(len(numbers)):
-        _link(versions, numbers[i])
+def enter_versions(versions, edges, derived_set, count):
+    """Set versions, the oldest first."""
+    for i in range(count):
+        number = np.int64(edges.edge[i])
+        if _set_at(versions, number) != _DELETED:
+            _unlink(versions, number)
+        versions.source[number] = edges.source[i]
+        versions.target[number] = edges.target[i]
+        _set_time(versions, number, edges.timestamp[i])
+        _set_kind(versions, number, _kind_of(versions, np.int64(edges.label[i]), np.int64(derived_set[i])))
+        _link(versions, number)
 
 
 @njit(cache=True, nogil=True)
@@ -991,17 +1013,28 @@ def _delete_list(versions, chunk, tuples, before, out, i):
     """Delete all edges with the ends and label of a tuple; return False where there is no room for the operations."""
     u, label, v = np.int64(chunk.source[i]), np.int64(chunk.label[i]), np.int64(chunk.target[i])
     all_derived, time = np.int64(tuples.all_derived[i]), chunk.timestamp[i]
-    if out.fields.count + _size(tuples, all_derived) + 1 > out.fields.room:
+    youngest = version_number(versions, u, label, v) if u >= 0 else np.int64(-1)
+    statics, rest = np.int64(0), youngest
+    while rest > 0:
+        statics += _time_at(versions, rest) == TIMELESS
+        rest = np.int64(versions.older[rest])
+    if out.fields.count + (1 + statics) * (_size(tuples, all_derived) + 1) > out.fields.room:
         return False
-    youngest = version_number(versions, u, label, v)
-    if youngest > 0 and _time_at(versions, youngest) > tuples.bound[i]:
+    if youngest > 0 and _time_at(versions, youngest) > max(tuples.bound[i], np.int64(TIMELESS)):
         before.timestamp[i] = _time_at(versions, youngest)
         if tuples.is_plain[i]:
             _emit(out, u, label, v, time, True, i)
         for j in range(tuples.first[all_derived], tuples.first[all_derived + 1]):
             _emit(out, u, np.int64(tuples.label[j]), v, time, True, i)
-    while youngest > 0:
+    while youngest > 0 and _time_at(versions, youngest) > TIMELESS:
         youngest = _unlink(versions, youngest)
+    while youngest > 0:  # static edges stay
+        static = _set_at(versions, youngest)
+        if tuples.is_plain[i]:
+            _emit(out, u, label, v, np.int64(TIMELESS), False, i)
+        for j in range(tuples.first[static], tuples.first[static + 1]):
+            _emit(out, u, np.int64(tuples.label[j]), v, np.int64(TIMELESS), False, i)
+        youngest = np.int64(versions.older[youngest])
     return True
 
 

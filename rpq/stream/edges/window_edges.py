@@ -1,526 +1,315 @@
-"""The edges of a window whose content is decided before the graph, because an edge that leaves it changes other edges.
+"""The windows that are decided before the graph, because an edge that leaves them changes other edges.
 
 Where edges have an identity, the effect of an insert depends on the edges in the window. The graph knows these for windows
 of time, but not for count windows; and a static edge that an edge of its identity hides comes back when that edge leaves.
-In both cases the content of the window is decided here: for each tuple `WindowEdges` returns the inserts and deletes of
-(source, label, target) that the tuple amounts to, also under the derived labels whose conditions the edges satisfy.
-Evictions are deletes with a mark. To the graph and to queries the window is unbounded.
+In both cases `WindowEdges` adds *steps* to the tuples of a chunk: deletes of edges that the window evicts, and deletes and
+inserts of static edges that are hidden and come back. Tuples and steps are applied to `EdgeTable` in their order, as if they
+all had come. To the graph and to queries the window is unbounded.
 
-- An insert of an edge that the window holds replaces that edge, unless the insert is older; in a count window the edge then
-  gets the number of the insert, and nothing else changes.
-- In a count window an insert with a label that no query reads has no number. Where edges have ids, it removes the edge with
-  its id, unless that edge is newer. A window of time holds it like any other edge.
+- In a count window each insert with a label that a query reads gets a number; an older one renews the edge that is held. An
+  insert with a label that no query reads has no number. Where edges have ids, it removes the edge with its id, unless that
+  edge is newer. A window of time holds it like any other edge.
 - A static edge is there while the window holds no edge with its key.
-- The changes of a tuple come in three stages: what its replacement or delete removes, what its insert adds, and what is
-  evicted. Before the third stage the graph is therefore the one without any eviction. Each boundary of a window of time that
-  a tuple crosses is an event of its own with the same stages; these are below those of the tuple, by three for each event.
+- What is evicted follows what the tuple itself and static edges change, so that before it the graph is the one without any
+  eviction. Each boundary of a window of time that a tuple crosses is an event of its own before the tuple.
 
-An edge is a Python object, of which there are as many as the window has: about a kilobyte each.
+Which edges are held is decided here for hidden static edges alone. An edge that was deleted may be evicted once more,
+which changes nothing, and from a window of time an edge is evicted unless it is newer by then.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
 from rpq.stream.edges.edge_store import TIMELESS
-from rpq.stream.edges.edge_table import ABSENT_VERSION
-from rpq.stream.edges.outcomes import IRRELEVANT, OUTCOME_OF
-from rpq.stream.names.edge_vertices import NO_VERTEX
-from rpq.stream.window import AnyWindow, CountWindow, Window
-
-LOSSES, GAINS, EVICTIONS = range(3)
-"""The stages of the changes of a tuple."""
-STAGES = 3
+from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 
 Link = tuple[int, int, int]
 """An edge of the graph: source, label, target."""
 
-
-class WindowEdge:
-    """An edge that the window holds."""
-
-    __slots__ = (
-        "derived_set", "is_plain", "key", "label", "number", "source", "target", "timestamp", "twin", "values", "vertex",
-    )  # fmt: skip
-
-    def __init__(
-        self, key: Hashable, ends: Link, timestamp: int, *, derived_set: int, is_plain: bool, number: int
-    ) -> None:
-        self.key = key
-        self.source, self.label, self.target = ends
-        self.timestamp = timestamp
-        self.derived_set = derived_set
-        """The number of its set of derived labels."""
-        self.is_plain = is_plain
-        """True if the graph has the edge under its own label."""
-        self.number = number
-        """The number of its last insert."""
-        self.vertex = self.twin = NO_VERTEX
-        self.values: dict[str, Any] | None = None
-        """The values that witnesses show, where they are kept."""
-
-    @property
-    def ends(self) -> Link:
-        """The source, label and target."""
-        return self.source, self.label, self.target
+_NO_LINK = -1, 0, -1
 
 
-class StagedChanges(NamedTuple):
-    """Changes of the graph, each of a tuple and a stage."""
+class StaticEdge(NamedTuple):
+    """A static edge that edges of the window may hide."""
 
+    edge: int
+    """Its number in the table."""
+    ends: Link
+    derived_set: int
+    links: Sequence[Link]
+    """The links from and to the vertices that it is."""
+
+
+class HidingEdge(NamedTuple):
+    """An edge of the window that hides a static one."""
+
+    edge: int
+    ends: Link
+    timestamp: int
+
+
+class _Step(NamedTuple):
+    """A tuple, or what the window adds before or after it."""
+
+    row: int
+    edge: int
+    source: int
+    label: int
+    target: int
+    timestamp: int
+    delete: int
+    number: int
+    is_own: int = 0
+    is_evicted: int = 0
+    boundary: int = 0
+    is_mover: int = 0
+    static: int = -1
+
+
+class Steps(NamedTuple):
+    """Tuples of a chunk and what the window adds to them, in order; columns with a value a step."""
+
+    chunk: Chunk
     row: np.ndarray  # int64: the tuple
-    stage: np.ndarray  # int32: below 0 for boundaries that the tuple crosses
-    source: np.ndarray  # int32
-    label: np.ndarray  # int32
-    target: np.ndarray  # int32
-    timestamp: np.ndarray  # int64
-    delete: np.ndarray  # uint8
+    edge: np.ndarray  # int64: the number of the edge in the table, -1 for none
+    number: np.ndarray  # int64: the number by which edges that are vertices are known, -1 for all with its ends
+    own: np.ndarray  # int64: for each tuple its own step
+    is_evicted: np.ndarray  # bool
+    boundary: np.ndarray  # int32: the boundary, below 0, at which it happens before its tuple; 0 for others
+    is_mover: np.ndarray  # bool: it moves the time alone
+    statics: dict[int, StaticEdge]
+    """The static edges that are deleted or inserted, by their steps."""
 
 
-class ChunkEffects(NamedTuple):
-    """The effects of the tuples of a chunk."""
+class EdgeLeave(NamedTuple):
+    """An edge of the window, and when it leaves."""
 
-    changes: StagedChanges
-    outcome: np.ndarray
-    """uint8: the outcome of each tuple for queries over a count window that all read its label, or none."""
-    entered_edges: list[tuple[int, WindowEdge]]
-    """The edges that entered, each with its tuple."""
-    departed_edges: list[tuple[int, int, WindowEdge]]
-    """The edges that left, each with tuple and stage."""
-    boundaries: dict[tuple[int, int], int]
-    """The times of the boundaries that tuples cross, by tuple and first stage."""
-    prior_timestamp: np.ndarray
-    """int64: for each tuple the timestamp of its edge before it, or of the youngest that it deletes; else ABSENT_VERSION."""
-    prior_label: np.ndarray
-    """int32: the label of that edge, that of the tuple where there is none."""
-
-
-class _Changes:
-    """The changes that the tuples of a chunk bring, as they are found."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[int, int, int, int, int, int, int]] = []
-        self.entered_edges: list[tuple[int, WindowEdge]] = []
-        self.departed_edges: list[tuple[int, int, WindowEdge]] = []
-        self.boundaries: dict[tuple[int, int], int] = {}
-
-    def insert(self, row: int, stage: int, link: Link, timestamp: int) -> None:
-        """Add an insert."""
-        self.rows.append((row, stage, *link, timestamp, 0))
-
-    def delete(self, row: int, stage: int, link: Link, time: int) -> None:
-        """Add a delete."""
-        self.rows.append((row, stage, *link, time, 1))
-
-    def move_time(self, row: int, stage: int, label: int, time: int) -> None:
-        """Add a delete of no edge, which moves the time of the graph."""
-        self.delete(row, stage, (-1, label, -1), time)
-
-    def reveal(self, row: int, label: int, links: Sequence[Link], time: int) -> None:
-        """Add the inserts of a static edge that a tuple with this time brings back."""
-        if links:
-            self.move_time(row, LOSSES, label, time)  # as these inserts do not
-        for link in links:
-            self.insert(row, GAINS, link, TIMELESS)
-
-    def graph_changes(self) -> StagedChanges:
-        """Return the changes of the graph."""
-        arrays = np.array(self.rows, np.int64).reshape(len(self.rows), 7).T
-        kinds = (np.int64, np.int32, np.int32, np.int32, np.int32, np.int64, np.uint8)
-        return StagedChanges(*(np.ascontiguousarray(array, kind) for array, kind in zip(arrays, kinds, strict=True)))
+    leaves: int
+    """Its number in a count window, the boundary in a window of time."""
+    number: int
+    """The number of its last insert."""
+    edge: int
+    known_by: int
+    key: Hashable
 
 
 class WindowEdges:
-    """The edges of a window, in the order of their last inserts, and the static edges that they hide.
+    """The order in which edges leave a window, and the static edges that they hide.
 
-    `labels_of` returns the ids of the derived labels of a set, and `are_ordered` which label ids queries about paths in time
-    order read (uint8): of these the graph gets every edge; where one of several goes, it gets a delete and those that stay.
     With `keeps_all` edges under labels that no query reads are held too, in a window that does not count.
     """
 
-    def __init__(
-        self,
-        window: AnyWindow,
-        *,
-        labels_of: Callable[[int], tuple[int, ...]],
-        are_ordered: Callable[[], np.ndarray] = lambda: np.zeros(0, np.uint8),
-        keeps_all: bool = False,
-        capacity: int = 1024,
-    ) -> None:
+    def __init__(self, window: AnyWindow, *, keeps_all: bool) -> None:
         self.window = window
         self.number = 0
         """The number of the last insert."""
         self.is_begun = False
         """True if static edges are in the graph, where nothing hides them."""
-        self._labels_of = labels_of
-        self._are_ordered = are_ordered
-        self._ordered_labels = np.zeros(0, np.uint8)  # as of the last tuples
         self._keeps_all = keeps_all
-        self._capacity = capacity
-        self._edges: dict[Hashable, WindowEdge] = {}
-        self._by_ends: dict[Link, dict[Hashable, None]] = {}
-        self._links: dict[Link, dict[Hashable, int]] = {}
-        """For each edge of the graph the keys of the edges that are it, with their timestamps."""
-        self._statics: dict[Hashable, list[Link]] = {}
-        """The edges of the graph that static edges are, by their keys."""
-        self._departures: list[tuple[int, int, Hashable]] = []
-        """A heap of the times at which edges leave a window of time, with their numbers and keys; some may be gone."""
-        self._since_collect = 0
-
-    def __len__(self) -> int:
-        return len(self._edges)
+        self._number_of: dict[int, int] = {}
+        """The numbers of the last inserts of edges, in a count window."""
+        self._entries: list[EdgeLeave] = []
+        """A heap of the edges that leave; in a count window those whose number is another one are renewed or gone."""
+        self.statics: dict[Hashable, StaticEdge] = {}
+        """The static edges by their keys."""
+        self._hiding: dict[Hashable, HidingEdge] = {}
+        """The edges of the window that hide static edges, by key."""
 
     @property
     def nbytes(self) -> int:
         """The approximate number of bytes held."""
-        return 1000 * (len(self._edges) + len(self._statics))
-
-    def __iter__(self) -> Iterator[WindowEdge]:
-        return iter(self._edges.values())
+        return 300 * (len(self._entries) + len(self.statics))
 
     @property
     def counts(self) -> bool:
         """True if this is a count window."""
         return isinstance(self.window, CountWindow)
 
+    def entries(self) -> list[EdgeLeave]:
+        """Return the edges in the order of their numbers, perhaps with some that were deleted. O(edges log edges)."""
+        last = {one.edge: one for one in sorted(self._entries, key=lambda one: one.number)}
+        return sorted(last.values(), key=lambda one: one.number)
+
     # --- static edges ----------------------------------------------------------------------------------------
 
-    def set_statics(self, links: Mapping[Hashable, Sequence[Link]], *, begins: bool = False) -> list[Link]:
-        """Set the links of static edges in the graph, by their keys. Return the links of those that no edge hides.
+    def set_statics(
+        self, statics: Mapping[Hashable, StaticEdge], held: Mapping[Hashable, HidingEdge], *, begins: bool
+    ) -> list[StaticEdge]:
+        """Set the static edges by their keys, where the window holds the edges `held`. Return those that no edge hides.
 
-        Before static edges begin, the graph has none of them. Afterwards a static edge keeps its links and may get more.
+        Before static edges begin there are none.
         """
-        if not self.is_begun:
-            self._statics = {key: [*of_edge] for key, of_edge in links.items()}
-            self.is_begun = begins
-            return [link for key in self._statics if key not in self._edges for link in self._reveal(key)]
-        for key, of_edge in links.items():
-            mine = self._statics.setdefault(key, [])
-            new = [link for link in of_edge if link not in mine]
-            mine += new
-            if key not in self._edges:
-                self._enter(key, new)
-        return [link for key, of_edge in self._statics.items() if key not in self._edges for link in of_edge]
+        self.statics = dict(statics)
+        self.is_begun |= begins
+        self._hiding = {key: edge for key, edge in held.items() if key in statics}
+        return [static for key, static in statics.items() if key not in self._hiding] if self.is_begun else []
 
-    def _enter(self, key: Hashable, links: Sequence[Link]) -> list[Link]:
-        """Add the links of the static edge with a key to the graph. Return those that the graph did not have."""
-        new = [link for link in links if link not in self._links]
-        for link in links:
-            self._links.setdefault(link, {})[key] = TIMELESS
-        return new
+    def _hide(self, made: list[_Step], row: int, key: Hashable, edge: HidingEdge) -> None:
+        """Add the delete of the static edge with a key that an edge of the window hides from now on."""
+        before = self._hiding.get(key)
+        if key not in self.statics or (before is not None and edge.timestamp < before.timestamp):
+            return
+        self._hiding[key] = edge
+        if before is None and self.is_begun:
+            static = self.statics[key].edge
+            made.append(_Step(row, static, *_NO_LINK, edge.timestamp, 1, -1, static=static))
 
-    def _reveal(self, key: Hashable | None) -> list[Link]:
-        """Bring the static edge with a key back. Return the links that are new in the graph."""
-        return self._enter(key, self._statics.get(key, ())) if self.is_begun else []
-
-    def _hide(self, key: Hashable) -> list[Link]:
-        """Hide the static edge with a key. Return its links."""
-        links = self._statics.get(key, []) if self.is_begun else []
-        self._forget(key, links)
-        return links
+    def _reveal(self, made: list[_Step], row: int, key: Hashable, time: int, boundary: int = 0) -> None:
+        """Add the insert of the static edge with a key that an edge of the window hides no longer."""
+        del self._hiding[key]
+        if self.is_begun:
+            static = self.statics[key]
+            # The insert has no time, so that another step moves it.
+            made.append(_Step(row, -1, *_NO_LINK, time, 1, -1, boundary=boundary, is_mover=1))
+            step = _Step(row, static.edge, *static.ends, TIMELESS, 0, -1, boundary=boundary, static=static.edge)
+            made.append(step)
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
-    def apply(
+    def steps(
         self,
         chunk: Chunk,
-        keys: Sequence[Hashable],
         now: np.ndarray,
         *,
-        derived_set: np.ndarray,
+        edge: np.ndarray,
+        keys: Sequence[Hashable],
+        number: np.ndarray,
         is_read: np.ndarray,
-        is_plain: np.ndarray,
-    ) -> ChunkEffects:
-        """Apply tuples in order. O(tuples + changes).
+    ) -> Steps:
+        """Return the tuples of a chunk with what the window adds to them. O(tuples + evictions).
 
-        `keys` are those of the edges, None for a delete without one, and `now` the stream times after the tuples. `is_read`
-        says of each tuple whether a query reads its label, and `is_plain` whether one does without a condition.
+        `now` are the stream times after the tuples, `edge` the numbers of their edges in the table, -1 for none, and `keys`
+        the keys, None for deletes of all edges with some ends. Edges that are vertices are known by `number`. `is_read` says
+        of each tuple whether a query reads its label.
         """
-        changes, self._ordered_labels = _Changes(), self._are_ordered()
-        outcome = np.full(len(chunk.label), IRRELEVANT, np.uint8)
-        prior_timestamp, prior_label = np.full(len(outcome), ABSENT_VERSION, np.int64), chunk.label.copy()
-        ends = chunk.source, chunk.label, chunk.target
-        columns = (*ends, chunk.timestamp, chunk.delete, derived_set, is_read, is_plain, now)
+        made: list[_Step] = []
+        columns = chunk.source, chunk.label, chunk.target, chunk.timestamp, chunk.delete, now, edge, number, is_read
         tuples = zip(keys, *(column.tolist() for column in columns), strict=True)
-        for row, (key, u, label, v, time, delete, labels, read, plain, moment) in enumerate(tuples):
-            self._expire(row, moment, changes)
-            if delete:
-                removed, outcome[row] = self._delete(row, key, (u, label, v), time, delete, read, changes)
-                if removed:
-                    before = max(removed, key=lambda edge: edge.timestamp)
-                    prior_timestamp[row], prior_label[row] = before.timestamp, before.label
-                continue
-            previous = self._edges.get(key)
-            if previous is not None:
-                prior_timestamp[row], prior_label[row] = previous.timestamp, previous.label
-            if (not read and previous is None and (self.counts or not self._keeps_all)) or self._is_late(time, moment):
-                continue
-            outcome[row] = OUTCOME_OF[False][previous is not None][False]
-            if previous is not None and time < previous.timestamp:
-                if read and self.counts:
-                    self._number(previous)
-                    self._evict(row, time, changes)
-                continue
-            is_held = read or not self.counts
-            touched: list[Link] = []
-            before_it = time
-            if previous is not None:
-                touched, before_it = self._remove(previous), previous.timestamp
-                changes.departed_edges.append((row, LOSSES, previous))
-            elif is_held:
-                touched, before_it = self._hide(key), TIMELESS
-            gained: list[Link] = []
-            if is_held:
-                edge = WindowEdge(key, (u, label, v), time, derived_set=labels, is_plain=bool(plain), number=0)
-                gained = self._add(edge)
-                changes.entered_edges.append((row, edge))
+        for row, (key, u, label, v, time, delete, moment, mine, known_by, read) in enumerate(tuples):
+            self._expire(made, row, moment)
+            ends = u, label, v
+            is_late = isinstance(self.window, Window) and time <= self.window.lower_bound(moment)
+            if delete or (not is_late and not read and (self.counts or not self._keeps_all)):
+                # An insert that the window does not hold removes the edge that it would replace.
+                delete = delete or DELETE_UNLESS_NEWER
+                deleted: Link = ends if key is None else _NO_LINK
+                made.append(_Step(row, mine, *deleted, time, delete, known_by, is_own=1))
+                hidden_by = [key] if key in self._hiding else []
+                if key is None:
+                    hidden_by = [each for each, edge_of in self._hiding.items() if edge_of.ends == ends]
+                for each in hidden_by:
+                    if delete != DELETE_UNLESS_NEWER or time >= self._hiding[each].timestamp:
+                        self._reveal(made, row, each, time)
+            elif is_late:
+                # A delete of what is older than all edges changes nothing, and what the edge is before the tuple is known.
+                made.append(_Step(row, mine, *_NO_LINK, TIMELESS, DELETE_UNLESS_NEWER, -1, is_own=1))
             else:
-                changes.reveal(row, label, self._reveal(key), time)
-            self._lose(row, LOSSES, touched, before_it, time, changes, skip=gained)
-            for link in gained:
-                changes.insert(row, GAINS, link, time if self._is_ordered(link) else self._time_of(link))
-            if read and self.counts:
-                self._evict(row, time, changes)
-        self._since_collect += len(chunk.label)
-        return ChunkEffects(
-            changes.graph_changes(),
-            outcome,
-            changes.entered_edges,
-            changes.departed_edges,
-            changes.boundaries,
-            prior_timestamp,
-            prior_label,
+                made.append(_Step(row, mine, *ends, time, 0, known_by, is_own=1))
+                self._hide(made, row, key, HidingEdge(mine, ends, time))
+                self._enter(time, mine, known_by, key)
+                if isinstance(self.window, CountWindow):
+                    self._leave(made, row, self._take(self.window.lower_bound(self.number)), time)
+        return self._columns(made)
+
+    def expire(self, time: int) -> Steps | None:
+        """Advance the time without a tuple; return the steps, of a tuple 0 that is none, None for none."""
+        made: list[_Step] = []
+        self._expire(made, 0, time)
+        return self._columns(made) if made else None
+
+    def _columns(self, made: Sequence[_Step]) -> Steps:
+        columns = np.array(made, np.int64).reshape(len(made), len(_Step._fields)).T
+        row, edge, source, label, target, timestamp, delete, number, is_own, is_evicted, boundary, is_mover, static = columns
+        kinds = np.int32, np.int32, np.int32, np.int64, np.uint8, np.int32
+        of_chunk = zip((source, target, label, timestamp, delete, edge), kinds, strict=True)
+        chunk = Chunk(*(np.ascontiguousarray(column, kind) for column, kind in of_chunk))
+        of_edges = {one.edge: one for one in self.statics.values()} if (static >= 0).any() else {}
+        return Steps(
+            chunk,
+            row.copy(),
+            edge.copy(),
+            number.copy(),
+            np.flatnonzero(is_own),
+            is_evicted != 0,
+            boundary.astype(np.int32),
+            is_mover != 0,
+            {int(step): of_edges[int(static[step])] for step in np.flatnonzero(static >= 0)},
         )
 
-    def expire(self, time: int) -> ChunkEffects:
-        """Advance the time without a tuple; return the changes, of a tuple 0 that is none."""
-        changes = _Changes()
-        self._expire(0, time, changes)
-        none, no_times, no_labels = np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int32)
-        departed, boundaries = changes.departed_edges, changes.boundaries
-        return ChunkEffects(changes.graph_changes(), none, [], departed, boundaries, no_times, no_labels)
-
-    def _is_late(self, timestamp: int, now: int) -> bool:
-        return isinstance(self.window, Window) and timestamp <= self.window.lower_bound(now)
-
-    def _delete(
-        self, row: int, key: Hashable | None, ends: Link, time: int, delete: int, read: int, changes: _Changes
-    ) -> tuple[list[WindowEdge], int]:
-        """Delete an edge, or all with some ends. Return them, and the outcome."""
-        if key is None:
-            removed = [self._edges[one] for one in self._by_ends.get(ends, ())]
-        else:
-            previous = self._edges.get(key)
-            is_newer = previous is not None and delete == DELETE_UNLESS_NEWER and time < previous.timestamp
-            removed = [] if previous is None or is_newer else [previous]
-            read = read or previous is not None
-        for edge in removed:
-            touched = self._remove(edge)
-            changes.departed_edges.append((row, LOSSES, edge))
-            changes.reveal(row, edge.label, self._reveal(edge.key), time)
-            self._lose(row, LOSSES, touched, edge.timestamp, time, changes)
-        return removed, OUTCOME_OF[True][bool(removed)][False] if removed or read else IRRELEVANT
-
-    def _number(self, edge: WindowEdge) -> None:
+    def _enter(self, time: int, edge: int, known_by: int, key: Hashable) -> None:
         """Give an edge the next number, which makes it the last to leave a count window."""
         self.number += 1
-        edge.number = self.number
-        self._edges.pop(edge.key, None)
-        self._edges[edge.key] = edge
-
-    def _evict(self, row: int, time: int, changes: _Changes) -> None:
-        """Evict the edges whose last inserts are too far back."""
-        assert isinstance(self.window, CountWindow)
-        bound, evicted = self.window.lower_bound(self.number), []
-        for oldest in self:
-            if oldest.number > bound:
-                break
-            evicted.append(oldest)
-        self._evict_together(row, 0, evicted, time, changes)
-
-    def _expire(self, row: int, now: int, changes: _Changes) -> None:
-        """Remove the edges whose time is over, each boundary in an event of its own."""
-        if not self._departures or self._departures[0][0] > now:
-            return
-        events: dict[int, list[WindowEdge]] = {}
-        while self._departures and self._departures[0][0] <= now:
-            boundary, number, key = heapq.heappop(self._departures)
-            edge = self._edges.get(key)
-            if edge is not None and edge.number == number:
-                events.setdefault(boundary, []).append(edge)
-        for place, (boundary, edges) in enumerate(events.items()):
-            stage = STAGES * (place - len(events))
-            changes.boundaries[row, stage] = boundary
-            changes.move_time(row, stage, edges[0].label, boundary)
-            self._evict_together(row, stage, edges, boundary, changes)
-
-    def _evict_together(self, row: int, stage: int, edges: Sequence[WindowEdge], time: int, changes: _Changes) -> None:
-        """Evict edges in one event, whose stages begin with `stage`."""
-        touched: dict[Link, int] = {}
-        for edge in edges:
-            for link in self._remove(edge):
-                touched[link] = max(touched.get(link, edge.timestamp), edge.timestamp)
-            changes.departed_edges.append((row, stage + EVICTIONS, edge))
-        for edge in edges:
-            revealed = [link for link in self._reveal(edge.key) if link not in touched]
-            if revealed:
-                changes.move_time(row, stage + LOSSES, edge.label, time)  # as these inserts do not
-            for link in revealed:
-                changes.insert(row, stage + GAINS, link, TIMELESS)
-        for link, before in touched.items():
-            self._lose(row, stage + EVICTIONS, [link], before, time, changes)
-
-    # --- edges of the graph ----------------------------------------------------------------------------------
-
-    def _links_of(self, edge: WindowEdge) -> list[Link]:
-        u, own, v = edge.ends
-        labels = self._labels_of(edge.derived_set)
-        return [(u, label, v) for label in ((own, *labels) if edge.is_plain else labels)]
-
-    def _add(self, edge: WindowEdge) -> list[Link]:
-        self._number(edge)
+        leaves = INT64_MAX
         if isinstance(self.window, Window):
-            boundary = self.window.expiry_slide(edge.timestamp) * self.window.slide
-            heapq.heappush(self._departures, (boundary, edge.number, edge.key))
-        self._by_ends.setdefault(edge.ends, {})[edge.key] = None
-        links = self._links_of(edge)
-        for link in links:
-            self._links.setdefault(link, {})[edge.key] = edge.timestamp
-        return links
+            leaves = self.window.expiry_slide(time) * self.window.slide
+        elif self.counts:
+            leaves = self._number_of[edge] = self.number
+        heapq.heappush(self._entries, EdgeLeave(leaves, self.number, edge, known_by, key))
 
-    def _remove(self, edge: WindowEdge) -> list[Link]:
-        """Remove an edge. Return its links."""
-        del self._edges[edge.key]
-        of_ends = self._by_ends[edge.ends]
-        del of_ends[edge.key]
-        if not of_ends:
-            del self._by_ends[edge.ends]
-        links = self._links_of(edge)
-        self._forget(edge.key, links)
-        return links
+    def _expire(self, made: list[_Step], row: int, now: int) -> None:
+        """Add the deletes of the edges whose time is over, each boundary in an event of its own."""
+        if self.counts or not self._entries or self._entries[0].leaves > now:
+            return
+        events: dict[int, list[EdgeLeave]] = {}
+        for one in self._take(now):
+            events.setdefault(one.leaves, []).append(one)
+        for place, (boundary, entries) in enumerate(events.items()):
+            made.append(_Step(row, -1, *_NO_LINK, boundary, 1, -1, boundary=place - len(events), is_mover=1))
+            self._leave(made, row, entries, boundary, place - len(events))
 
-    def _forget(self, key: Hashable, links: Sequence[Link]) -> None:
-        """Remove links of the edge with a key from the graph."""
-        for link in links:
-            of_link = self._links[link]
-            del of_link[key]
-            if not of_link:
-                del self._links[link]
+    def _take(self, bound: int) -> list[EdgeLeave]:
+        """Remove the edges that may leave up to a bound, in order."""
+        taken: list[EdgeLeave] = []
+        while self._entries and self._entries[0].leaves <= bound:
+            one = heapq.heappop(self._entries)
+            if not self.counts or self._number_of.get(one.edge) == one.number:
+                taken.append(one)
+        return taken
 
-    def _is_ordered(self, link: Link) -> bool:
-        return bool(link[1] < len(self._ordered_labels) and self._ordered_labels[link[1]])
+    def _leave(self, made: list[_Step], row: int, entries: Sequence[EdgeLeave], time: int, boundary: int = 0) -> None:
+        """Add the deletes of edges that leave in one event, behind the inserts of static edges that they hide no longer.
 
-    def _time_of(self, link: Link) -> int:
-        return max(self._links[link].values())
-
-    def _lose(
-        self,
-        row: int,
-        stage: int,
-        touched: Sequence[Link],
-        before: int,
-        time: int,
-        changes: _Changes,
-        skip: Sequence[Link] = (),
-    ) -> None:
-        """Add the deletes of those links that only an edge with the timestamp `before` had.
-
-        Where parallel edges are left that are older, the graph gets their timestamp. The edges in `skip` follow later, of
-        paths in time order the last one of each.
+        In a window of time they have the timestamp up to which edges leave.
         """
-        for link in touched:
-            if link not in self._links:
-                changes.delete(row, stage, link, time)
-            elif self._is_ordered(link):
-                changes.delete(row, stage, link, time)
-                times = [*self._links[link].values()]
-                for each in times[:-1] if link in skip else times:
-                    changes.insert(row, stage, link, each)
-            elif link not in skip and (youngest := self._time_of(link)) < before:
-                changes.delete(row, stage, link, time)
-                changes.insert(row, stage, link, youngest)
+        bound, delete = time, 1
+        if isinstance(self.window, Window):
+            bound, delete = time - self.window.size, DELETE_UNLESS_NEWER
+        for one in entries:
+            hiding = self._hiding.get(one.key)
+            if hiding is not None and hiding.edge == one.edge and (delete == 1 or hiding.timestamp <= bound):
+                self._reveal(made, row, one.key, time, boundary)
+        made += [
+            _Step(row, one.edge, *_NO_LINK, bound, delete, one.known_by, is_evicted=1, boundary=boundary) for one in entries
+        ]
 
-    # --- what is held ----------------------------------------------------------------------------------------
+    def retain(self, live: Collection[int]) -> list[int]:
+        """Forget edges that are not live; return the numbers of static edges in the table. O(edges)."""
+        self._number_of = {edge: number for edge, number in self._number_of.items() if edge in live}
+        self._entries = [one for one in self._entries if one.edge in live]
+        heapq.heapify(self._entries)
+        return [static.edge for static in self.statics.values()]
 
-    def youngest_first(self, source: int, label: int, target: int) -> list[WindowEdge]:
-        """Return the edges with these ends and label, the youngest first."""
-        edges = [self._edges[key] for key in self._by_ends.get((source, label, target), ())]
-        return sorted(edges, key=lambda edge: edge.timestamp, reverse=True)
+    def load(self, edges: Iterable[tuple[int, int, int, int, Hashable]], number: int) -> None:
+        """Set the edges, in the order of their numbers, and the number of the last insert, in a new object.
 
-    def live(self, bound: int) -> np.ndarray:
-        """Return the places of the edges in the order of their numbers, whatever the bound on timestamps."""
-        return np.arange(len(self._edges))
-
-    def columns(self, places: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return source, label, target, timestamp and set of derived labels of edges. O(edges)."""
-        return tuple(column[places] for column in self.all_columns())
-
-    def all_columns(self) -> tuple[np.ndarray, ...]:
-        """Return the same columns of all edges. O(edges)."""
-        rows = [(one.source, one.label, one.target, one.timestamp, one.derived_set) for one in self]
-        columns = np.array(rows, np.int64).reshape(len(rows), 5).T
-        kinds = (np.int32, np.int32, np.int32, np.int64, np.int32)
-        return tuple(np.ascontiguousarray(column, kind) for column, kind in zip(columns, kinds, strict=True))
-
-    def ends(self) -> tuple[np.ndarray, ...]:
-        """Return source, label and target of all edges. O(edges)."""
-        return self.all_columns()[:3]
-
-    def keys(self) -> list[Hashable]:
-        """Return the keys of the edges, in the order of their numbers."""
-        return [*self._edges]
-
-    @property
-    def wants_collection(self) -> bool:
-        """True if enough tuples came since the last collection to pay for another one."""
-        return self._since_collect > 2 * max(self._capacity, len(self._edges))
-
-    def collect(self, bound: int) -> None:
-        """Note a collection; the window forgets edges as they leave."""
-        self._since_collect = 0
-
-    def forget_vertices(self, ids: np.ndarray) -> None:
-        """Note that vertices are released; some may stand for edges that no query binds any longer. O(edges + ids)."""
-        released = {*ids.tolist()}
-        for edge in self if released else ():
-            if edge.vertex in released:
-                edge.vertex = edge.twin = NO_VERTEX
-
-    def renumber(self, numbers: np.ndarray) -> None:
-        """Replace the numbers of sets of derived labels by others."""
-        for edge in self:
-            edge.derived_set = int(numbers[edge.derived_set])
-
-    def load(self, edges: Sequence[WindowEdge], number: int) -> None:
-        """Set the edges, which are in the order of their numbers, and the number of the last insert, in a new object."""
-        for edge in edges:
-            self.number = edge.number - 1
-            self._add(edge)
+        Each has its number, its timestamp, its number in the table, that by which it is known as a vertex, and its key.
+        """
+        for self.number, timestamp, edge, known_by, key in edges:
+            self.number -= 1
+            self._enter(timestamp, edge, known_by, key)
         self.number = number
 
-    def _check(self) -> None:
-        """Assert that edges, ends and links agree, and that a count window holds no edge that has left."""
-        numbers = [edge.number for edge in self]
-        assert numbers == sorted(set(numbers)), "edges are in another order than their numbers"
+    def _check(self, live: Collection[int]) -> None:
+        """Assert that the edges that the window holds are to leave, and that none has left a count window."""
+        leaving = self.entries()
+        assert {*live} <= {one.edge for one in leaving}, "an edge never leaves"
+        numbers = [one.number for one in leaving]
+        assert len({*numbers}) == len(numbers), "two edges have one number"
         if isinstance(self.window, CountWindow):
             assert all(number > self.window.lower_bound(self.number) for number in numbers), "an edge has left the window"
-        if isinstance(self.window, Window):
-            leaving = {(number, key) for _, number, key in self._departures}
-            assert all((edge.number, edge.key) in leaving for edge in self), "an edge never leaves"
-        assert all(key == edge.key for key, edge in self._edges.items()), "an edge has another key"
-        assert sorted((edge.ends, str(edge.key)) for edge in self) == sorted(
-            (ends, str(key)) for ends, keys in self._by_ends.items() for key in keys
-        ), "edges have other ends"
-        links: dict[Link, dict[Hashable, int]] = {}
-        for edge in self:
-            for link in self._links_of(edge):
-                links.setdefault(link, {})[edge.key] = edge.timestamp
-        for key, of_static in self._statics.items():
-            for link in of_static if self.is_begun and key not in self._edges else ():
-                links.setdefault(link, {})[key] = TIMELESS
-        assert links == self._links, "edges of the graph are counted wrong"

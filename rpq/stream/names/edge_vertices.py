@@ -66,6 +66,8 @@ class EdgeVertices:
         self._counting, self._is_recomputed = Lock(), False
         self.have_identities = False
         """True if edges have ids, or numbers that tell them apart."""
+        self.by_number = False
+        """True if current edges are removed by their numbers, too."""
         self._room = 0
         self._columns = EdgeVertexColumns(*(np.zeros(0, dtype) for dtype in (np.int32,) * 3 + (np.int64,) * 2 + (np.int32,)))
         self._values: dict[str, np.ndarray] = {}
@@ -73,7 +75,7 @@ class EdgeVertices:
         self._current: dict[tuple[int, ...], dict[int, None]] | None = None
         """The vertices of the current edges between two vertices with one label; None until a tuple takes some away."""
         self._current_by_number: dict[int, dict[int, None]] = {}
-        """The ids of the current edges by number, where edges have ids."""
+        """The vertices of the current edges by number, where `by_number` is set."""
 
     @property
     def nbytes(self) -> int:
@@ -142,7 +144,7 @@ class EdgeVertices:
     def _enter(self, key: tuple[int, ...], number: int, vertex: int) -> None:
         assert self._current is not None
         self._current.setdefault(key, {})[vertex] = None
-        if self.names is not None:
+        if self.by_number:
             self._current_by_number.setdefault(number, {})[vertex] = None
 
     def _remove(self, vertices: Sequence[int]) -> None:
@@ -152,7 +154,7 @@ class EdgeVertices:
         self._is_current[ids] = False
         for key, number, vertex in zip(self._keys(ids), self.numbers(ids).tolist(), vertices, strict=True):
             _discard(self._current, key, vertex)
-            if self.names is not None:
+            if self.by_number:
                 _discard(self._current_by_number, number, vertex)
 
     def _know_current(self) -> dict[tuple[int, ...], dict[int, None]]:
@@ -167,7 +169,7 @@ class EdgeVertices:
         return self._pop(self._know_current().get(key))
 
     def take_numbered(self, number: int) -> Sequence[int]:
-        """Remove the edge with this number from the current ones, where edges have ids, and return its vertices."""
+        """Remove the edge with this number from the current ones, where `by_number` is set, and return its vertices."""
         self._know_current()
         return self._pop(self._current_by_number.get(number))
 
@@ -272,7 +274,7 @@ class EdgeVertices:
                 ends = columns.source[vertex], columns.label[vertex], columns.target[vertex]
                 assert key == ends, "an edge has other ends"
         numbered = [(number, vertex) for number, vertices in self._current_by_number.items() for vertex in vertices]
-        expected = [] if self.names is None else list(zip(self.numbers(current).tolist(), current.tolist(), strict=True))
+        expected = [] if not self.by_number else list(zip(self.numbers(current).tolist(), current.tolist(), strict=True))
         assert sorted(numbered) == sorted(expected), "an edge has another number"
 
 
