@@ -551,6 +551,8 @@ class Multigraph:
         """Return the numbers of the edges of tuples (int64), -1 for deletes without one; count the inserts."""
         is_insert = chunk.delete == 0
         inserts, self.inserts = self.inserts, self.inserts + int(np.count_nonzero(is_insert))
+        if self.edge_names is None and self.inserts - inserts == len(is_insert):
+            return np.arange(inserts + 1, self.inserts + 1)
         if self.edge_names is None:
             return np.where(is_insert, inserts + np.cumsum(is_insert), -1)
         assert edge is not None
