@@ -31,6 +31,7 @@ from rpq.stream.arrays.text_buffers import view_of_texts
 from rpq.stream.chunk import SingleTuple
 from rpq.stream.edges.edge_ends import Ends
 from rpq.stream.edges.edge_filter import EdgeFilter
+from rpq.stream.edges.edge_table import EdgeTable
 from rpq.stream.edges.outcomes import WindowMembership
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.labels import LabelDictionary
@@ -550,6 +551,8 @@ def _replace_edges(name: Callable[[int], int | str], *, paths: Paths) -> None:
             by_id.push({**ends, "timestamp": [0] * 5, "n": [3, 0, 3, 0, 0], "edge": ids})
         by_id.delete(x, y, "a", 0)
         by_id._evaluation.collector.collect()
+    nothing = np.zeros(0, np.int64)
+    EdgeTable("id", capacity=1).load((nothing,) * 5, nothing)  # as a saved state is
     of_values = Engine(query, edges="id", witness=True, memory_limit=1 << 60, _capacity=1)
     ends = {"source": [x, y], "target": [y, z], "label": ["a", "b"]}
     of_values.push({**ends, "timestamp": [0, 0], "n": [3, 0], "edge": [1, 2]})

@@ -108,22 +108,21 @@ def chunk_of_operations(
     has_operations = np.bincount(own, minlength=len(chunk.label)) > 0
     rows = _rows_to_apply(tuples, has_operations.view(np.uint8), now)
     idle = rows[~has_operations[rows]]
-    nothing = np.full(len(idle), -1, np.int32)
-    row = np.concatenate([made.row, idle])
-    order = np.argsort(row, kind="stable")
-    moved = nothing, chunk.label[idle], nothing, chunk.timestamp[idle], np.ones(len(idle), np.uint8)
-    columns = (np.concatenate([one, other])[order] for one, other in zip(made[:5], moved, strict=True))
-    source, label, target, timestamp, delete = (np.ascontiguousarray(column) for column in columns)
-    row = row[order]
+    if len(idle) or (made.row[1:] < made.row[:-1]).any():
+        nothing = np.full(len(idle), -1, np.int32)
+        moved = nothing, chunk.label[idle], nothing, chunk.timestamp[idle], np.ones(len(idle), np.uint8), idle
+        order = np.argsort(np.append(made.row, idle), kind="stable")
+        made = Operations(*(np.append(one, other)[order] for one, other in zip(made, moved, strict=True)))
+        is_evicted = None if is_evicted is None else np.append(is_evicted, np.zeros(len(idle), bool))[order]
+        boundary = None if boundary is None else np.append(boundary, np.zeros(len(idle), boundary.dtype))[order]
+    source, label, target, timestamp, delete, row = made
     derived = Chunk(source, target, label, timestamp, delete, np.empty(len(row), np.int32))
-    are_evicted = None if is_evicted is None else np.append(is_evicted, np.zeros(len(idle), bool))[order]
     is_first = np.diff(row, prepend=-1) != 0
-    boundaries = None if boundary is None else np.append(boundary, np.zeros(len(idle), boundary.dtype))[order]
-    if boundaries is not None:
-        is_first |= np.diff(boundaries, prepend=0) != 0
-    if are_evicted is None and is_first.all():
+    if boundary is not None:
+        is_first |= np.diff(boundary, prepend=0) != 0
+    if is_evicted is None and is_first.all():
         return DerivedChunk(derived, None if len(row) == len(outcome) else row, None, outcome)
-    return DerivedChunk(derived, row, _first_of_runs(is_first), outcome, are_evicted, boundaries)
+    return DerivedChunk(derived, row, _first_of_runs(is_first), outcome, is_evicted, boundary)
 
 
 def _rows_to_apply(tuples: Any, is_edge: np.ndarray, now: np.ndarray) -> np.ndarray:

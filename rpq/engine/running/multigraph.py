@@ -14,7 +14,7 @@ event, and of its own label where a query reads that without a condition. For th
   may have a label, and when one is removed those that are left have it still.
 
 Over a count window, and over any window where edges hide the static edges of their identity, what the window has is decided
-before the graph (`WindowDerivation`), and queries see an unbounded one. Paths in time order number the inserts of their
+before the graph (`WindowEdges`), and queries see an unbounded one. Paths in time order number the inserts of their
 count windows themselves where each insert is an edge of its own and there are no conditions, and `ParallelEdges` knows when
 each edge leaves.
 
@@ -224,7 +224,8 @@ class Multigraph:
         edges = graph.edges
         of_links = edges.source[links], edges.label[links], edges.target[links], edges.timestamp[links]
         columns = (np.append(one[is_read], other) for one, other in zip(versions, of_links, strict=True))
-        return ParallelColumns(*columns, slides={})
+        source, label, target, timestamp = columns
+        return ParallelColumns(source, label, target, timestamp, {})
 
     def _timed_labels(self) -> np.ndarray:
         """Return which label ids queries about paths in time order read over windows of time, or unbounded ones (uint8)."""
@@ -459,6 +460,9 @@ class Multigraph:
         bound = np.full(len(derived_set), ABSENT_VERSION)
         columns = _Tuples(steps.chunk, view(steps.chunk), derived_set, properties, timestamp, bound)
         before, made = self._apply(columns, steps.edge, steps.number, is_plain)
+        if self.window_edges is not None and isinstance(self.window_edges.window, Window):
+            left = steps.is_evicted[made.row] & (made.delete != 0)
+            made.timestamp[left] += self.window_edges.window.size  # the boundary at which edges leave
         if self.identity == "triple":
             is_own = np.array([not isinstance(name, ConditionLabel) for name in self._labels.names] or [False])
             stays = ~((made.timestamp == TIMELESS) & is_own[made.label])
@@ -469,17 +473,23 @@ class Multigraph:
             more += [(*link, time, is_delete, step) for link in static.links]
         if more:
             made = Operations(*(np.append(one, other) for one, other in zip(made, zip(*more, strict=True), strict=True)))
+        kinds = np.int32, np.int32, np.int32, np.int64, np.uint8, np.int64
         order = np.argsort(made[5], kind="stable")
-        step = made.row[order].astype(np.int64)
-        kinds = (np.int32, np.int32, np.int32, np.int64, np.uint8)
-        made = Operations(*(one[order].astype(kind) for one, kind in zip(made, kinds, strict=False)), steps.row[step])
+        made = Operations(*(one[order].astype(kind) for one, kind in zip(made, kinds, strict=True)))
+        of_steps, made = made.row, made._replace(row=steps.row[made.row])
         outcome = np.zeros(0, np.uint8)
         if len(steps.own):
             bounds = {one: lower_bounds(one, now) for one in {*self.outcome_counts.windows}}
             before = PriorEdges(before.timestamp[steps.own], before.label[steps.own])
             outcome = self.outcome_counts.judge(chunk, tuples, before, bounds)
         return chunk_of_operations(
-            made, chunk, tuples, now, outcome=outcome, is_evicted=steps.is_evicted[step], boundary=steps.boundary[step]
+            made,
+            chunk,
+            tuples,
+            now,
+            outcome=outcome,
+            is_evicted=steps.is_evicted[of_steps],
+            boundary=steps.boundary[of_steps],
         )
 
     def _window_numbers(self, chunk: Chunk, number: np.ndarray) -> tuple[np.ndarray, list[Any], np.ndarray]:
@@ -541,6 +551,8 @@ class Multigraph:
         """Return the numbers of the edges of tuples (int64), -1 for deletes without one; count the inserts."""
         is_insert = chunk.delete == 0
         inserts, self.inserts = self.inserts, self.inserts + int(np.count_nonzero(is_insert))
+        if self.edge_names is None and self.inserts - inserts == len(is_insert):
+            return np.arange(inserts + 1, self.inserts + 1)
         if self.edge_names is None:
             return np.where(is_insert, inserts + np.cumsum(is_insert), -1)
         assert edge is not None
@@ -566,8 +578,9 @@ class Multigraph:
         values, statics = self.statics.values(self.sets.types.by_name), self.statics
         chunk = statics.chunk()
         derived_set = self.sets.sets_of(chunk.label, self._labels.names, values, None)
-        columns = chunk.source.tolist(), map(self.sets.labels_of, derived_set.tolist()), chunk.target.tolist()
-        links: list[list[Link]] = [[(u, label, v) for label in labels] for u, labels, v in zip(*columns, strict=True)]
+        derived = map(self.sets.labels_of, derived_set.tolist())
+        of_edges = zip(chunk.source.tolist(), derived, chunk.target.tolist(), strict=True)
+        links: list[list[Link]] = [[(u, label, v) for label in labels] for u, labels, v in of_edges]
         pieces: list[TupleEdges] = []
         if self._links.are_read and len(statics):
             pieces = self._links.derive_statics(statics, values, names=self._values_of_vertices)

@@ -289,7 +289,7 @@ class EdgeTable:
         labels = chunk.label if self.names is None else chunk.label.copy()
         before = PriorEdges(np.full(count, ABSENT_VERSION, np.int64), labels)
         of_tuples, of_before, at = view(_Tuples(*columns)), view(before), 0
-        buffer = _new_buffer(2 * count + int(lengths[derived_set].sum()) + 16)
+        buffer = _new_buffer(count + (int(lengths[derived_set].sum()) if len(label) else 0) + 16)
         while (at := self._run(tuples, of_tuples, of_before, view(buffer), at, count)) < count:
             # How many edges stay beside one that leaves is found by trying again: the room at least doubles.
             buffer = _longer_buffer(buffer, 2 * buffer.fields.room + 3 * (int(lengths.max()) + 1))
@@ -601,7 +601,7 @@ class EdgeTable:
             younger, edges = 0, [*self.youngest_first(*key)]
             columns = self.columns(np.array(edges))
             assert {*zip(*(column.tolist() for column in columns[:3]), strict=True)} == {key}, "an edge is in another list"
-            assert (np.diff(columns[3]) <= 0).all(), "an older edge comes first"
+            assert (columns[3][1:] <= columns[3][:-1]).all(), "an older edge comes first"
             for edge in edges:
                 assert arrays.younger[edge] == younger, "a list leads back to another edge"
                 younger = edge
@@ -914,14 +914,16 @@ def replace_versions(versions, chunk, tuples, before, out, first, count):
     Return the first for whose operations there is no room.
     """
     bits, keeps_all, appends = versions.fields.bits, versions.fields.keeps_all != 0, versions.fields.appends != 0
+    last_label, last_set, kind = np.int64(-1), np.int64(-1), np.int64(0)
     for i in range(first, count):
         u, label, v = np.int64(chunk.source[i]), np.int64(chunk.label[i]), np.int64(chunk.target[i])
         if u < 0:
             continue
         time, bound, is_delete = chunk.timestamp[i], tuples.bound[i], chunk.delete[i] != 0
-        h, place, number = key_hash(u, label, v), np.int64(-1), np.int64(-1)
+        h, place, number = np.uint64(0), np.int64(-1), np.int64(-1)
         held_time, held_set = np.int64(ABSENT_VERSION), np.int64(0)
         if not appends:
+            h = key_hash(u, label, v)
             place = _find(versions, h, u, label, v)
             if place >= 0:
                 number = tagged_id(versions.table, place, bits)
@@ -964,7 +966,9 @@ def replace_versions(versions, chunk, tuples, before, out, first, count):
             if not is_older:
                 _set_time(versions, number, time)
                 one = np.int64(0) if keeps_all else new  # what each of the edges satisfies is not kept
-                _set_kind(versions, number, _kind_of(versions, label, one))
+                if label != last_label or one != last_set:
+                    last_label, last_set, kind = label, one, _kind_of(versions, label, one)
+                _set_kind(versions, number, kind)
     return count
 
 

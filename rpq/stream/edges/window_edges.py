@@ -13,8 +13,8 @@ all had come. To the graph and to queries the window is unbounded.
 - What is evicted follows what the tuple itself and static edges change, so that before it the graph is the one without any
   eviction. Each boundary of a window of time that a tuple crosses is an event of its own before the tuple.
 
-Which edges are held is decided here by the tuples alone, for static edges that are hidden. An edge that was deleted may be
-evicted once more, which changes nothing.
+Which edges are held is decided here for hidden static edges alone. An edge that was deleted may be evicted once more,
+which changes nothing, and from a window of time an edge is evicted unless it is newer by then.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
 from rpq.stream.edges.edge_store import TIMELESS
-from rpq.stream.window import AnyWindow, CountWindow, Window
+from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 
 Link = tuple[int, int, int]
 """An edge of the graph: source, label, target."""
@@ -91,7 +91,7 @@ class EdgeLeave(NamedTuple):
     """An edge of the window, and when it leaves."""
 
     leaves: int
-    """The number of the insert that is too far back then, or the boundary of a window of time."""
+    """Its number in a count window, the boundary in a window of time."""
     number: int
     """The number of its last insert."""
     edge: int
@@ -113,9 +113,9 @@ class WindowEdges:
         """True if static edges are in the graph, where nothing hides them."""
         self._keeps_all = keeps_all
         self._number_of: dict[int, int] = {}
-        """The numbers of the last inserts of edges."""
+        """The numbers of the last inserts of edges, in a count window."""
         self._entries: list[EdgeLeave] = []
-        """A heap of the edges that leave; those whose number is another one are renewed or gone."""
+        """A heap of the edges that leave; in a count window those whose number is another one are renewed or gone."""
         self.statics: dict[Hashable, StaticEdge] = {}
         """The static edges by their keys."""
         self._hiding: dict[Hashable, HidingEdge] = {}
@@ -133,8 +133,8 @@ class WindowEdges:
 
     def entries(self) -> list[EdgeLeave]:
         """Return the edges in the order of their numbers, perhaps with some that were deleted. O(edges log edges)."""
-        found = (one for one in self._entries if self._number_of.get(one.edge) == one.number)
-        return sorted(found, key=lambda one: one.number)
+        last = {one.edge: one for one in sorted(self._entries, key=lambda one: one.number)}
+        return sorted(last.values(), key=lambda one: one.number)
 
     # --- static edges ----------------------------------------------------------------------------------------
 
@@ -198,13 +198,17 @@ class WindowEdges:
             if delete or (not is_late and not read and (self.counts or not self._keeps_all)):
                 # An insert that the window does not hold removes the edge that it would replace.
                 delete = delete or DELETE_UNLESS_NEWER
-                made.append(_Step(row, mine, *(ends if key is None else _NO_LINK), time, delete, known_by, is_own=1))
-                one = [key] if key in self._hiding else []
-                for each in one if key is not None else [each for each, of in self._hiding.items() if of.ends == ends]:
+                deleted: Link = ends if key is None else _NO_LINK
+                made.append(_Step(row, mine, *deleted, time, delete, known_by, is_own=1))
+                hidden_by = [key] if key in self._hiding else []
+                if key is None:
+                    hidden_by = [each for each, edge_of in self._hiding.items() if edge_of.ends == ends]
+                for each in hidden_by:
                     if delete != DELETE_UNLESS_NEWER or time >= self._hiding[each].timestamp:
                         self._reveal(made, row, each, time)
             elif is_late:
-                made.append(_Step(row, -1, *_NO_LINK, time, 0, -1, is_own=1))  # changes nothing
+                # A delete of what is older than all edges changes nothing, and what the edge is before the tuple is known.
+                made.append(_Step(row, mine, *_NO_LINK, TIMELESS, DELETE_UNLESS_NEWER, -1, is_own=1))
             else:
                 made.append(_Step(row, mine, *ends, time, 0, known_by, is_own=1))
                 self._hide(made, row, key, HidingEdge(mine, ends, time))
@@ -222,9 +226,9 @@ class WindowEdges:
     def _columns(self, made: Sequence[_Step]) -> Steps:
         columns = np.array(made, np.int64).reshape(len(made), len(_Step._fields)).T
         row, edge, source, label, target, timestamp, delete, number, is_own, is_evicted, boundary, is_mover, static = columns
-        kinds = (np.int32, np.int32, np.int32, np.int64, np.uint8)
-        ends = zip((source, target, label, timestamp, delete), kinds, strict=True)
-        chunk = Chunk(*(np.ascontiguousarray(column, kind) for column, kind in ends), edge=np.zeros(len(made), np.int32))
+        kinds = np.int32, np.int32, np.int32, np.int64, np.uint8, np.int32
+        of_chunk = zip((source, target, label, timestamp, delete, edge), kinds, strict=True)
+        chunk = Chunk(*(np.ascontiguousarray(column, kind) for column, kind in of_chunk))
         of_edges = {one.edge: one for one in self.statics.values()} if (static >= 0).any() else {}
         return Steps(
             chunk,
@@ -241,10 +245,11 @@ class WindowEdges:
     def _enter(self, time: int, edge: int, known_by: int, key: Hashable) -> None:
         """Give an edge the next number, which makes it the last to leave a count window."""
         self.number += 1
-        leaves = self.number
+        leaves = INT64_MAX
         if isinstance(self.window, Window):
             leaves = self.window.expiry_slide(time) * self.window.slide
-        self._number_of[edge] = self.number
+        elif self.counts:
+            leaves = self._number_of[edge] = self.number
         heapq.heappush(self._entries, EdgeLeave(leaves, self.number, edge, known_by, key))
 
     def _expire(self, made: list[_Step], row: int, now: int) -> None:
@@ -259,27 +264,35 @@ class WindowEdges:
             self._leave(made, row, entries, boundary, place - len(events))
 
     def _take(self, bound: int) -> list[EdgeLeave]:
-        """Remove the edges that leave up to a bound, in order."""
+        """Remove the edges that may leave up to a bound, in order."""
         taken: list[EdgeLeave] = []
         while self._entries and self._entries[0].leaves <= bound:
             one = heapq.heappop(self._entries)
-            if self._number_of.get(one.edge) == one.number:
-                del self._number_of[one.edge]
+            if not self.counts or self._number_of.get(one.edge) == one.number:
                 taken.append(one)
         return taken
 
     def _leave(self, made: list[_Step], row: int, entries: Sequence[EdgeLeave], time: int, boundary: int = 0) -> None:
-        """Add the deletes of edges that leave in one event, behind the inserts of static edges that they hide no longer."""
+        """Add the deletes of edges that leave in one event, behind the inserts of static edges that they hide no longer.
+
+        In a window of time they have the timestamp up to which edges leave.
+        """
+        bound, delete = time, 1
+        if isinstance(self.window, Window):
+            bound, delete = time - self.window.size, DELETE_UNLESS_NEWER
         for one in entries:
-            if one.key in self._hiding and self._hiding[one.key].edge == one.edge:
+            hiding = self._hiding.get(one.key)
+            if hiding is not None and hiding.edge == one.edge and (delete == 1 or hiding.timestamp <= bound):
                 self._reveal(made, row, one.key, time, boundary)
         made += [
-            _Step(row, one.edge, *_NO_LINK, time, 1, one.known_by, is_evicted=1, boundary=boundary) for one in entries
+            _Step(row, one.edge, *_NO_LINK, bound, delete, one.known_by, is_evicted=1, boundary=boundary) for one in entries
         ]
 
     def retain(self, live: Collection[int]) -> list[int]:
         """Forget edges that are not live; return the numbers of static edges in the table. O(edges)."""
         self._number_of = {edge: number for edge, number in self._number_of.items() if edge in live}
+        self._entries = [one for one in self._entries if one.edge in live]
+        heapq.heapify(self._entries)
         return [static.edge for static in self.statics.values()]
 
     def load(self, edges: Iterable[tuple[int, int, int, int, Hashable]], number: int) -> None:

@@ -255,3 +255,28 @@ def test_a_static_edge_that_the_window_no_longer_holds_has_no_timestamp(expressi
     assert engine.witness(*ends, query="q").timestamps == (1,)
     engine.insert("s", "t", "a", 20)
     assert engine.witness(*ends, query="q").timestamps == (None,)
+
+
+@pytest.mark.parametrize("window", [rpq.Window(size=10, slide=5), rpq.UnboundedWindow()])
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_an_older_insert_does_not_shorten_the_time_for_which_an_edge_hides(window, is_restored):
+    engine = rpq.Engine(rpq.Query("a[n > 5]/b", window=window, semantics="explicit"), _capacity=1)
+    engine.load_static({"source": ["x"], "target": ["y"], "label": ["a"], "n": [9]})
+    engine.insert("y", "z", "b", 9)
+    assert engine.insert("x", "y", "a", 9, properties={"n": 1}).removed == 1
+    assert not engine.insert("x", "y", "a", 3, properties={"n": 8}).rows()
+    engine = restored(engine) if is_restored else engine
+    assert not engine.advance(15).rows()  # the edge with timestamp 9 is still there
+    engine.insert("y", "w", "b", 16)
+    assert [row.target for row in engine.advance(20).rows()] == (["w"] if window.kind == "time" else [])
+    engine._check()
+
+
+def test_a_late_insert_of_an_edge_with_an_id_is_one_for_the_readers_of_that_edge():
+    engine = rpq.Engine(rpq.Query("a", window=rpq.Window(size=6, slide=1)), edges="id")
+    engine.load_static({"source": ["u"], "target": ["w"], "label": ["a"], "edge": ["e"]})
+    engine.insert("x", "y", "a", 20, edge="g")
+    engine.insert("x", "y", "b", 13, edge="g")  # a label that no query reads
+    assert (engine.statistics().late, engine.statistics().irrelevant) == (1, 0)
+    assert engine.delete(None, None, None, 20, edge="g").removed == 1
+    engine._check()
