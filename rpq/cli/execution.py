@@ -196,7 +196,11 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     if settings.jobs > 1:
         assert isinstance(output, FileOutputs)  # `check_jobs`
         options["make_engine"] = lambda: divided_engine(
-            parts, output, integers=source.integers, progress=lambda: (source.bytes_read, reader.bytes_total)
+            parts,
+            output,
+            integers=source.integers,
+            progress=lambda: (source.bytes_read, reader.bytes_total),
+            check=interrupts.check,
         )
     run = (DividedRun if settings.jobs > 1 else Run)(
         source,

@@ -54,7 +54,12 @@ class RunWork:
 
 
 def divided_engine(
-    parts: RunParts, output: FileOutputs, *, integers: bool, progress: Callable[[], tuple[int, int | None]]
+    parts: RunParts,
+    output: FileOutputs,
+    *,
+    integers: bool,
+    progress: Callable[[], tuple[int, int | None]],
+    check: Callable[[], None],
 ) -> DividedEngine:
     """Return the engine of a run with `--jobs`, whose chunks are appended to `output`. Raises a usage error."""
     try:
@@ -64,6 +69,7 @@ def divided_engine(
             jobs=parts.settings.jobs,
             append=output.append,
             progress=progress,
+            check=check,
         )
     except QueryError as error:
         raise click.UsageError(f"--jobs: {error}") from error

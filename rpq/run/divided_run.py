@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
@@ -40,6 +40,7 @@ _MAX_TAKEN_IN = 0.5
 """The largest number of tuples that a chunk takes in, as a share of its own."""
 _CHUNK_TUPLES = 1 << 20
 """The number of tuples in a chunk of an input of unknown size."""
+_SECONDS_BETWEEN_CHECKS = 0.2
 
 
 class ChunkWork(Protocol):
@@ -157,7 +158,8 @@ class DividedEngine:
     """The engine of a divided run: it checks the tuples that it is pushed, and other processes evaluate them.
 
     `reading` is a new engine, which knows the queries and gets no tuples. `append` appends the rows of a chunk, which are in
-    files of a folder. `progress` returns the numbers of bytes read and of all bytes, None if it is unknown. Close it.
+    files of a folder. `progress` returns the numbers of bytes read and of all bytes, None if it is unknown. `check`, which is
+    called while it waits, raises an exception if the run must end. Close it.
     """
 
     def __init__(
@@ -168,9 +170,11 @@ class DividedEngine:
         jobs: int,
         append: Callable[[str], None],
         progress: Callable[[], tuple[int, int | None]],
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self.queries = reading.queries
         self._reading, self._work, self._append, self._progress = reading, work, append, progress
+        self._check = check
         self.flushed_rows = 0
         self._jobs = jobs
         self._division = TimeDivision([reading._times.resolve(query) for query in self.queries])
@@ -261,7 +265,10 @@ class DividedEngine:
 
     def _receive(self) -> None:
         """Append the rows of the first chunk that is running, and wait for it. Raises the error that ended it."""
-        chunk, future = self._running.popleft()
+        chunk, future = self._running[0]
+        while not wait([future], timeout=_SECONDS_BETWEEN_CHECKS).done:
+            self._check()
+        self._running.popleft()
         evaluated = future.result()
         self._append(chunk.folder)
         shutil.rmtree(chunk.folder)
@@ -272,7 +279,7 @@ class DividedEngine:
         if evaluated.error is not None:
             kind, args, attributes = evaluated.error
             error = kind.__new__(kind, *args)
-            error.__dict__.update(attributes)
+            error.__dict__.update(attributes, row=None)  # its message names the tuple, and these rows are another slice
             self.close()
             raise error
         needed = {tuples.path for _, tuples in self._slices}
@@ -293,7 +300,8 @@ class DividedEngine:
             self._receive()
 
     def close(self) -> None:
-        """Discard the chunks that were not evaluated, and the files."""
+        """Discard the chunks whose rows were not appended, and the files."""
+        self._is_finished = True
         self._running.clear()
         self._pool.shutdown(cancel_futures=True)
         self._folder.cleanup()
@@ -319,9 +327,14 @@ class DividedRun(Run):
     most_tuples = 1 << 15
 
     def _work(self) -> str:
-        ended = super()._work()
         assert isinstance(self.engine, DividedEngine)
-        self.engine.finish(flush=self._flush and ended == END_OF_INPUT)
+        try:
+            ended = super()._work()
+            self.engine.finish(flush=self._flush and ended == END_OF_INPUT)
+        except Exception as error:
+            if not isinstance(error, RpqError):  # a signal, after which nobody waits for the other chunks
+                self.engine.close()
+            raise
         self._flush, self.rows_flushed = False, self.engine.flushed_rows
         return ended
 
