@@ -158,8 +158,8 @@ class DividedEngine:
     """The engine of a divided run: it checks the tuples that it is pushed, and other processes evaluate them.
 
     `reading` is a new engine, which knows the queries and gets no tuples. `append` appends the rows of a chunk, which are in
-    files of a folder. `progress` returns the numbers of bytes read and of all bytes, None if it is unknown. `check`, which is
-    called while it waits, raises an exception if the run must end. Close it.
+    files of a folder. `progress` returns the numbers of bytes read and of all bytes, None if it is unknown. `check` is
+    called while it waits, and raises an exception if the run must end. Close it.
     """
 
     def __init__(
