@@ -144,8 +144,8 @@ def loggers_stay_as_they_are() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def only_the_first_run_warms_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let later runs of the command in this process load the kernels that they use alone: it takes most of a second less."""
-    if (execution := sys.modules.get("rpq.cli.execution")) is not None:
-        monkeypatch.setattr(execution, "compile_kernels", lambda *queries, **options: 0.0)
+    if (run_parts := sys.modules.get("rpq.cli.run_parts")) is not None:
+        monkeypatch.setattr(run_parts, "compile_kernels", lambda *queries, **options: 0.0)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rpq.cli import execution, group
+from rpq.cli import group, run_parts
 from rpq.readers import open_reader
 from rpq.serve import models, serving
 from rpq.serve.feeds import FileFeed, Playback
@@ -258,7 +258,7 @@ def test_a_checkpoint_that_cannot_be_gone_on_from_is_no_usage_error(rpq, tmp_pat
         ("serve", serving, "compile_kernels"),
         ("serve", serving, "run_server"),
         ("run", group, "import_module"),
-        ("run", execution, "compile_kernels"),
+        ("run", run_parts, "compile_kernels"),
         ("explain", group, "import_module"),
     ],
 )
