@@ -11,7 +11,7 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of
 from functools import cached_property
@@ -26,12 +26,13 @@ from rpq.cli.checkpoint import input_identity
 from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input, rdf_documents, rules_of, topics_and_clients
 from rpq.cli.options import named_inputs
 from rpq.cli.reporting import compile_kernels, log_to
-from rpq.cli.request import RunSettings, max_ahead_of, read_query_entries, read_query_text
+from rpq.cli.request import COMMAND, RunSettings, max_ahead_of, read_query_entries, read_query_text
 from rpq.cli.validation import check_ids
 from rpq.errors import ExpressionError, QueryError, QueryTextError, RpqError
 from rpq.kafka.client import KafkaUsageError, TextLines
 from rpq.kafka.topic_names import is_topic
-from rpq.language.options import WrittenOptions
+from rpq.language.options import OPTIONS
+from rpq.language.query_file import QueryEntry
 from rpq.language.readings import properties_of
 from rpq.readers.column_names import ColumnNames
 from rpq.serve.application import Application, KernelCompiler
@@ -149,7 +150,7 @@ def serve_with(
 
 
 def _defaults(settings: RunSettings) -> QueryDefaults:
-    fields = _json_fields(settings)
+    fields = _as_json(settings.given_options)
     size = fields.get("window", fields.get("slide"))
     if size is not None:
         slide = fields.get("slide", size if kind_of_text(size) == "time" else None)
@@ -171,8 +172,7 @@ def _query_fields(
     if settings.queries_file is not None:
         if expressions or query_files:
             raise click.UsageError("--queries contains all queries; add the others to its file")
-        entries = read_query_entries(settings.queries_file, settings)
-        return [{"expression": entry.expression, **_json_fields(entry)} for entry in entries]
+        return [_fields_of_entry(entry) for entry in read_query_entries(settings.queries_file, settings)]
     texts = [(expression, expression) for expression in expressions]
     texts += [(f"--query-file {path}", read_query_text(path)) for path in query_files]
     found: list[dict[str, Any]] = [{"expression": text} for _, text in texts]
@@ -185,8 +185,15 @@ def _query_fields(
     return found
 
 
-def _json_fields(options: WrittenOptions) -> dict[str, Any]:
-    given = options.given_options.items()
+def _fields_of_entry(entry: QueryEntry) -> dict[str, Any]:
+    """Return what a file gives for a query, also where it is the default, since the command may have another."""
+    given = {name for name, place in entry.places.items() if place is not COMMAND}
+    values = {name: getattr(entry, name) for name in OPTIONS if name in given or name in ("name", "language")}
+    return {"expression": entry.expression, **_as_json(values)}
+
+
+def _as_json(options: Mapping[str, Any]) -> dict[str, Any]:
+    given = ((name, value) for name, value in options.items() if value is not None)
     return {name: list(value) if isinstance(value, tuple) else value for name, value in given}
 
 

@@ -173,13 +173,17 @@ def test_queries_of_a_file_with_the_options_behind_them(tmp_path):
     path.write_text(
         '[[query]]\nname = "one"\nquery = "a+"\nwindow = "1h"\n'
         '[[query]]\nname = "two"\nquery = "?x a ?y"\nreport = "slide"\n'
+        '[[query]]\nname = "three"\nquery = "a"\nwindow = "unbounded"\nsemantics = "implicit"\n'
     )
     options = ["--queries", path, "--window", "2h", "--slide", "1m", "--time-unit", "s", "--checkpoint", tmp_path / "state"]
+    options += ["--semantics", "explicit"]
     for _ in range(2):  # the second time they are there already
         with Command(*options, log=tmp_path / "log") as served:
             found = {one["name"]: one for one in served.client.get("/queries").json()["queries"]}
             assert (found["one"]["window"], found["one"]["slide"]) == ("1h", "1m")
             assert (found["two"]["window"], found["two"]["report"], found["two"]["semantics"]) == ("2h", "slide", "explicit")
+            assert found["one"]["semantics"] == "explicit"
+            assert (found["three"]["window"], found["three"]["semantics"]) == ("unbounded", "implicit")
             assert served.end() == 0
 
 
