@@ -787,7 +787,13 @@ class Multigraph:
         if self.parallel is not None:
             self.parallel.collect(bound, self._timed_labels())
         if self.sets.count > self._sets_after_collect:
-            self.table.renumber(self.sets.retain(self.table.all_columns()[4]))
+            used, window = self.table.all_columns()[4], self.window_edges
+            if window is not None:
+                used = np.append(used, np.array([one.derived_set for one in window.statics.values()], used.dtype))
+            numbers = self.sets.retain(used)
+            self.table.renumber(numbers)
+            if window is not None:
+                window.renumber(numbers)
             self._sets_after_collect = 1024 + 2 * self.sets.count
 
     def restore(

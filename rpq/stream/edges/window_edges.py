@@ -295,6 +295,10 @@ class WindowEdges:
         heapq.heapify(self._entries)
         return [static.edge for static in self.statics.values()]
 
+    def renumber(self, numbers: np.ndarray) -> None:
+        """Replace the numbers of sets of derived labels by others."""
+        self.statics = {key: one._replace(derived_set=int(numbers[one.derived_set])) for key, one in self.statics.items()}
+
     def load(self, edges: Iterable[tuple[int, int, int, int, Hashable]], number: int) -> None:
         """Set the edges, in the order of their numbers, and the number of the last insert, in a new object.
 

@@ -33,7 +33,7 @@ from tests.reference_properties import (
     PropertyEngine,
     StaticQuery,
 )
-from tests.twins import examples
+from tests.twins import collect, examples
 
 
 def static_engine(**options) -> rpq.Engine:
@@ -269,6 +269,20 @@ def test_an_older_insert_does_not_shorten_the_time_for_which_an_edge_hides(windo
     assert not engine.advance(15).rows()  # the edge with timestamp 9 is still there
     engine.insert("y", "w", "b", 16)
     assert [row.target for row in engine.advance(20).rows()] == (["w"] if window.kind == "time" else [])
+    engine._check()
+
+
+@pytest.mark.parametrize("window", [rpq.Window(size=5, slide=1), rpq.CountWindow(size=1, step=1)])
+def test_sets_of_conditions_are_collected_while_a_static_edge_is_hidden(window):
+    queries = [rpq.Query(f"a[n {sign} 1]", window=window, name=sign, semantics="explicit") for sign in "><"]
+    engine = rpq.Engine(*queries)
+    engine.load_static({"source": ["x"], "target": ["y"], "label": ["a"], "n": [5]})
+    engine.insert("u", "v", "a", 1, properties={"n": 0})
+    engine.insert("x", "y", "a", 1, properties={"n": 0})
+    engine._evaluation.multigraph._sets_after_collect = 0
+    collect(engine)
+    engine.insert("v", "w", "a", 9, properties={"n": 0})
+    assert list(engine.answers(">")) == [("x", "y")]
     engine._check()
 
 
