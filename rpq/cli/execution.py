@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -53,9 +53,6 @@ from rpq.run.divided_run import DividedEngine, DividedRun
 from rpq.run.loop import OutputError, Run, RunOutput
 from rpq.stream.sources import without_login
 from rpq.stream.window import size_and_slide
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(kw_only=True)

@@ -104,7 +104,8 @@ def max_ahead_of(settings: RunSettings, unit: str | None, *, durations: bool = F
 class RunSettings(WrittenOptions):
     """All options of `rpq run`, and of `rpq.run_topics`, where `rules` are those of `edges_from`.
 
-    There is an `expression`, with a window and a slide, or else a `queries_file`, for whose queries these are defaults.
+    In a command there is an `expression`, with a window and a slide, or else a `queries_file`, for whose queries these are
+    defaults.
     `streams` has a name or None for each of the `inputs`, and `static_graphs` for each of `static`.
     """
 

@@ -55,7 +55,8 @@ class DryRun:
             except LimitError:
                 return None
         own = copy.guard
-        own.limit, own.push_limit = room, guard.push_limit
+        own.change_limit(room)
+        own.push_limit = guard.push_limit
         if guard.deadline[0] != INTERRUPTED:
             own.start_clock(is_limited=True)
         ends, failure = copy.find_ends(tuples)

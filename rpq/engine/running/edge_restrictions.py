@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from rpq.engine.running.outcome_counts import lower_bounds
+from rpq.engine.running.outcome_counts import lower_bound
 from rpq.engine.running.retention import count_key, latest_lost_insert
 from rpq.errors import QueryError, RegistrationError
 from rpq.language.hypercube import Share
@@ -323,7 +323,7 @@ def _refuse_if_edges_came(
         _latest_in_graph(reading, evaluation),
     )
     window = reading.window
-    if latest <= max(EARLIEST - 1, int(lower_bounds(window, np.array([time]))[0])):
+    if latest <= max(EARLIEST - 1, lower_bound(window, time)):
         return
     why = f"query {question.name!r}: {why}, as no registered query reads them"
     hint = ', or at once with start="empty"' if begins_empty(question, evaluation) else ""
@@ -383,7 +383,7 @@ def refuse_forgotten_edges(question: Question, evaluation: EdgeEvaluation, *, to
     lost = multigraph.table.latest_departure(multigraph.lower_bound(time))
     for reading in readings_of(question):
         window = reading.window
-        if lost == ABSENT_VERSION or lost <= int(lower_bounds(window, np.array([time]))[0]):
+        if lost == ABSENT_VERSION or lost <= lower_bound(window, time):
             continue
         why = f"query {question.name!r}: its window would contain edges that were removed, as they had left all windows"
         if not isinstance(window, Window):

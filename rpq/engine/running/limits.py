@@ -45,6 +45,10 @@ class MemoryGuard:
         self._workers: dict[Any, None] = {}
         self._granted = 0  # bytes that can be requested before everything is measured again
 
+    def change_limit(self, limit: int) -> None:
+        """Set another limit, against which everything is measured at the next request."""
+        self.limit, self._granted = limit, 0
+
     @property
     def nbytes(self) -> int:
         """The number of bytes of everything together now. O(workers)."""

@@ -33,7 +33,7 @@ _IDS = ("id", "id_ends", "id_bytes")
 STATIC_COLUMNS = ("source", "label", "target", "vertex", "twin")
 """The columns of the table of static edges, beside their properties."""
 COUNTED_COLUMNS = ("set", "number", "insert")
-"""The columns of the table of edges of a count window, beside their values."""
+"""The columns of the table of edges of a window that is decided before the graph."""
 _LARGEST_TEXT = 2**31 - 1
 _PART_BYTES = 1 << 20
 

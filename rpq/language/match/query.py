@@ -6,10 +6,8 @@ from copy import copy
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from rpq.automata.symbols import ConditionLabel
 from rpq.errors import QueryError
-from rpq.language.conditions import condition_of
-from rpq.language.edge_variables import BindingFilter, Value, step_of
+from rpq.language.edge_variables import BindingFilter, Value
 from rpq.language.hypercube import Hypercube, undivided
 from rpq.language.match.syntax import Dialect, parse
 from rpq.language.match.translation import Translation, translate
@@ -17,7 +15,6 @@ from rpq.language.options import Language
 from rpq.language.sparql.algebra import SparqlQuestion
 from rpq.language.sparql.query import SparqlQuery
 from rpq.rows.typed_columns import ColumnKind, TypedColumns, ValueColumns
-from rpq.stream.names.stream_labels import EdgeEnd
 
 _KINDS: dict[str, ColumnKind] = {
     "vertex": "vertex",
@@ -112,17 +109,6 @@ class MatchQuery(SparqlQuery):
     def selected_values(self) -> tuple[Value, ...]:
         """The values of bindings that are columns, or counted."""
         return tuple(column.value for column in self.translation.columns if column.value is not None)
-
-    @property
-    def properties_of_edges(self) -> frozenset[str]:
-        """All properties of edges that the query reads."""
-        labels = self.label_set
-        steps = (step_of(label.label or "") for label in labels.named if isinstance(label, EdgeEnd))
-        named = {
-            label.condition for label in labels.named if isinstance(label, ConditionLabel) and not isinstance(label, EdgeEnd)
-        }
-        conditions = named.union(labels.conditions, *(step.conditions for step in steps))
-        return self.properties.union(*(condition_of(one).properties for one in conditions))
 
     @cached_property
     def columns(self) -> TypedColumns:

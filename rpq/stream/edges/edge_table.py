@@ -15,7 +15,8 @@ of (source, label, target) that a tuple amounts to, also under derived labels. T
   inserts of all that are left. An insert in the order of time goes to the front of its list, and what is left of a label is
   found from the front: O(1) unless edges with equal ends satisfy other conditions.
 
-A version takes 14 bytes and its place in the table five more; with ids its list takes another eight. The label and the set
+A version takes 14 bytes and its place in the table five more; with ids its list takes another eight, and the
+upper half of its timestamp four. The label and the set
 of derived labels are a *kind*, of which there are few: two bytes. The upper halves of timestamps are equal for decades of
 seconds; they, and those of kinds, take bytes only where they differ. Where edges have ids, the number of a version is that
 of its id in a dictionary like that of vertices; otherwise versions are in the order of their arrival.
@@ -470,7 +471,7 @@ class EdgeTable:
         return max(self.lost, int(timestamps[timestamps <= bound].max(initial=ABSENT_VERSION)))
 
     def youngest_first(self, source: int, label: int, target: int) -> Iterator[int]:
-        """Yield the ids of the edges with these ends and label, those that have left included."""
+        """Yield the numbers of the versions with these ends and label, those that have left included."""
         number = int(version_number(self._view, source, label, target))
         while number > 0:
             yield number
