@@ -117,6 +117,10 @@ class EdgeReadings:
         """Return which label ids a count window over some labels numbers, which has no conditions (uint8)."""
         return self.flags_of(("counted", labels), lambda name: isinstance(name, str) and name != "" and labels.has(name))
 
+    def read_labels(self, labels: LabelSet) -> np.ndarray:
+        """Return which label ids are in a set of labels, with their conditions (uint8)."""
+        return self.flags_of(("read", labels), labels.has)
+
     def ordered_labels(self) -> np.ndarray:
         """Return which label ids queries about paths in time order read (uint8)."""
         return self.flags_of("ordered", lambda label: any(one.reads(label) for one in self.ordered_questions))

@@ -196,7 +196,9 @@ class Multigraph:
             return
         key = self._tracker_keys[name] = count_key(reading, name if is_late else None)
         if key not in self.parallel.trackers:
-            self.parallel.track(key, ContentTracker(reading.window, partial(self.readings.counted_labels, reading.labels)))
+            labels, readings = reading.labels, self.readings
+            is_read = readings.counted_labels if isinstance(reading.window, CountWindow) else readings.read_labels
+            self.parallel.track(key, ContentTracker(reading.window, partial(is_read, labels)))
 
     def tracker_of(self, name: str) -> Hashable | None:
         """Return the key of the tracker of a query, None where its content follows from timestamps."""
