@@ -111,9 +111,10 @@ def _evaluate(work: ChunkWork, chunk: _Chunk, flush: bool) -> _Evaluated:
     before = _figures(engine)
     try:
         if chunk.facts is not None:
-            engine._begin_after(chunk.facts)
-            for tuples in _slices(chunk.taken_in, size, engine):
-                engine.push(tuples, collect=False)
+            with engine._evaluation.graph_only():
+                engine._begin_after(chunk.facts)
+                for tuples in _slices(chunk.taken_in, size, engine):
+                    engine.push(tuples, collect=False)
             engine._advance_to(chunk.begins_at)
             before = _figures(engine)
         for tuples in _slices(chunk.own, size, engine):

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
+from rpq.operators.paths.closure import closure_index
 from rpq.run import divided_run
 from rpq.run.divided_run import DividedEngine
 from rpq.run.loop import RunOutput
@@ -136,6 +137,7 @@ def test_chunks_have_the_rows_of_one_engine(drawn, tuples, size, chunk):
         mock.patch.object(divided_run, "ProcessPoolExecutor", HereAtOnce),
         mock.patch.object(divided_run, "_CHUNK_TUPLES", chunk),
         mock.patch.object(divided_run, "_MAX_TAKEN_IN", 10.0),
+        mock.patch.object(closure_index, "_FEW_EDGES", 1),
     ):
         engine = DividedEngine(
             work.make_engine(),

@@ -8,8 +8,9 @@ query can do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -183,6 +184,7 @@ class Evaluation:
             most_rows=self.row_guard.effective_limit,
             witness=witness,
         )
+        self._is_graph_only = False  # tuples are applied to the graph, and queries load their windows afterwards
         self._next_chunk: _NextChunk | None = None
         self._ends: np.ndarray | None = None  # the tuples of the push with which chunks end
         self._entered: list[np.ndarray] | None = None  # tuples with rows that need a witness, where they are collected
@@ -252,6 +254,10 @@ class Evaluation:
             least = min(_CHUNK_WITH_THREADS, most)
             most = most if self.running.are_hosted else least
         return int(min(most, max(least, self.graph.edge_count // 2)))
+
+    @property
+    def _schedule(self) -> Any:
+        return () if self._is_graph_only else self.running.schedule
 
     def find_ends(self, tuples: Columns) -> tuple[np.ndarray, LimitError | None]:
         """Apply the tuples of a push. Return the `ends` of its chunks for an engine with witnesses, and the failure, if any.
@@ -427,7 +433,7 @@ class Evaluation:
         is_netted = details.first is not None or tuples.reported_time is not None
         if not (collect or is_netted or self._entered is not None):
             details = details._replace(counts_only=True)
-        failure = self._crew.apply(running.schedule, chunk, view_of_chunk, self.graph.edges, details, extra_task=extra_task)
+        failure = self._crew.apply(self._schedule, chunk, view_of_chunk, self.graph.edges, details, extra_task=extra_task)
         if self._next_chunk is not None:
             self._next_chunk.wait()  # from here on names are read
         self._room.end_chunk()
@@ -615,7 +621,7 @@ class Evaluation:
             chunk, tuples, details = self._derive_one(multigraph, values or {}, edge)
         deltas: list[tuple[int, Delta]] = []
         failure: LimitError | None = None
-        for worker in running.workers:
+        for worker in () if self._is_graph_only else running.workers:
             try:
                 worker.apply(chunk, tuples, graph.edges, details)
             except LimitError as problem:
@@ -840,6 +846,16 @@ class Evaluation:
         self.graph.advance(time)
         before = self.running.rows()
         self._enter_derived_statics(begins=True)
+        deltas = [] if self._is_graph_only else self._load_all(time)
+        deltas = self._report(self.output.at_reported_time(deltas), time)
+        self.awaits_first = False
+        rows = self.output.rows(deltas)
+        self.output.note_overruns(None)
+        self.midway = False
+        return ChunkResult(rows, self.running.rows() - before, _NONE, None)
+
+    def _load_all(self, time: int, *, quiet: bool = False) -> list[tuple[int, Delta]]:
+        """Load the windows of all queries, none of which has edges. Return the first rows, none if it is `quiet`."""
         static = self.graph.chunk_of(self.graph.static_edges())
         contents = self.window_contents()
         deltas: list[tuple[int, Delta]] = []
@@ -848,15 +864,21 @@ class Evaluation:
                 running.load_static(static)
             chunk, inside = self._content_of(running, contents)
             try:
-                deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
+                deltas += [(number, delta) for delta in running.load(time, chunk, *inside, quiet=quiet)]
             except RowLimitError as error:  # at an edge that is no tuple
                 raise self.row_guard.error(running.question.name, error.number, place=0) from None
-        deltas = self._report(self.output.at_reported_time(deltas), time)
-        self.awaits_first = False
-        rows = self.output.rows(deltas)
-        self.output.note_overruns(None)
-        self.midway = False
-        return ChunkResult(rows, self.running.rows() - before, _NONE, None)
+        return deltas
+
+    @contextmanager
+    def graph_only(self) -> Iterator[None]:
+        """Apply tuples to the graph alone in the context, in a new engine. Then queries load their windows, without rows."""
+        self._is_graph_only = True
+        yield
+        self._is_graph_only = False
+        time = self.graph.time
+        if time is not None:
+            deltas = self._load_all(time, quiet=not self.running.reports)
+            self._report(self.output.at_reported_time(deltas), time)
 
     def empty_windows(self, time: int) -> None:
         """Advance the stream time until all windows are empty, without reporting the rows that leave."""
@@ -870,6 +892,8 @@ class Evaluation:
 
     def _advance_all(self, time: int) -> list[tuple[int, Delta]]:
         self.graph.advance(time)
+        if self._is_graph_only:
+            return []
         for worker in self.running.workers:
             worker.advance(time)
         return self._deltas()
@@ -884,7 +908,7 @@ class Evaluation:
         self._room.make(len(chunk.label))
         self.graph.resolve_uncounted(view_of_chunk, len(chunk.label))
         details = ChunkDetails(first=derived.first_of_parts(derived.first))
-        failure = self._crew.apply(self.running.schedule, chunk, view_of_chunk, self.graph.edges, details)
+        failure = self._crew.apply(self._schedule, chunk, view_of_chunk, self.graph.edges, details)
         if failure is not None:
             raise failure
         deltas = self.output.net(self._deltas(), derived.first, None, is_evicted=derived.is_evicted)

@@ -328,7 +328,8 @@ def test_a_query_that_begins_empty_keeps_edges_with_conditions_when_it_is_restor
     engine = rpq.Engine(edges="parallel")
     tuples = {"source": ["u"], "label": ["a"], "target": ["v"], "timestamp": [5], "n": [2]}
     engine.push(tuples)
-    engine.register(rpq.Query("a[n > 1]+", window=rpq.Window(size=1, slide=1), name="late", order="increasing"), start="empty")
+    late = rpq.Query("a[n > 1]+", window=rpq.Window(size=1, slide=1), name="late", order="increasing")
+    engine.register(late, start="empty")
     assert list(restored(engine).answers("late")) == []
     engine.push(tuples)
     assert list(restored(engine).answers("late")) == [("u", "v")]

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
+from rpq.operators.paths.closure import closure_index
 from rpq.operators.paths.closure.closure_index import ClosureIndex
 from rpq.operators.paths.path_query import PathQuery
 from tests.twins import Twins, assert_path, collect, examples, scaled, search, tiny
@@ -26,6 +27,13 @@ tuples = st.tuples(
     st.integers(0, 6), st.integers(0, 6), st.sampled_from("abcd"), st.integers(-4, 4), st.sampled_from("+" * 9 + "-")
 )
 ends = st.none() | st.frozensets(st.integers(0, 7), min_size=1, max_size=4)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_windows_are_loaded_as_bits() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(closure_index, "_FEW_EDGES", 1)
+        yield
 
 
 def indexes(engine: rpq.Engine) -> Iterator[ClosureIndex]:

@@ -27,6 +27,12 @@ _TOLERANCE = 0.9
 """The largest ratio of the work of bits to that of cells at which bits are kept."""
 _LONGEST = 10 * _PERIOD
 """The longest period of cells in nanoseconds. Short periods say little about a stream."""
+_LOADED_EACH = 1200.0
+"""The largest work per insert of computing the components, in nanoseconds, at which a window that was loaded keeps bits."""
+_LOADED_RATIO = 4.0
+"""The ratio of the work of cells to that of pushing words where none was measured, which is a low one."""
+LOADED_BYTES = 1024
+"""The most bytes of rows for each edge of a window that is loaded at once as bits."""
 INSERT = 100.0
 """The additional nanoseconds of an insert with bits in place of cells."""
 
@@ -104,6 +110,14 @@ class Choice:
         if self._period < _LONGEST:
             self._period *= 1.25
         return False
+
+    def begins_with_bits(self, work: float, inserts: int, boundaries: int) -> bool:
+        """Return whether an index whose window was loaded as bits should keep them.
+
+        `work` is that of computing the components. The edges of these inserts leave at that many boundaries.
+        """
+        self._cells_a_push, self._push_work, self._loss = _LOADED_RATIO, 0.0, 0.0
+        return boundaries * work < _LOADED_EACH * inserts
 
     def prefers_cells(self, work: float, push_work: float, inserts: int, change: Callable[[], float]) -> bool:
         """Return whether an index of bits should change back to cells, at the end of a period.

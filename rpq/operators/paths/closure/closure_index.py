@@ -22,7 +22,16 @@ from rpq.compiled.views import view
 from rpq.errors import MemoryLimitError
 from rpq.operators.paths.closure import kernels, layout
 from rpq.operators.paths.closure.check import check_closure
-from rpq.operators.paths.closure.choice import COMPUTED_WORD, PUSHED_WORD, STEP, WALKED_LINK, Choice, Size, bytes_of_rows
+from rpq.operators.paths.closure.choice import (
+    COMPUTED_WORD,
+    LOADED_BYTES,
+    PUSHED_WORD,
+    STEP,
+    WALKED_LINK,
+    Choice,
+    Size,
+    bytes_of_rows,
+)
 from rpq.operators.paths.closure.layout import Closure, blocks_of_cells, closure_bytes, new_closure, with_more_memory
 from rpq.operators.paths.index import kernels as cell_kernels
 from rpq.operators.paths.index.delta_index import DeltaIndex
@@ -33,6 +42,9 @@ from rpq.stream.chunk import Chunk
 from rpq.stream.edges.outcomes import DELETED, INSERTED, REFRESHED
 from rpq.stream.edges.snapshot import Edges
 from rpq.stream.window import AnyWindow
+
+_FEW_EDGES = 1024
+"""The number of edges below which a window is loaded as cells, in less time than the kernels of bits take to load."""
 
 
 class ClosureIndex(DeltaIndex):
@@ -286,7 +298,25 @@ class ClosureIndex(DeltaIndex):
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
         """Insert edges that expire at these absolute slides. The resulting answers are one event at the current time."""
         self.use_cells()
-        return super().load(chunk, *slides, quiet=quiet)
+        if not (quiet and self._can_load_bits(chunk)):
+            return super().load(chunk, *slides, quiet=quiet)
+        self.use_bits()
+        delta = super().load(chunk, *slides, quiet=True)
+        if self._has_settled_bits() and self._closure is not None:  # otherwise there was no room
+            boundaries = len(np.unique(slides[0]))
+            is_cheap = self._choice.begins_with_bits(self._work(), len(chunk.edge), boundaries)
+            if not is_cheap or self._outgrows_cells(self._closure):
+                self.use_cells()
+            self._choice.begin(self._work(), 0, self.current)
+        return delta
+
+    def _can_load_bits(self, chunk: Chunk) -> bool:
+        """Return whether an empty index may load a window as bits: rows with a bit for each end would take little memory."""
+        if self.state.slots or len(chunk.edge) < _FEW_EDGES or self.index.settings.moved_by == BY_NOTHING:
+            return False
+        ends = len(np.unique(np.concatenate([chunk.source, chunk.target])))
+        words = ends * self.index.program.sizes.states * (ends // 64 + 8)
+        return bytes_of_rows(words, keeps_earlier=self._keeps_earlier) <= LOADED_BYTES * len(chunk.edge)
 
     def grow(self, roots: np.ndarray) -> PathDelta:
         """Make new roots of vertices. Their answers are one event at the current time."""

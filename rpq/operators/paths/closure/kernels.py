@@ -9,11 +9,11 @@ from rpq.operators.paths.closure.layout import STAGE_IDLE
 from rpq.operators.paths.closure.loss import begin_loss, recompute, report_loss, reverse_links
 from rpq.operators.paths.closure.push import push_edge
 from rpq.operators.paths.closure.witness import search_path
-from rpq.operators.paths.index.apply import begin_insert
+from rpq.operators.paths.index.apply import begin_insert, link
 from rpq.operators.paths.index.expiry import boundary_time, cross
 from rpq.operators.paths.index.layout import DONE, IDLE, INSERTING, NEED_OUTPUT, REFILLING, STATE_BITS
-from rpq.operators.paths.index.rows import ONE, ZERO, end_event
-from rpq.operators.paths.index.tuples import apply_each, move_clock
+from rpq.operators.paths.index.rows import ONE, ZERO, end_event, root_slot
+from rpq.operators.paths.index.tuples import apply_each, enter_each, move_clock
 
 
 @njit(cache=True, nogil=True)
@@ -26,6 +26,28 @@ def apply_chunk(index, closure, chunk, count):
 def advance(index, closure, time):
     """Advance the stream time. Returns codes as `apply_chunk` does."""
     return move_clock(index, closure, time, np.int64(0), _cross)
+
+
+@njit(cache=True, nogil=True)
+def load_edges(index, closure, chunk, slides):
+    """Enter the edges of a chunk with these relative slides; `settle` computes the components. Returns a code."""
+    closure.fields.stale = 1
+    return enter_each(index, closure, chunk, slides, _enter)
+
+
+@njit(cache=True, nogil=True)
+def _enter(index, closure, edge, slide, u, v, forward, inverse):
+    if not index.graph.is_linked[edge]:
+        code = link(index, edge, u, v, forward, inverse)
+        if code != DONE:
+            return code
+    index.graph.expiry[edge] = slide
+    start, is_root = index.program.start_target, index.table.is_root
+    if forward >= 0 and start[forward] >= 0 and is_root[u]:
+        root_slot(index, u)
+    if inverse >= 0 and start[inverse] >= 0 and is_root[v]:
+        root_slot(index, v)
+    return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
