@@ -154,8 +154,10 @@ class ChunkPlan(NamedTuple):
     parts: list[list[Part]]
 
 
-def plan_chunks(slices: Sequence[Mapping[str, Any]], division: TimeDivision | None, *, most: int) -> ChunkPlan:
-    """Return as many chunks as take in at most `MAX_TAKEN_IN`, and at most `most`, with about as many tuples each.
+def plan_chunks(
+    slices: Sequence[Mapping[str, Any]], division: TimeDivision | None, *, most: int, max_taken_in: float = MAX_TAKEN_IN
+) -> ChunkPlan:
+    """Return as many chunks as take in at most `max_taken_in` of the stream, at most `most`, with about as many tuples each.
 
     `slices` have the names of `TIMES`, and are in the order of the stream.
     """
@@ -166,7 +168,7 @@ def plan_chunks(slices: Sequence[Mapping[str, Any]], division: TimeDivision | No
     for count in range(min(most, len(cuts) + 1), 1, -1):
         found = (bisect_left(cuts, (places[-1] * number // count,)) for number in range(1, count))
         chosen = [cuts[place] for place in sorted({*found} - {len(cuts)})]
-        if sum(cut.taken_in for cut in chosen) <= MAX_TAKEN_IN * places[-1]:
+        if sum(cut.taken_in for cut in chosen) <= max_taken_in * places[-1]:
             break
         chosen = []
     chunks = []

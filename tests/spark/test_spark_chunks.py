@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
-from unittest import mock
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,7 +32,8 @@ from tests.twins import examples
 
 
 def rows_of_chunks(
-    queries: Sequence[rpq.Query], tuples: pa.Table, *, identity: Any, tasks: int, batch: int, types: dict[str, str]
+    queries: Sequence[rpq.Query], tuples: pa.Table, *, identity: Any, tasks: int, batch: int, types: dict[str, str],
+    most: float,
 ) -> Iterator[list[dict[str, Any]]]:
     """The rows of each task of a replay of tuples, whose columns after the first five are properties and ids."""
     has_ids = identity == "id"
@@ -46,7 +46,7 @@ def rows_of_chunks(
     placed = pa.table({**columns, "file": pa.nulls(count, pa.string()), "row": pa.array(range(count), pa.int64())})
     slices = pa.Table.from_batches(list(slicer(placed.to_batches(max_chunksize=batch))))
     listed = slices.drop_columns("edges").to_pylist()
-    plan = plan_chunks(listed, division, most=tasks)
+    plan = plan_chunks(listed, division, most=tasks, max_taken_in=most)
     shares = tasks // len(plan.chunks)
     model = edge_model(queries, identity, time_unit=None, properties=types)
     options: dict[str, Any] = {"shares": shares, "threads": 1, "memory_limit": None, "sizes": {}}
@@ -79,8 +79,7 @@ def test_chunks_have_the_rows_of_one_engine(drawn, tuples, batch, tasks, most):
     dropped = ["op"] if identity == "id" else ["op", "edge"]
     expected = [row for one in range(len(table)) for row in whole.push(table.drop_columns(dropped).slice(one, 1)).rows()]
     types = {"w": "bigint", "edge": "string"}
-    with mock.patch.object(chunks, "MAX_TAKEN_IN", most):
-        found = list(rows_of_chunks(queries, table, identity=identity, tasks=tasks, batch=batch, types=types))
+    found = rows_of_chunks(queries, table, identity=identity, tasks=tasks, batch=batch, types=types, most=most)
     assert Counter(str(tuple(row.values())) for rows in found for row in rows) == Counter(map(str, map(tuple, expected)))
 
 
@@ -121,7 +120,7 @@ VALUE_QUERIES = {
 
 @pytest.mark.parametrize("tasks", [1, 4])
 @pytest.mark.parametrize("name", VALUE_QUERIES)
-def test_chunks_have_properties_of_edges(name, tasks, monkeypatch):
+def test_chunks_have_properties_of_edges(name, tasks):
     """They are further columns of slices; shares of one chunk, of patterns with their edges, have the rows of an engine."""
     described, identity = VALUE_QUERIES[name]
     chance, time, rows = random.Random(8), 0, []
@@ -137,8 +136,8 @@ def test_chunks_have_properties_of_edges(name, tasks, monkeypatch):
     table = pa.table({one: pa.array(values, types.get(one)) for one, values in zip(names, map(list, zip(*rows)))})
     whole = [tuple(row) for row in rpq.Engine(*queries, edges=identity).push(table).rows()]
     written = {"n": "bigint", "d": "decimal(7,2)"}
-    monkeypatch.setattr(chunks, "MAX_TAKEN_IN", -1 if tasks > 1 else 1)
-    found = list(rows_of_chunks(queries, table, identity=identity, tasks=tasks, batch=70, types=written))
+    most = -1 if tasks > 1 else 1
+    found = list(rows_of_chunks(queries, table, identity=identity, tasks=tasks, batch=70, types=written, most=most))
     assert len([*filter(None, found)]) > 1 or tasks == 1 or name == "values alone"
     assert Counter(tuple(row.values()) for rows in found for row in rows) == Counter(whole)
 

@@ -183,7 +183,7 @@ def test_lines_with_other_names_and_with_times(session, mounted, tmp_path):
     names = {"columns": "source=from,target=to,timestamp=at", "label": "a", "time_unit": "s"}
     for folder, where in (("local", str(tmp_path)), ("mounted", mounted)):
         inputs = [f"{where}/in/{number}.csv" for number in range(2)]
-        statistics = pipeline.prepare(session, inputs, f"{where}/{folder}", split_bytes=99, **names)
+        statistics = pipeline.prepare(session, inputs, f"{where}/{folder}", **names)
         assert (statistics["tuples"], statistics["rejected"], statistics["time_unit"]) == (len(rows), 0, "s")
         assert tuples(edges_in(session, f"{where}/{folder}")) == Counter(rows)
     wrong = names | {"columns": "source=fom,target=to,timestamp=at"}

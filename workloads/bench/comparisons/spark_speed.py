@@ -1,8 +1,8 @@
-"""The pipeline on Spark: replay compared with `rpq run`, two cores with one, micro-batches, and a model of a cluster.
+"""The pipeline on Spark: replay compared with `rpq run`, two cores with one, chunks, micro-batches, and a cluster's model.
 
-The model (`EdgeCosts`) computes the speed of a cluster of n shares from the costs of one share. For an edge, r is the work
+The model (`EdgeCosts`) computes the speed of a stream in n shares from the costs of one share. For an edge, r is the work
 that every share repeats (names, snapshot graph, expiry), w the work that shares divide (the index and its rows), and c the
-cost of transporting the edge to a share (unpacking, and in a stream the log of the window):
+cost of transporting the edge to a share (unpacking, and the log of the window):
 
     edges per second = 1 / (r + c + w / n)
 
@@ -113,6 +113,7 @@ WARMUP_REPLAYS = 4
 """The number of unmeasured replays, for the same reason."""
 
 SHARES = (1, 2, 4, 8, 1000)
+CHUNKS = (1, 8, 32)
 MAX_REPLAY, LEAST_SPEEDUP, MAX_BATCH_SECONDS = 2.0, 1.6, 1.5
 MAX_SMALL_SECONDS, MAX_COLD = 0.8, 1.6
 WINDOW_OF_MODEL = 100_000_000
@@ -129,7 +130,8 @@ HOW = (
     "have 3,000, and are measured after the first forty. Cold commands: `rpq spark replay` of 60,000 edges from its start "
     "to its end, alternating with a program that starts Spark and counts a thousand numbers, medians of wall seconds, and "
     "processor seconds "
-    "without those of Python workers. Shares: "
+    "without those of Python workers. Chunks: processor seconds of the engines of all chunks of a replay, one after the "
+    "other, as a multiple of one engine's; taken in: the edges that they take in, by the number of all edges. Shares: "
     "processor seconds of one of n engines over the whole stream, with rows counted. With so many shares that a share has "
     "no roots, the remaining work is what every share repeats (r); the rest is divided (w); packing, unpacking and the log "
     "of the window are measured separately (c). The model: 1 / (r + c + w / n) edges a second, one share a core."
@@ -151,13 +153,15 @@ COLUMNS = (
     Column(key="tuples", heading="tuples", format=","),
     Column(key="window_edges", heading="window, tuples", format=","),
     Column(key="shares", heading="shares", format=","),
+    Column(key="chunks", heading="chunks", format=","),
+    Column(key="taken_in", heading="taken in", format=".2f"),
     Column(key="cpu_seconds", heading="CPU s", format=".2f"),
+    Column(key="times_one", heading="× one engine", format=".2f"),
     Column(key="repeated_us", heading="r, µs", format=".2f"),
     Column(key="divided_us", heading="w, µs", format=".2f"),
     Column(key="carried_us", heading="c, µs", format=".2f"),
     Column(key="half", heading="n at which half is repetition", format=".1f"),
-    Column(key="replay_edges_per_second", heading="replay, edges/s", format=",.0f"),
-    Column(key="stream_edges_per_second", heading="stream, edges/s", format=",.0f"),
+    Column(key="edges_per_second", heading="edges/s", format=",.0f"),
     Column(key="efficiency", heading="efficiency", format=".2f"),
     Column(key="share_gigabytes", heading="GB a share, window of 100 M edges", format=",.1f"),
 )
@@ -180,9 +184,10 @@ def measure(settings: Settings, say: Say) -> ExperimentResult:
         bench = _Bench(Path(folder), stream, queries, settings, say)
         replays, rows_agree = bench.replays()
         cold = bench.cold_commands()
+        chunks = bench.chunks()
         batches, small = bench.micro_batches()
         shares, costs = bench.shares()
-    records = [*replays, cold, *batches, *small, *shares, *_model_records(costs)]
+    records = [*replays, cold, *chunks, *batches, *small, *shares, *_model_records(costs)]
     return ExperimentResult(
         records=records,
         streams=[stream.describe()],
@@ -301,6 +306,13 @@ class _Bench:
         query = {"expression": BATCH_EXPRESSION, "name": BATCH_EXPRESSION, "size": window, "slide": max(1, window // 30)}
         return {"stream": what, "data": str(folder), "query": query, "folder": str(self._folder / f"{folder.name}-rows")}
 
+    def chunks(self) -> list[Record]:
+        """Measure the engines of all chunks of a replay."""
+        self._say("chunks …")
+        found = self._session("chunks", counts=CHUNKS, repeat=min(5, self._settings.repeat))
+        alone = {one["query"]: one["cpu_seconds"] for one in found if one["chunks"] == 1}
+        return [{"what": "chunks", **one, "times_one": ratio(one["cpu_seconds"], alone[one["query"]])} for one in found]
+
     def shares(self) -> tuple[list[Record], dict[str, _Costs]]:
         """Measure the cost of a share, and derive the cost of an edge."""
         self._say("shares …")
@@ -367,24 +379,21 @@ class _Costs:
     def __init__(self, engines: Mapping[int, Mapping[str, Any]], carried: Mapping[str, Any]) -> None:
         self._alone, self._bare = engines[1], engines[max(engines)]
         self._carried = carried
-        self.replay, self.stream = self._costs(0.0), self._costs(carried["carry_seconds"])
-
-    def _costs(self, carry: float) -> EdgeCosts:
         edges = self._alone["tuples"]
         repeated = self._bare["cpu_seconds"] / edges
-        return EdgeCosts(
+        self.edge = EdgeCosts(
             repeated_seconds=repeated,
             divided_seconds=max(0.0, self._alone["cpu_seconds"] / edges - repeated),
-            carried_seconds=carry / edges,
+            carried_seconds=carried["carry_seconds"] / edges,
         )
 
     def figures(self) -> Record:
         """Return the costs as values of a record."""
         return {
-            "repeated_us": self.stream.repeated_seconds * 1e6,
-            "divided_us": self.stream.divided_seconds * 1e6,
-            "carried_us": self.stream.carried_seconds * 1e6,
-            "half": self.stream.half,
+            "repeated_us": self.edge.repeated_seconds * 1e6,
+            "divided_us": self.edge.divided_seconds * 1e6,
+            "carried_us": self.edge.carried_seconds * 1e6,
+            "half": self.edge.half,
         }
 
     def share_gigabytes(self, shares: int, edges: int) -> float:
@@ -403,9 +412,8 @@ def _model_records(costs: Mapping[str, _Costs]) -> Iterator[Record]:
                 "what": "model",
                 "query": name,
                 "shares": shares,
-                "replay_edges_per_second": cost.replay.edges_per_second(shares),
-                "stream_edges_per_second": cost.stream.edges_per_second(shares),
-                "efficiency": cost.stream.efficiency(shares),
+                "edges_per_second": cost.edge.edges_per_second(shares),
+                "efficiency": cost.edge.efficiency(shares),
                 "share_gigabytes": cost.share_gigabytes(shares, WINDOW_OF_MODEL),
             }
 
@@ -469,16 +477,13 @@ def _rename_vertices(names: pa.ChunkedArray, number: int) -> pa.ChunkedArray:
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """Draw the edges per second of the model over the number of shares, for a replay and a stream."""
+    """Draw the edges per second of the model over the number of shares."""
     axes = figure.subplots()
     modelled = [record for record in records if record["what"] == "model"]
     for name in plots.values(modelled, "query"):
         own = [record for record in modelled if record["query"] == name]
         shares = [record["shares"] for record in own]
-        replayed = [record["replay_edges_per_second"] for record in own]
-        (line,) = axes.plot(shares, replayed, marker="o", label=f"{name}, replay")
-        streamed = [record["stream_edges_per_second"] for record in own]
-        axes.plot(shares, streamed, marker="x", linestyle="--", color=line.get_color(), label=f"{name}, stream")
+        axes.plot(shares, [record["edges_per_second"] for record in own], marker="o", label=name)
     axes.set_xscale("log", base=2)
     axes.set_xticks(list(MACHINES), [str(count) for count in MACHINES])
     axes.set_xlabel("shares, one a core")
