@@ -20,7 +20,10 @@ import pyarrow.parquet as pq
 
 import rpq
 from rpq.language.hypercube import Share
-from rpq.spark.division import OwnEdges, engine_bytes
+from rpq.run.time_division import TimeDivision
+from rpq.spark.batch.chunks import ChunkEngines, ChunkPlan, Divider, Slicer, plan_chunks
+from rpq.spark.columns import TRIPLES
+from rpq.spark.division import EdgeDivision, OwnEdges, engine_bytes
 from rpq.spark.envelopes import engine_columns, pack, unpack
 from rpq.spark.stream.window_log import MemoryChunks, WindowLog
 
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PUSHED_ROWS = 1 << 14
+CHUNK_SLICE_ROWS = 1 << 12
+"""The number of tuples in a slice of a short stream, so that it can be cut into many chunks."""
 _UTIME, _SESSION = 11, 3
 """The positions of the processor times and of the session of a process in its line of /proc, after its name."""
 
@@ -35,12 +40,15 @@ Figures = Iterator[dict[str, Any]]
 
 
 def measure(task: Mapping[str, Any]) -> Figures:
-    """Yield the figures of a task, "replay", "stream", "shares" or "command"."""
+    """Yield the figures of a task, "replay", "stream", "shares", "chunks" or "command"."""
     if task["what"] == "command":
         yield run_to_end(task["command"])
         return
     if task["what"] == "shares":
         yield from shares(task)
+        return
+    if task["what"] == "chunks":
+        yield from chunks(task)
         return
     from rpq.spark.jvm.session import open_session
 
@@ -133,6 +141,48 @@ def shares(task: Mapping[str, Any]) -> Figures:
                 "engine_bytes": engine_bytes(engine),
             }
         yield {"query": query.name, "shares": None, **_transport_figures(query, tuples)}
+
+
+def chunks(task: Mapping[str, Any]) -> Figures:
+    """Yield the processor seconds of all chunks of a replay, for the numbers of chunks in `counts`, without Spark.
+
+    The first number is one.  Whatever they take in, as many chunks are made.
+    """
+    tuples = _without_dictionaries(pq.read_table(task["raw"]))
+    count = len(tuples)
+    places = {"op": ["+"] * count, "file": pa.nulls(count, pa.string()), "row": pa.array(range(count), pa.int64())}
+    for name, column in places.items():
+        tuples = tuples.append_column(name, pa.array(column))
+    for query in map(_query, task["queries"]):
+        division = TimeDivision([query])
+        slicer = Slicer([query], [], division, whole=False)
+        slices = pa.Table.from_batches(list(slicer(tuples.to_batches(max_chunksize=CHUNK_SLICE_ROWS))))
+        listed = slices.drop_columns("edges").to_pylist()
+        plans = [plan_chunks(listed, division, most=number, max_taken_in=float("inf")) for number in task["counts"]]
+        spent: list[list[float]] = [[] for _ in plans]
+        for _ in range(task["repeat"] + 1):
+            for seconds, plan in zip(spent, plans, strict=True):
+                seconds.append(_run_chunks(query, plan, slices, listed))
+        edges = sum(one["tuples"] for one in listed)
+        for seconds, plan in zip(spent, plans, strict=True):
+            taken_in = sum(part.begin for parts in plan.parts for part in parts if part.takes_in) / edges
+            figures = {"query": query.name, "chunks": len(plan.chunks), "taken_in": taken_in, "edges": edges}
+            yield {**figures, "cpu_seconds": min(seconds[1:])}
+
+
+def _run_chunks(query: rpq.Query, plan: ChunkPlan, slices: pa.Table, listed: Sequence[Mapping[str, Any]]) -> float:
+    """Return the processor seconds of the engines of all chunks."""
+    parts = {(one["file"], one["row"]): of_slice for one, of_slice in zip(listed, plan.parts, strict=True)}
+    options: dict[str, Any] = {"shares": 1, "threads": 1, "memory_limit": None, "sizes": {}}
+    engines = ChunkEngines([query], plan.chunks, edges=TRIPLES, **options)
+    tasks: dict[int, list[pa.RecordBatch]] = {}
+    for batch in Divider(parts, engines.keys, 1, EdgeDivision([query], 1))(slices.to_batches()):
+        tasks.setdefault(batch["partition"][0].as_py(), []).append(batch)
+    started = time.process_time()
+    for batches in tasks.values():
+        for _ in engines.changes(batches):
+            pass
+    return time.process_time() - started
 
 
 def _without_dictionaries(tuples: pa.Table) -> pa.Table:

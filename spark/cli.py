@@ -333,7 +333,7 @@ def replay_command(**options: Any) -> None:
     with _session(options, options["partitions"], _settings_of_replay(options)) as session:
         from rpq.spark.batch.replay import replay, replay_to
         from rpq.spark.columns import UNITS, edge_expressions, parse_column_names
-        from rpq.spark.jvm.data_sets import edges_in, schema_in, statistics_in
+        from rpq.spark.jvm.data_sets import edges_in, statistics_in
         from rpq.spark.jvm.session import share_count
         from rpq.spark.record_edges import record_columns
 
@@ -342,7 +342,7 @@ def replay_command(**options: Any) -> None:
         named = {name: options[name] for name in ("columns", "label", "edges_from")}
         columns: EdgeColumns | EdgeExpressions
         if rules is None:
-            schema = schema_in(session, options["data"])
+            schema = edges_in(session, options["data"]).schema
             parsed = parse_column_names(options["columns"], options["label"], has_ids=options["edges"] == "id")
             columns = edge_expressions(schema, sequence=None, time_unit="us", names=parsed)
         else:

@@ -14,7 +14,7 @@ after them.  The rows are the same, because a tuple after one that was left out 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -25,7 +25,6 @@ import pyarrow.compute as pc
 
 from rpq.engine.state.sealed import SealedKind, damage_error, seal, unseal
 from rpq.errors import InputError
-from rpq.spark.jvm.hadoop_files import file_key
 from rpq.spark.shipping import ShippedObject
 from rpq.stream.arrays.fields import EDGE
 from rpq.stream.arrays.plain_columns import is_text
@@ -117,8 +116,6 @@ BYTES = 1 << 26
 """The number of bytes in memory of the tuples of a full envelope, if their names are long."""
 
 SCHEMA = "edges binary"
-PLACED_SCHEMA = "file string, row bigint, edges binary"
-DIVIDED_SCHEMA = f"partition int, {PLACED_SCHEMA}"
 _SEQUENCE = "sequence"
 _COLUMNS = ("source", "target", "label", "timestamp", "delete")
 _PLACES = ("file", "row")
@@ -157,8 +154,7 @@ def pack(batches: Iterable[pa.RecordBatch], queries: Sequence[LabelReader] | Non
     """
     labels = _Labels(queries)
     for batch in _pieces(batches):
-        envelope, _ = _envelope(batch, labels, keeps_order=False)
-        yield pa.record_batch({"edges": pa.array([envelope], pa.binary())})
+        yield pa.record_batch({"edges": pa.array([_envelope(batch, labels)], pa.binary())})
 
 
 class Packer(ShippedObject):
@@ -182,94 +178,12 @@ def _names_of_properties(properties: Sequence[str]) -> dict[str, str]:
     return {numbered_property(place): PROPERTY + name for place, name in enumerate(properties)}
 
 
-class PlacedPacker(Packer):
-    """A function for `mapInArrow` that turns tuples into envelopes with their places in the order of the tuples.
-
-    The order is by the file (`file_key`) and the row in the file, or, if the tuples have no file, by the task.
-    """
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        task = TaskContext.get()
-        name = f"{task.partitionId() if task else 0:010d}"
-        count = 0
-        labels = _Labels(self._queries)
-        for table in _pieces(_by_file(batches)):
-            table = table.rename_columns([self._names.get(name, name) for name in table.column_names])
-            if "row" in table.column_names:
-                file, row = file_key(table["file"][0].as_py(), is_encoded=True), table["row"][0].as_py()
-                yield _placed_row(_envelope(table, labels, keeps_order=True)[0], file, row)
-            else:
-                yield _placed_row(_envelope(table, labels, keeps_order=True)[0], name, count)
-            count += len(table)
-
-
-def pack_file(tables: Iterable[pa.Table], file: str, queries: Sequence[LabelReader]) -> Iterator[pa.RecordBatch]:
-    """Yield the tuples of one file as envelopes with their places.  Raises `InputError` for an invalid tuple."""
-    labels = _Labels(queries)
-    row = 0
-    for table in tables:
-        envelope, _ = _envelope(table, labels, keeps_order=True, place=(file, row))
-        yield _placed_row(envelope, file_key(file), row)
-        row += len(table)
-
-
-def divide_envelope(envelope: bytes, rows: Callable[[pa.Table], Sequence[np.ndarray]]) -> list[bytes]:
-    """Return the tuples of an envelope that each share gets, as envelopes; `rows` returns their rows in the table.
-
-    Tuples that a share does not get are counted as left out of its envelope.  If the tuples are out of order, every share
-    gets all of them.
-    """
-    tuples = unpack([envelope], keeps_order=True)
-    table = tuples.table
-    shares = rows(table)
-    stamps = table["timestamp"].to_numpy()
-    if (np.diff(stamps) < 0).any():
-        return [envelope] * len(shares)
-    found = []
-    for own in shares:
-        left_out = len(table) - len(own)
-        is_left_out = np.ones(len(table), bool)
-        is_left_out[own] = False
-        ticks = [int(stamps[is_left_out][-1])] if left_out else []
-        ticks += [] if tuples.tick is None else [tuples.tick]
-        part = table.take(pa.array(own))
-        if ticks:
-            part = part.replace_schema_metadata({"dropped": str(tuples.dropped_count + left_out), "tick": str(max(ticks))})
-        found.append(pack_table(part))
-    return found
-
-
-class Divider(ShippedObject):
-    """A function for `mapInArrow` that divides envelopes with places over shares: (partition, file, row, edges).
-
-    `rows` returns the rows of a table of edges that each share gets; `keys` are the partitions of the shares.
-    """
-
-    def __init__(self, rows: Callable[[pa.Table], Sequence[np.ndarray]], keys: Sequence[int]) -> None:
-        self._rows = rows
-        self._keys = pa.array(keys, pa.int32())
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for file, row, envelope in zip(batch["file"], batch["row"], batch["edges"], strict=True):
-                parts = divide_envelope(envelope.as_buffer(), self._rows)
-                places = {"file": [file.as_py()] * len(parts), "row": pa.array([row.as_py()] * len(parts), pa.int64())}
-                yield pa.record_batch({"partition": self._keys, **places, "edges": pa.array(parts, pa.binary())})
-
-
-def _placed_row(envelope: bytes, file: str, row: int) -> pa.RecordBatch:
-    place = {"file": pa.array([file], pa.string()), "row": pa.array([row], pa.int64())}
-    return pa.record_batch({**place, "edges": pa.array([envelope], pa.binary())})
-
-
-def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> PackedTuples:
+def unpack(envelopes: Iterable[bytes]) -> PackedTuples:
     """Return the tuples of a micro-batch in the order in which they are applied.
 
     The order is by timestamp, then by sequence if there is one, then deletes before inserts; with properties, tuples of one
-    sequence are ordered by their values, so that all shares apply them alike.  With `keeps_order`, tuples stay in their
-    order.  Raises `StateFormatError` for a damaged envelope.
+    sequence are ordered by their values, so that all shares apply them alike.  Raises `StateFormatError` for a damaged
+    envelope.
     """
     tables = [unpack_table(envelope, columns=_COLUMNS, name="an envelope of edges") for envelope in envelopes]
     dropped, ticks = 0, []
@@ -279,10 +193,9 @@ def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> PackedTu
         ticks += [tick] if count else []
     # Tuples that waited while the queries of the stream changed may have other properties.
     table = pa.concat_tables([table.replace_schema_metadata() for table in tables], promote_options="default")
-    if not keeps_order:
-        order = _order(table)
-        if order is not None:
-            table = table.take(pa.array(order))
+    order = _order(table)
+    if order is not None:
+        table = table.take(pa.array(order))
     return PackedTuples(table=table, dropped_count=dropped, tick=max(ticks, default=None))
 
 
@@ -300,7 +213,7 @@ def engine_tuples(tuples: pa.Table, properties: Sequence[str] = ()) -> pa.Table:
     """
     names = _names_of_properties(properties)
     table = _with_ends(tuples.rename_columns([names.get(name, name) for name in tuples.column_names]))
-    _check(table, None)
+    _check(table)
     return engine_columns(table.append_column("delete", pc.equal(table["op"], "-")))
 
 
@@ -310,14 +223,13 @@ def envelope_columns(table: pa.Table, properties: Sequence[str]) -> pa.Table:
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield the rows of batches in tables of about `ROWS` rows or `BYTES` bytes, each of a single file."""
+    """Yield the rows of batches in tables of about `ROWS` rows or `BYTES` bytes."""
     collected: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         if not batch.num_rows:
             continue
-        is_other = "row" in batch.schema.names and collected and batch["file"][0] != collected[0]["file"][0]
-        if rows >= ROWS or size >= BYTES or is_other:
+        if rows >= ROWS or size >= BYTES:
             yield pa.Table.from_batches(collected)
             collected, rows, size = [], 0, 0
         collected.append(batch)
@@ -325,18 +237,6 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         size += batch.nbytes
     if collected:
         yield pa.Table.from_batches(collected)
-
-
-def _by_file(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of batches in batches of a single file each."""
-    for batch in batches:
-        if "row" not in batch.schema.names or not batch.num_rows:
-            yield batch
-            continue
-        begin = 0
-        for end in pc.run_end_encode(batch["file"]).run_ends.to_pylist():
-            yield batch.slice(begin, end - begin)
-            begin = end
 
 
 class _Labels:
@@ -347,32 +247,23 @@ class _Labels:
         self.read = lru_cache(_KNOWN_LABELS)(lambda label: any(query.reads(label) for query in queries or ()))
 
 
-def _envelope(
-    table: pa.Table, labels: _Labels, *, keeps_order: bool, place: tuple[str, int] | None = None
-) -> tuple[bytes, int]:
-    """Return the packed tuples and their number; `place` is the file and row of the first tuple if no column has them."""
+def _envelope(table: pa.Table, labels: _Labels) -> bytes:
+    """Return the packed tuples, in the order in which they are applied."""
     table = _with_ends(table)
-    _check(table, place)
+    _check(table)
     table = table.drop_columns([name for name in _PLACES if name in table.column_names]).combine_chunks()
     table = table.append_column("delete", pc.equal(table["op"], "-")).drop_columns(["op"])
-    stamps = table["timestamp"].to_numpy()
-    if keeps_order:
-        is_sorted = bool((np.diff(stamps) >= 0).all())
-    else:
-        is_sorted = True
-        order = _order(table)
-        table = table if order is None else table.take(pa.array(order))
-        stamps = table["timestamp"].to_numpy()
-    if labels.are_all_read or not is_sorted:
-        # Out of order, a tuple that no query reads may make the next one late.
-        return pack_table(table), len(table)
+    order = _order(table)
+    table = table if order is None else table.take(pa.array(order))
+    if labels.are_all_read:
+        return pack_table(table)
     texts = table["label"].combine_chunks().dictionary_encode()
     read = np.array([labels.read(label) for label in texts.dictionary.to_pylist()], bool)[texts.indices.to_numpy()]
     dropped = len(table) - int(read.sum())
     if dropped:
-        tick = int(stamps[~read].max())
+        tick = int(table["timestamp"].to_numpy()[~read].max())
         table = table.filter(pa.array(read)).replace_schema_metadata({"dropped": str(dropped), "tick": str(tick)})
-    return pack_table(table), len(table)
+    return pack_table(table)
 
 
 def _with_ends(table: pa.Table) -> pa.Table:
@@ -390,24 +281,24 @@ def _with_ends(table: pa.Table) -> pa.Table:
     return table
 
 
-def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
+def _check(table: pa.Table) -> None:
     """Raise `InputError` for the first tuple that lacks a value, or has an unknown op or text that is not UTF-8."""
     for name in table.column_names:
         if name not in _PLACES and is_text(table[name].type) and (other := _find_other_bytes(table[name])) is not None:
             shown = name.removeprefix(PROPERTY)
-            raise _input_error(table, other, shown, f"{_shown(table[name][other])} is not UTF-8 text", place)
+            raise _input_error(table, other, shown, f"{_shown(table[name][other])} is not UTF-8 text")
         if name not in _PLACES and not name.startswith(PROPERTY) and table[name].null_count:
             row = pc.index(pc.is_null(table[name]), True).as_py()
             lacks = "op, or no delete" if name == "op" else name
-            raise _input_error(table, row, name, f"a tuple has no {lacks}; expected a value in every row", place)
+            raise _input_error(table, row, name, f"a tuple has no {lacks}; expected a value in every row")
     for name in ("source", "target", "label"):
         if is_text(table[name].type) and (row := pc.index(pc.equal(table[name], ""), True).as_py()) >= 0:
-            raise _input_error(table, row, name, EMPTY, place)
+            raise _input_error(table, row, name, EMPTY)
     wrong = pc.invert(pc.is_in(table["op"], pa.array(["+", "-"])))
     row = pc.index(wrong, True).as_py()
     if row >= 0:
         problem = f"{table['op'][row].as_py()!r} is not an operation; '+' inserts, '-' deletes, or delete is true or false"
-        raise _input_error(table, row, "op", problem, place)
+        raise _input_error(table, row, "op", problem)
 
 
 def _find_other_bytes(texts: pa.ChunkedArray) -> int | None:
@@ -431,10 +322,10 @@ def _shown(value: pa.Scalar) -> str:
         return repr(value.as_buffer().to_pybytes())
 
 
-def _input_error(table: pa.Table, row: int, column: str, problem: str, place: tuple[str, int] | None) -> InputError:
+def _input_error(table: pa.Table, row: int, column: str, problem: str) -> InputError:
     """Return an error with the problem of a tuple, its place if known, and its values."""
     values = ", ".join(f"{name} {_shown(table[name][row])}" for name in table.column_names if name not in _PLACES)
-    file, number = (None, None) if place is None else (place[0], place[1] + row)
+    file = number = None
     if "file" in table.column_names:
         file = table["file"][row].as_py()
         number = table["row"][row].as_py() if "row" in table.column_names else None

@@ -27,7 +27,7 @@ import pyarrow as pa
 from rpq.engine.statistics import Statistics, add_totals
 from rpq.errors import RpqError
 from rpq.run.loop import END_OF_INPUT, NO_TUPLES, PushOutcome, Run, RunOutput, SliceSize, SourceSlice, cut_slices, push_slice
-from rpq.run.time_division import TimeDivision
+from rpq.run.time_division import TimeDivision, TimeRange
 from rpq.stream.stream_time import EARLIEST
 
 if TYPE_CHECKING:
@@ -76,9 +76,7 @@ class _Chunk:
     folder: str
     own: list[_Tuples]
     taken_in: list[_Tuples]
-    facts: StreamFacts | None  # before the tuples taken in; None for the first chunk
-    begins_at: int | None
-    ends_at: int | None  # None for the last chunk
+    times: TimeRange
 
 
 class _Evaluated(NamedTuple):
@@ -110,18 +108,12 @@ def _evaluate(work: ChunkWork, chunk: _Chunk, flush: bool) -> _Evaluated:
     error, flushed_rows = None, 0
     before = _figures(engine)
     try:
-        if chunk.facts is not None:
-            with engine._evaluation.graph_only():
-                engine._begin_after(chunk.facts)
-                for tuples in _slices(chunk.taken_in, size, engine):
-                    engine.push(tuples, collect=False)
-            engine._advance_to(chunk.begins_at)
-            before = _figures(engine)
+        chunk.times.begin(engine, _slices(chunk.taken_in, size, engine))
+        before = _figures(engine)
         for tuples in _slices(chunk.own, size, engine):
             _push(work, engine, output, tuples, size)
-        if chunk.ends_at is not None:
-            output.write(NO_TUPLES, engine._advance_to(chunk.ends_at))
-        elif flush:
+        output.write(NO_TUPLES, chunk.times.end(engine))
+        if flush:
             changes = engine.flush()
             flushed_rows = changes.added + changes.removed
             output.write(NO_TUPLES, changes)
@@ -259,7 +251,8 @@ class DividedEngine:
         folder = os.path.join(self._folder.name, f"chunk-{self._chunks}")
         self._chunks += 1
         os.mkdir(folder)
-        chunk = _Chunk(folder=folder, own=self._own, taken_in=taken_in, facts=facts, begins_at=begins_at, ends_at=ends_at)
+        times = TimeRange(facts=facts, begins_at=begins_at, ends_at=ends_at)
+        chunk = _Chunk(folder=folder, own=self._own, taken_in=taken_in, times=times)
         self._running.append((chunk, self._pool.submit(_evaluate, self._work, chunk, flush)))
         while self._running and (self._running[0][1].done() or len(self._running) > 2 * self._jobs):
             self._receive()

@@ -16,7 +16,8 @@ and the number of inserts (`Engine._facts`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import lcm
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ from rpq.stream.stream_time import report_steps, windows_of
 from rpq.stream.window import CountWindow, UnboundedWindow
 
 if TYPE_CHECKING:
+    from rpq.engine.engine import Engine, StreamFacts
+    from rpq.rows.changes import Changes
     from rpq.stream.window import Window
 
 
@@ -86,3 +89,26 @@ class TimeDivision:
         """
         moment = time if self._step is None else before
         return min((window.lower_bound(moment) for window in self._windows), default=moment)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeRange:
+    """The times at the two cuts of a chunk, and what an engine knows of the stream before the tuples that it takes in."""
+
+    facts: StreamFacts | None  # None for the first chunk, which takes in nothing
+    begins_at: int | None
+    ends_at: int | None  # None for the last chunk
+
+    def begin(self, engine: Engine, taken_in: Iterable[Any]) -> None:
+        """Prepare a new engine for the tuples of the chunk: take in those that its windows need of the stream before."""
+        if self.facts is None:
+            return
+        with engine._evaluation.graph_only():
+            engine._begin_after(self.facts)
+            for tuples in taken_in:
+                engine.push(tuples, collect=False)
+        engine._advance_to(self.begins_at)
+
+    def end(self, engine: Engine) -> Changes:
+        """Return the changes that are due after the tuples of the chunk, up to its end."""
+        return engine._advance_to(self.ends_at)

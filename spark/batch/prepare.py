@@ -3,9 +3,8 @@
     splits → staged rows (`_staged`) → edges sorted by time, in parts → statistics
                                      → bad lines (`_rejected`)
 
-Only the list of splits and two counts for each split pass through the driver.  Tasks read local files themselves
-(`rpq.spark.batch.splits`), so every node must see these files under the same names; Spark reads all other inputs
-(`rpq.spark.batch.spark_inputs`), from any location that it supports.
+Only the names of files and two counts for each split (`rpq.spark.batch.splits`) pass through the driver.  Spark reads the
+inputs, from any location that it supports (`rpq.spark.batch.spark_inputs`).
 
 A prepared data set is a folder of Parquet files with the columns source, target, label, timestamp and op.  The files, in the
 order of their paths (and ages), contain the stream in the order of its timestamps, ties in the order of the input.  Both
@@ -18,44 +17,25 @@ Neither Spark nor `rpq` reads files whose names begin with `_` as part of the st
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rpq.errors import InputError
-from rpq.readers.column_names import ColumnNames
-from rpq.readers.parquet import STATISTICS, is_parquet
-from rpq.readers.text.textfile import line_error
+from rpq.readers.parquet import STATISTICS
 from rpq.spark.batch.spark_inputs import stage_frame, stage_lines, stage_records
-from rpq.spark.batch.splits import (
-    BAD,
-    COUNTS,
-    EDGE,
-    SPLIT_BYTES,
-    LineOptions,
-    Split,
-    SplitReader,
-    cut_splits,
-    file_number,
-    find_text_format,
-    read_head,
-    split_json,
-    split_number,
-    staged_schema,
-)
+from rpq.spark.batch.splits import BAD, COUNTS, EDGE, LineOptions, file_number, find_text_format
 from rpq.spark.columns import UNITS, edge_columns, has_usual_op, parse_column_names
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.connect import check_classic
-from rpq.spark.jvm.data_sets import VERTICES, lacks_op, with_op_of_files
+from rpq.spark.jvm.data_sets import VERTICES, edges_in
 from rpq.spark.jvm.session import describe_jobs
 from rpq.spark.record_edges import record_edges, rules_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rpq.readers.text.edge_rules import EdgeRules
 
 REJECTED = "_rejected"
 _STAGED = "_staged"
@@ -73,7 +53,6 @@ def prepare(
     drop_self_loops: bool = False,
     partitions: int | None = None,
     rows_per_file: int = 0,
-    split_bytes: int = SPLIT_BYTES,
     columns: str | None = None,
     label: str | None = None,
     time_unit: str | None = None,
@@ -107,13 +86,12 @@ def prepare(
     check_classic(spark, "prepare", "pass a data frame of edges to replay")
     if hadoop_files.exists(spark, output):
         raise PipelineError(f"{output}: exists already; remove it or choose another name")
-    settings = _Settings(lines, split_bytes)
     paths: list[str] = []
     if isinstance(data, Sequence):
         paths = [data] if isinstance(data, str) else [*data]
-        source = _source_of_files(spark, paths, settings)
+        source = _source_of_files(spark, paths, lines)
     else:
-        source = _source_of_frame(data, settings)
+        source = _source_of_frame(data, lines)
     try:
         with describe_jobs(spark, "reading the input"):
             staged = _stage(spark, source, hadoop_files.join(output, _STAGED))
@@ -152,25 +130,6 @@ def prepare(
     return statistics
 
 
-class _Settings(NamedTuple):
-    """The options with which inputs are read."""
-
-    lines: LineOptions
-    split_bytes: int
-
-    @property
-    def time_unit(self) -> str | None:
-        return self.lines.time_unit
-
-    @property
-    def names(self) -> ColumnNames | None:
-        return self.lines.names
-
-    @property
-    def rules(self) -> EdgeRules | None:
-        return self.lines.rules
-
-
 class _Source(NamedTuple):
     """The input as staged rows, which are not evaluated yet."""
 
@@ -180,78 +139,55 @@ class _Source(NamedTuple):
     has_lines: bool
 
 
-def _source_of_frame(frame: DataFrame, settings: _Settings) -> _Source:
+def _source_of_frame(frame: DataFrame, lines: LineOptions) -> _Source:
     """Return the rows of a data frame as a source."""
-    unit = settings.time_unit or "us"
-    if settings.rules is not None:
-        edges, _ = record_edges(frame, settings.rules, time_unit=unit)
-        return _Source(stage_records(frame, edges), (), edges.unit if edges.is_time else settings.time_unit, False)
-    columns = edge_columns(frame, sequence=None, time_unit=unit, names=settings.names)
-    return _Source(stage_frame(columns), (), unit if columns.is_time else settings.time_unit, False)
+    unit = lines.time_unit or "us"
+    if lines.rules is not None:
+        edges, _ = record_edges(frame, lines.rules, time_unit=unit)
+        return _Source(stage_records(frame, edges), (), edges.unit if edges.is_time else lines.time_unit, False)
+    columns = edge_columns(frame, sequence=None, time_unit=unit, names=lines.names)
+    return _Source(stage_frame(columns), (), unit if columns.is_time else lines.time_unit, False)
 
 
-def _source_of_files(spark: SparkSession, paths: Sequence[str], settings: _Settings) -> _Source:
-    """Return a source of files: tasks read local files, Spark reads all others.
-
-    Raises `InputError` if the files cannot be read together.
-    """
+def _source_of_files(spark: SparkSession, paths: Sequence[str], lines: LineOptions) -> _Source:
+    """Return a source of files.  Raises `InputError` if the files cannot be read together."""
     if not paths:
         raise PipelineError("no input: expected at least one file")
-    names = settings.names
     kinds: dict[tuple[str, str | None], str] = {}
     times: dict[str, str] = {}  # a path for each kind of times in text files (`Head.times`)
     files: list[str] = []
     parts: list[DataFrame] = []
     has_lines = False
+    layout = lines.layout
     for path in paths:
-        local = _local_path(spark, path)
-        is_plain = names is None and settings.rules is None
-        if local is not None and (is_plain or _is_text(local)) and not _has_column_folders(local):
-            splits = cut_splits([local], split_bytes=settings.split_bytes)
-            layout = settings.lines.layout
-            unit = layout.time_unit
-            if any(split.kind != "parquet" for split in splits):
-                head = read_head(local, settings.lines)
-                if not is_plain and head.problem is not None:
-                    raise line_error(local, head.problem)
-                unit = _unit_of_text(settings.lines, {path: head.times}, times)
-            kind = _file_types(splits, unit)
-            kinds[kind] = path
-            if layout.label is not None:
-                for split in splits:
-                    layout.label(split.path)  # a file name without a label is an error now, not in a task
-            parts.append(_local_splits(spark, splits, settings.lines, kind[0], first=len(files)))
-            files += dict.fromkeys(split.path for split in splits)
-            has_lines |= any(split.kind != "parquet" for split in splits)
-            continue
         found = hadoop_files.list_files(spark, path)
         numbers = {uri: len(files) + number for number, uri in enumerate(found)}
         if all(uri.endswith(".parquet") for uri in found):
-            unit = settings.time_unit if settings.time_unit in UNITS else "us"
+            unit = lines.time_unit if lines.time_unit in UNITS else "us"
             places = {hadoop_files.path_of(uri): number for uri, number in numbers.items()}
-            frame = spark.read.parquet(path)
-            if settings.rules is not None:
-                edges, _ = record_edges(frame, settings.rules, time_unit=unit)
-                kinds["string", unit if edges.is_time else settings.time_unit] = path
+            frame = edges_in(spark, path, has_op=lines.rules is None and has_usual_op(lines.names))
+            if lines.rules is not None:
+                edges, _ = record_edges(frame, lines.rules, time_unit=unit)
+                kinds["string", unit if edges.is_time else lines.time_unit] = path
                 parts.append(stage_records(frame, edges, files=places))
             else:
-                if has_usual_op(names) and lacks_op(frame.schema):
-                    frame = with_op_of_files(spark.read, path, frame.schema)
-                rows = edge_columns(frame, sequence=None, time_unit=unit, names=names)
-                kinds[rows.vertex, unit if rows.is_time else settings.time_unit] = path
+                rows = edge_columns(frame, sequence=None, time_unit=unit, names=lines.names)
+                kinds[rows.vertex, unit if rows.is_time else lines.time_unit] = path
                 parts.append(stage_frame(rows, files=places))
         else:
-            layout = settings.lines.layout
-            for uri in found:
-                if layout.label is not None:
-                    layout.label(uri)
-            part, found_in = stage_lines(spark, numbers, settings.lines)
-            kinds["string", _unit_of_text(settings.lines, found_in, times)] = path
+            if layout.label is not None:
+                for uri in found:
+                    layout.label(uri)  # a file name without a label is an error now, not in a task
+            part, found_in = stage_lines(spark, numbers, lines)
+            kinds["string", _unit_of_text(lines, found_in, times)] = path
             parts.append(part)
             has_lines = True
-        files += found
+        files += [hadoop_files.path_of(uri) if uri.startswith("file:") else uri for uri in found]
     if len(kinds) > 1:
-        raise _disagreement(kinds)
+        raise InputError(
+            "inputs that are read together must agree in the type of vertices and the unit of time: "
+            + "; ".join(f"{path} has {vertex}, {unit or 'no unit'}" for (vertex, unit), path in kinds.items())
+        )
     staged = parts[0]
     for part in parts[1:]:
         staged = staged.unionByName(part)
@@ -281,59 +217,6 @@ def _unit_of_text(lines: LineOptions, kind_of_path: Mapping[str, str], times: di
             column="timestamp",
         )
     return lines.unit if kinds == {True} else lines.layout.time_unit
-
-
-def _is_text(path: str) -> bool:
-    """Return whether a local path is a file, and not Parquet."""
-    return os.path.isfile(path) and not is_parquet(path)
-
-
-def _local_path(spark: SparkSession, path: str) -> str | None:
-    """Return the name of an existing local file or folder, or None if Spark has to find the path."""
-    if path.startswith("file:"):
-        name = hadoop_files.path_of(path)
-    elif "://" not in path and hadoop_files.qualify(spark, "/").startswith("file:"):
-        name = os.path.abspath(path)
-    else:
-        return None
-    return name if os.path.exists(name) else None
-
-
-def _has_column_folders(path: str) -> bool:
-    """Return whether a folder contains folders named `column=value`."""
-    return any("=" in name for _, folders, _ in os.walk(path) for name in folders)
-
-
-def _file_types(splits: Sequence[Split], time_unit: str | None) -> tuple[str, str | None]:
-    """Return the type of the vertices and the unit of the timestamps of local files."""
-    from rpq.readers.parquet import ParquetInput
-
-    kinds: dict[tuple[str, str | None], str] = {}
-    for path in dict.fromkeys(split.path for split in splits if split.kind == "parquet"):
-        one = ParquetInput(path)  # checks the columns
-        kinds["string" if one.vertex_type == "text" else "bigint", one.time_unit] = path
-    for split in splits:
-        if split.kind != "parquet":
-            kinds["string", time_unit] = split.path
-    if len(kinds) > 1:
-        raise _disagreement(kinds)
-    return next(iter(kinds), ("string", time_unit))
-
-
-def _disagreement(kinds: Mapping[tuple[str, str | None], str]) -> InputError:
-    return InputError(
-        "inputs that are read together must agree in the type of vertices and the unit of time: "
-        + "; ".join(f"{path} has {vertex}, {unit or 'no unit'}" for (vertex, unit), path in kinds.items())
-    )
-
-
-def _local_splits(spark: SparkSession, splits: Sequence[Split], lines: LineOptions, vertex: str, *, first: int) -> DataFrame:
-    """Return the staged rows of local files, numbered from `first` on, with one task for each split."""
-    numbers = {path: first + number for number, path in enumerate(dict.fromkeys(split.path for split in splits))}
-    rows = [(split_number(numbers[split.path], split.start), split_json(split)) for split in splits]
-    # Slices of one row each, so that there are as many tasks as splits.
-    table = spark.sparkContext.parallelize(rows, max(1, len(rows))).toDF("split bigint, description string")
-    return table.mapInArrow(SplitReader(lines, vertex), staged_schema(vertex))
 
 
 def _stage(spark: SparkSession, source: _Source, folder: str) -> DataFrame:

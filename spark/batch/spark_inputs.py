@@ -21,7 +21,6 @@ from rpq.spark.batch.splits import (
     COUNTS,
     EDGE,
     LONGEST_TEXT,
-    FollowingText,
     Head,
     LineOptions,
     Part,
@@ -75,9 +74,8 @@ class LineReader(ShippedObject):
             label = format.label(piece.file) if format.label else None
             before = None if head.detected is None else 0 if piece.start else count_lines(beginning[: head.size])
             beginnings = _blocks_with_head(texts, before)
-            following = None if piece.is_last else FollowingText(file=piece.file, read=None)
             yield from stage_parts(
-                parse_blocks(beginnings, head, format, label=label, following=following),
+                parse_blocks(beginnings, head, format, label=label, divided_file=None if piece.is_last else piece.file),
                 split=split_number(number, piece.start),
                 vertex="string",
             )

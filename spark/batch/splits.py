@@ -1,9 +1,8 @@
-"""Splits of local inputs, which tasks read independently as staged rows, in the order of the input.
+"""Splits of inputs as staged rows: what tasks make of the lines and rows that Spark reads, in the order of the input.
 
-Plain text is divided at bytes (a line belongs to the split in which it begins), Parquet at row groups; a compressed
-file is one split, because it can be read only from its beginning.  A record with quotes may have several lines.  A split is
-read in blocks of whole records, and a file in which a record lies in two splits is refused: a task cannot know whether its
-split begins in a record.
+Plain text is divided at bytes by Spark (a line belongs to the split in which it begins); a compressed file is one split.  A
+record with quotes may have several lines, and a file in which a record lies in two splits is refused: a task cannot know
+whether its split begins in a record.
 
 Reading converts every line to tuples or a bad line, and counts the lines of every split.  These three kinds of rows form one
 staged data set, in separate folders.  The place of a line in its file and, in formats by position, in the stream is computed
@@ -13,38 +12,29 @@ afterwards, from the counts of the splits before it.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet as pq
 
 from rpq.errors import InputError
 from rpq.readers import TextFormat, formats
-from rpq.readers.column_names import TUPLE_COLUMNS, ColumnNames
+from rpq.readers.column_names import ColumnNames
 from rpq.readers.edges import EDGES
 from rpq.readers.format_registry import format_by_name
-from rpq.readers.parquet import is_parquet, is_typed
-from rpq.readers.source import BYTE_ORDER_MARK, ByteSource, LineBlock, compression_of, count_lines
+from rpq.readers.source import LineBlock, count_lines
 from rpq.readers.text.detection import Detection, line_layout, with_times
 from rpq.readers.text.edge_rules import EdgeRules, RecordParser
 from rpq.readers.text.line_layout import LineLayout
 from rpq.readers.text.parsing import LineError, LineParser, Rows
-from rpq.readers.text.quotes import LONGEST, unfinished_record, whole_records
+from rpq.readers.text.quotes import unfinished_record, whole_records
 from rpq.readers.text.textfile import DetectedFormat, detect_block
 from rpq.spark.errors import PipelineError
 from rpq.stream.arrays.fields import DEFAULT_UNIT, DELETE
 from rpq.stream.arrays.plain_columns import with_plain_columns
 from rpq.stream.arrays.values import booleans_of_text
-
-SPLIT_BYTES = 1 << 26
-BLOCK_BYTES = 1 << 22
-"""The number of bytes that a task parses at once."""
 
 _PLACE_BITS = 40
 
@@ -65,91 +55,6 @@ def file_number(split: int) -> int:
     7
     """
     return split >> _PLACE_BITS
-
-
-@dataclass(frozen=True, kw_only=True)
-class Split:
-    """A piece of a file.
-
-    The `kind` is "text" for the bytes `start` to `end` of a text file, "compressed" for a whole compressed file, or
-    "parquet" for the row groups `start` to `end` of a Parquet file.
-    """
-
-    path: str
-    kind: str
-    start: int = 0
-    end: int = 0
-
-
-def cut_splits(paths: Sequence[str], *, split_bytes: int = SPLIT_BYTES) -> list[Split]:
-    """Return the splits of all inputs, in order.  Only footers of Parquet files and the first bytes of others are read."""
-    found: list[Split] = []
-    for path in paths:
-        if os.path.isdir(path):
-            for file in _parquet_files(path):
-                found += _parquet(file)
-        elif is_parquet(path):
-            found += _parquet(path)
-        else:
-            size = ByteSource(path).size
-            if size is None:
-                raise InputError(f"{path}: is a pipe; tasks can share only files", file=path)
-            with open(path, "rb") as opened:
-                compression = compression_of(opened.read(16))
-            if is_typed(path):
-                raise InputError(f"{path}: is an Arrow file; Spark reads text and Parquet", file=path)
-            if compression is not None:
-                found.append(Split(path=path, kind="compressed"))
-            else:
-                starts = range(0, max(size, 1), split_bytes)
-                found += [Split(path=path, kind="text", start=start, end=min(start + split_bytes, size)) for start in starts]
-    return found
-
-
-def blocks(split: Split) -> Iterator[tuple[int, LineBlock]]:
-    """Yield the whole lines of a text or compressed split in blocks, each with the offset of its first byte in the text.
-
-    Lines are counted from 1 at the beginning of the split; a byte order mark does not count.
-    """
-    if split.kind == "compressed":
-        place = 0
-        for block in ByteSource(split.path).blocks(BLOCK_BYTES):
-            yield place, block
-            place += len(block.data)
-        return
-    with open(split.path, "rb") as file:
-        mark = len(BYTE_ORDER_MARK) if file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
-        file.seek(max(mark, split.start - 1))
-        if split.start > mark:
-            file.readline()  # the line that begins in the split before, or only its line end
-        line = 1
-        while (left := split.end - file.tell()) > 0:
-            place = file.tell() - mark
-            data = file.read(min(left, BLOCK_BYTES))
-            if not data.endswith(b"\n"):
-                data += file.readline()
-            yield place, LineBlock(data, line)
-            line += count_lines(data)
-
-
-def _parquet_files(folder: str) -> list[str]:
-    root = Path(folder)
-    found = sorted(  # by the parts of paths, as in `rpq.readers.parquet`
-        file
-        for file in root.rglob("*.parquet")
-        if not any(part.startswith(("_", ".")) for part in file.relative_to(root).parts)
-    )
-    if not found:
-        raise InputError(f"{folder}: the folder contains no .parquet file", file=folder)
-    return list(map(str, found))
-
-
-def _parquet(path: str) -> list[Split]:
-    try:
-        groups = pq.read_metadata(path).num_row_groups
-    except pa.ArrowInvalid as error:
-        raise InputError(f"{path}: cannot be read as Parquet: {error}", file=path) from error
-    return [Split(path=path, kind="parquet", start=group, end=group + 1) for group in range(groups)]
 
 
 def find_text_format(name: str) -> TextFormat:
@@ -242,11 +147,6 @@ class Head:
         return parser.layout.times if isinstance(parser, LineParser) else "integers"
 
 
-def read_head(path: str, lines: LineOptions) -> Head:
-    """Read the part of a file that determines its layout, usually a line or two, and return its head."""
-    return find_head(ByteSource(path).blocks(BLOCK_BYTES), lines)
-
-
 def find_head(blocks: Iterable[LineBlock], lines: LineOptions) -> Head:
     """Return the head of a file that consists of these blocks; the first block decides whether timestamps are times."""
     format = lines.layout
@@ -301,21 +201,6 @@ def _arrow_schema(vertex: str) -> pa.Schema:
     return pa.schema([(name, types[kind]) for name, kind in (one.split() for one in staged_schema(vertex).split(", "))])
 
 
-class SplitReader:
-    """A function for `mapInArrow` that turns rows (split, description) into staged rows."""
-
-    def __init__(self, lines: LineOptions, vertex: str) -> None:
-        self._lines = lines
-        self._vertex = vertex
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number, text in zip(batch["split"].to_pylist(), batch["description"].to_pylist(), strict=True):
-                split = Split(**json.loads(text))
-                read = _read_parquet(split) if split.kind == "parquet" else _read_text(split, self._lines)
-                yield from stage_parts(read, split=number, vertex=self._vertex)
-
-
 def stage_parts(parts: Iterable[Part], *, split: int, vertex: str, first: int = 0) -> Iterator[pa.RecordBatch]:
     """Yield the parts of a split as staged rows, numbered from `first` on."""
     schema = _arrow_schema(vertex)
@@ -332,11 +217,6 @@ def stage_parts(parts: Iterable[Part], *, split: int, vertex: str, first: int = 
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def split_json(split: Split) -> str:
-    """Return a split as JSON, for the input rows of a `SplitReader`."""
-    return json.dumps(asdict(split))
-
-
 def _with_row_numbers(parts: Iterable[Part], row: int) -> Iterator[Part]:
     """Yield parts with the numbers of their rows within the split, from `row` on."""
     for kind, columns in parts:
@@ -345,47 +225,17 @@ def _with_row_numbers(parts: Iterable[Part], row: int) -> Iterator[Part]:
         row += size
 
 
-@dataclass(frozen=True, kw_only=True)
-class FollowingText:
-    """The text of a file after one of its splits: `read` returns its beginning, or is None if the text is unknown."""
-
-    file: str
-    read: Callable[[], bytes] | None
-
-
-FOLLOWING_BYTES = 16 * LONGEST
-"""The number of bytes after a split in which the end of a record is searched."""
-
-
-def _read_text(split: Split, lines: LineOptions) -> Iterator[Part]:
-    head, format = read_head(split.path, lines), lines.layout
-    cut = ((whole, min(max(0, head.size - place), len(whole.data))) for place, whole in blocks(split))
-    label = format.label(split.path) if format.label else None
-    is_divided = split.kind == "text" and split.end < os.path.getsize(split.path)
-    following = FollowingText(file=split.path, read=partial(_text_after, split)) if is_divided else None
-    return parse_blocks(cut, head, format, label=label, following=following)
-
-
-def _text_after(split: Split) -> bytes:
-    """Return the beginning of the text after the last line that begins in a split."""
-    with open(split.path, "rb") as file:
-        file.seek(max(0, split.end - 1))
-        file.readline()
-        return file.read(FOLLOWING_BYTES)
-
-
-def _check_end(found: Iterator[LineBlock], layout: LineLayout, following: FollowingText) -> Iterator[LineBlock]:
-    """Yield blocks of whole records.  Raises `InputError` if the last record ends after them."""
+def _check_end(found: Iterator[LineBlock], layout: LineLayout, file: str) -> Iterator[LineBlock]:
+    """Yield blocks of whole records.  Raises `InputError` if the last record ends after them, in the next split."""
     last = b""
     for block in found:
         yield block
         last = block.data
-    if b'"' in last and unfinished_record(last, None if following.read is None else following.read(), layout):
-        unclosed = ", or a quote is not closed" if following.read is None else ""
+    if b'"' in last and unfinished_record(last, None, layout):
         raise InputError(
-            f"{following.file}: a field in quotes has several lines{unclosed}, and the file is divided there; compress the "
-            "file with gzip, because such a file is not divided",
-            file=following.file,
+            f"{file}: a field in quotes has several lines, or a quote is not closed, and the file is divided there; "
+            "compress the file with gzip, because such a file is not divided",
+            file=file,
         )
 
 
@@ -395,11 +245,11 @@ def parse_blocks(
     format: TextFormat,
     *,
     label: str | None,
-    following: FollowingText | None = None,
+    divided_file: str | None = None,
 ) -> Iterator[Part]:
     """Yield the parts of a split, given blocks with the number of bytes in each that belong to the head of the file.
 
-    `following` is the text after a split that is not the last of its file.  Raises `InputError` if a record extends there.
+    `divided_file` is the file of a split that is not its last.  Raises `InputError` if a record extends behind the split.
     """
     lines = data_lines = 0
     of_head: list[Part] = []
@@ -420,8 +270,8 @@ def parse_blocks(
     detected, found = head.detected, blocks_after_head()
     if detected is not None and detected.quoted is not None:
         found = whole_records(found, detected.quoted)  # a record of several lines may begin in one block and end in the next
-        if following is not None:
-            found = _check_end(found, detected.quoted, following)
+        if divided_file is not None:
+            found = _check_end(found, detected.quoted, divided_file)
     for block in found:
         yield from of_head
         of_head.clear()
@@ -464,18 +314,6 @@ def _bad_lines(errors: list[LineError], block: LineBlock) -> dict[str, pa.Array]
         "message": pa.array([bad.error.message for bad in errors], _STRING),
         "text": pa.array([texts[bad.line - block.line].decode(errors="replace")[:LONGEST_TEXT] for bad in errors], _STRING),
     }
-
-
-def _read_parquet(split: Split) -> Iterator[Part]:
-    """Yield the parts of the row groups of a split."""
-    with pq.ParquetFile(split.path) as file:
-        names = [name for name in (*TUPLE_COLUMNS, DELETE) if name in file.schema_arrow.names]
-        first = sum(file.metadata.row_group(group).num_rows for group in range(split.start))
-        row = first
-        for batch in file.iter_batches(row_groups=list(range(split.start, split.end)), columns=names):
-            yield from check_rows(batch, row)
-            row += batch.num_rows
-    yield COUNTS, {"lines": pa.array([0]), "data_lines": pa.array([row - first])}
 
 
 def check_rows(batch: pa.RecordBatch, row: int) -> Iterator[Part]:

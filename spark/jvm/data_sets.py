@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rpq.readers.column_names import ColumnNames
-from rpq.readers.parquet import MAGIC, STATISTICS, is_parquet
+from rpq.readers.parquet import STATISTICS, is_parquet
 from rpq.spark.errors import PipelineError, plain_message
 from rpq.spark.jvm import connect, hadoop_files
 from rpq.stream.arrays.fields import DELETE, FieldError
@@ -127,46 +127,6 @@ def check_op_column(edges: DataFrame) -> None:
                 f"column {unread[0]!r} of {paths[0]} says which tuples are deletes, and the schema of the data frame lacks "
                 f"it, so each delete would be read as an insert: add {unread[0]} to the schema"
             )
-
-
-_FOOTER_BYTES = 1 << 16
-
-
-def schema_in(session: SparkSession, data: str) -> StructType:
-    """Return the columns of a data set, as `edges_in` does; without a job if they are exactly those of tuples.
-
-    A job that reads them, and the classes of its reader, take longer than a small replay.
-    """
-    found = None
-    if not connect.is_connect(session):
-        files = hadoop_files.list_files(session, data)
-        found = None if any("=" in file for file in files) else _tuple_schema(session, files[0])
-    return edges_in(session, data).schema if found is None else found
-
-
-def _tuple_schema(session: SparkSession, uri: str) -> StructType | None:
-    """Return the columns of a Parquet file if they are exactly those of tuples, otherwise None."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-    from pyspark.sql import types
-
-    try:
-        footer = hadoop_files.last_bytes(session, uri, _FOOTER_BYTES)
-        schema = pq.read_schema(pa.BufferReader(MAGIC + footer))
-    except (PipelineError, pa.ArrowException, OSError):
-        return None  # Spark reports the problem with the file, or reads a larger footer
-    text, whole = types.StringType(), types.LongType()
-    type_of_name = {"string": text, "large_string": text, "int64": whole}
-    found = {field.name: type_of_name.get(str(field.type)) for field in schema}
-    end = found.get("source")
-    if end is None or found != {"source": end, "target": end, "label": text, "timestamp": whole, "op": text}:
-        return None
-    return types.StructType([types.StructField(name, kind) for name, kind in found.items() if kind is not None])
-
-
-def file_sizes(session: SparkSession, data: str) -> dict[str, int]:
-    """Return the sizes in bytes of the files of a data set, by URI.  Raises `PipelineError` if there are none."""
-    return connect.file_sizes(session, data) if connect.is_connect(session) else hadoop_files.file_sizes(session, data)
 
 
 def local_files(path: str) -> list[str] | None:

@@ -106,23 +106,6 @@ def first_bytes(session: SparkSession, uri: str, count: int) -> bytes:
         raise PipelineError(f"{uri}: cannot be read: {error.java_exception.toString()}") from error
 
 
-def last_bytes(session: SparkSession, uri: str, count: int) -> bytes:
-    """Return at most `count` bytes of the end of a file.  Raises `PipelineError` if it cannot be read."""
-    from py4j.protocol import Py4JJavaError
-
-    files, path = _resolve(session, uri)
-    try:
-        length = int(files.getFileStatus(path).getLen())
-        stream = files.open(path)
-        try:
-            stream.seek(max(0, length - count))
-            return bytes(stream.readNBytes(count))
-        finally:
-            stream.close()
-    except Py4JJavaError as error:
-        raise PipelineError(f"{uri}: cannot be read: {error.java_exception.toString()}") from error
-
-
 def set_ages(session: SparkSession, uris: Sequence[str]) -> None:
     """Set the times of files one second apart, the first the oldest, on file systems that can set times."""
     now = int(time.time())

@@ -25,7 +25,8 @@ from rpq.readers import ColumnNames, WhereError, open_reader, parse_where
 from rpq.readers.rdf.rdf_format import RdfReading
 from rpq.serve.feeds import FileFeed, Playback
 from rpq.serve.requests import read_tuple_body
-from rpq.spark.batch.splits import BAD, EDGE, LineOptions, SplitReader, cut_splits, split_json
+from rpq.spark.batch.spark_inputs import LineReader, RowReader
+from rpq.spark.batch.splits import BAD, EDGE, LineOptions
 from rpq.spark.envelopes import engine_columns, pack, unpack
 from rpq.spark.errors import PipelineError
 from rpq.spark.stream.topics import ConnectorMessage, MessageTuples, layout_of_messages
@@ -158,10 +159,17 @@ def spark_files(name: str, write: Callable[[list[Row]], bytes]) -> Callable[...,
         path.write_bytes(write(rows))
         if name.endswith(".parquet"):
             list(open_reader("edges", path, on_error="skip"))  # as `prepare` looks at the columns
-        splits = cut_splits([str(path)])
-        table = pa.record_batch({"split": pa.array(range(len(splits))), "description": list(map(split_json, splits))})
-        lines = LineOptions(format="edges", names=ColumnNames.parse(columns) if columns else None)
-        staged = pa.Table.from_batches(SplitReader(lines, "string")(iter([table])))
+            read = pq.read_table(path)
+            places = {"file": [str(path)] * len(read), "row": list(range(len(read)))}
+            table = pa.table({**{one: read[one] for one in read.column_names}, **places}).combine_chunks()
+            staged = pa.Table.from_batches(RowReader("string", {str(path): 0})(table.to_batches()))
+        else:
+            lines = LineOptions(format="edges", names=ColumnNames.parse(columns) if columns else None)
+            texts = path.read_bytes().removesuffix(b"\n").split(b"\n")
+            of_file = {"file_path": [str(path)] * len(texts), "file_block_start": [0] * len(texts)}
+            table = pa.table({"value": texts, **of_file, "is_last": [True] * len(texts)})
+            reader = LineReader(lines, {str(path): (0, b"".join(text + b"\n" for text in texts[:2]))})
+            staged = pa.Table.from_batches(reader(table.to_batches()))
         bad = [row for row in staged.to_pylist() if row["kind"] == BAD]
         if bad:
             place = f"row {bad[0]['line']}" if name.endswith(".parquet") else bad[0]["line"]

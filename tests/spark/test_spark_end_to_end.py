@@ -96,9 +96,7 @@ def prepared(session, raw, tmp_path_factory) -> dict[str, str]:
     folders = {}
     for name, (paths, format) in raw.items():
         folders[name] = str(tmp_path_factory.mktemp("prepared") / name)
-        pipeline.prepare(
-            session, paths, folders[name], format=format, partitions=2, rows_per_file=1900, split_bytes=50_000
-        )
+        pipeline.prepare(session, paths, folders[name], format=format, partitions=2, rows_per_file=1900)
     return folders
 
 

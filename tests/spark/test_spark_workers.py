@@ -7,38 +7,26 @@ from __future__ import annotations
 
 import os
 import pickle
-import random
 import subprocess
 import sys
 import zipfile
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from decimal import Decimal
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 pytest.importorskip("pandas")
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark import SparkFiles, cloudpickle
 
 import rpq
 from rpq.compiled import kernel_cache
 from rpq.engine import warmup
-from rpq.readers import open_reader
 from rpq.spark import check_workers
-from rpq.spark.batch.replay import FilePacker, ReplayShare, RowBatches, check_query_columns
-from rpq.spark.batch.splits import cut_splits
-from rpq.spark.columns import EdgeModel, edge_model
-from rpq.spark.division import EdgeDivision, label_readers, partition_keys
-from rpq.spark.envelopes import PROPERTY, Divider, PlacedPacker, numbered_property, unpack
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import shipped_files
 from rpq.spark.jvm.session import share_count
@@ -196,143 +184,3 @@ def test_workers_that_run_as_this_process_are_not_asked(monkeypatch: pytest.Monk
     monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path))
     assert str(check_workers(session, query)) == "1 worker on 1 machine ready" and len(calls) == 4
     kernel_cache.places.cache_clear()
-
-
-def tasks(
-    placed: list[pa.RecordBatch], queries: list[rpq.Query], keys: list[int], *, whole: bool = False
-) -> Callable[[int], Iterator[pa.RecordBatch]]:
-    """Return a function that returns the arguments which Spark gives the task of a partition."""
-    division = EdgeDivision(queries, len(keys), whole=whole)
-    divided = [*Divider(division.rows, keys)(placed)] if division.is_divided else []
-
-    def task(key: int) -> Iterator[pa.RecordBatch]:
-        if division.is_divided:
-            yield from (one.filter(pc.equal(one["partition"], key)) for one in divided)
-            return
-        for one in placed:
-            yield pa.record_batch({"partition": pa.array([key] * len(one), pa.int32()), "edges": one["edges"]})
-
-    return task
-
-
-@pytest.mark.parametrize("edges", ["triple", "parallel", "id"])
-@pytest.mark.parametrize("count", [1, 3])
-def test_shares_of_a_replay_are_the_rows_of_the_engine(count: int, edges: Literal["triple", "parallel", "id"]) -> None:
-    """Each share has all tuples that some query reads, in envelopes with their places."""
-    chance, time = random.Random(7), 0
-    rows = []
-    for _ in range(300):
-        time += chance.choice((0, 0, 1, 3))
-        ends = chance.choice("vwxyz"), chance.choice("vwxyz")
-        rows.append((*ends, chance.choice("aabbc"), time, chance.choice("++++-"), chance.randrange(40)))
-    window = rpq.Window(size=20, slide=5)
-    queries = [rpq.Query("a/b*", window=window, semantics="explicit"), rpq.Query("(a|b)+", window=window)]
-    if edges != "triple":
-        queries = [
-            rpq.Query("a/b*", window=window, semantics="explicit", order="increasing", max_gap=9),
-            rpq.Query("(a|b)+", window=window, order="non_decreasing"),
-        ]
-    check_query_columns(queries, edges, "on Spark")
-    names, has_ids = ("source", "target", "label", "timestamp", "op", numbered_property(0)), edges == "id"
-    batch = pa.record_batch(dict(zip(names, map(list, zip(*rows)))))
-    batch = batch if has_ids else batch.drop_columns(names[5])
-    packer = PlacedPacker(None if has_ids else label_readers(queries), ["edge"] * has_ids)
-    placed = [*packer(batch.slice(start, 70) for start in range(0, len(rows), 70))]
-    keys = partition_keys(count)
-    numbers = {key: number for number, key in enumerate(keys)}
-    share = ReplayShare(queries, numbers=numbers, threads=1, memory_limit=None, edges=EdgeModel(identity=edges))
-
-    task = tasks(placed, queries, keys, whole=has_ids)
-    shares = [[tuple(row.values()) for made in RowBatches(share)(task(key)) for row in made.to_pylist()] for key in keys]
-    assert all(shares)
-    whole = rpq.Engine(*queries, edges=edges).push(pa.table(batch).rename_columns([*names[:5], *["edge"] * has_ids]))
-    assert Counter(row for found in shares for row in found) == Counter(map(tuple, whole.rows()))
-
-
-def test_files_are_in_the_order_in_which_a_folder_is_read(tmp_path: Path) -> None:
-    """Not in that of their URIs, in which some characters have codes, and `-` and `.` come before `/`."""
-    names = ["a/1", "a-b/1", "a.b/1", "a b", "a!b", "z", "ä"]
-    query = rpq.Query("a", window=rpq.Window(size=1, slide=1))
-    as_rows, as_files = [], []
-    for name in sorted(names, reverse=True):
-        file = tmp_path / f"{name}.parquet"
-        file.parent.mkdir(exist_ok=True)
-        edge = {"source": [name], "target": ["y"], "label": ["a"], "timestamp": [1], "op": ["+"]}
-        pq.write_table(pa.table(edge), file)
-        as_rows.append(pa.record_batch({**edge, "file": [file.as_uri()], "row": [0]}))
-        as_files.append(pa.record_batch({"path": [f"file:{file}"], "content": [file.read_bytes()]}))
-    expected = [row["source"] for one in open_reader("edges", str(tmp_path)) for row in one.columns.to_pylist()]
-    for packer, batches in ((PlacedPacker([query]), as_rows), (FilePacker([query], "string"), as_files)):
-        placed = sorted((row["file"], row["edges"]) for batch in packer(batches) for row in batch.to_pylist())
-        assert [unpack([edges]).table["source"][0].as_py() for _, edges in placed] == expected
-    splits = [split.path.removeprefix(f"{tmp_path}/").removesuffix(".parquet") for split in cut_splits([str(tmp_path)])]
-    assert splits == expected
-
-
-VALUE_QUERIES = {
-    "paths": ([("a[n > 1]/b*", {}), ("!(b)[n > 0]", {})], "triple"),
-    "parallel paths": ([("a[n > 1]/b*", {}), ("a+", {})], "parallel"),
-    "patterns with conditions": ([("?x a ?y . ?y b ?z", {"select": ["x", "y"]}), ("?x a[n > 1] ?y", {})], "triple"),
-    "a triangle": ([("?x a ?y . ?y a[n > 0] ?z . ?z b ?x", {})], "triple"),
-    "a triangle and a path": (
-        [
-            ("?source a ?y . ?y b ?target . ?target (a|b) ?source", {"select": ["source", "target"]}),
-            ("?source a ?target . ?target c+ ?source", {}),
-        ],
-        "parallel",
-    ),
-    "edge variables": (
-        [("?x ?e:a ?y . ?y ?f:(a|b) ?z", {"select": ["x", "e.n", "f.d"], "filter": "?f.n >= ?e.n and ?x <> ?z"})],
-        "parallel",
-    ),
-    "replaced values": ([("?x ?e:a[n > 0] ?y", {"select": ["x", "e.n"], "distinct": True})], "triple"),
-    "labels of nodes": (
-        [
-            ("MATCH (x:b)-[:a]->(y) RETURN DISTINCT x, y", {"node_label": "c"}),
-            ("MATCH ANY (x)-[e:a WHERE e.n > 0]->+(y) RETURN x, y", {}),
-        ],
-        "parallel",
-    ),
-    "bound edges": (
-        [
-            ("MATCH (x)-[e:a]->(y) OPTIONAL MATCH (y)-[f:b]->(z) WHERE f.n >= e.n RETURN e.n, x, z, f.d", {}),
-            ("MATCH (x)-[e:a]->(y)-[f:b]->(z) WHERE e.n <> f.n RETURN e.n, x, z, f.d", {}),
-        ],
-        "parallel",
-    ),
-    "values alone": ([("?x ?e:a ?y", {"select": ["e.n"]})], "parallel"),
-}
-
-
-@pytest.mark.parametrize("name", VALUE_QUERIES)
-def test_shares_of_a_replay_have_properties_of_edges(name: str) -> None:
-    """They are further columns of envelopes, and the rows of all shares are those of one engine."""
-    described, identity = VALUE_QUERIES[name]
-    chance, time, rows = random.Random(8), 0, []
-    for number in range(240):
-        time += chance.choice((0, 0, 1, 3))
-        ends = chance.choice("vwxyz"), chance.choice("vwxyz")
-        values = chance.choice((None, 0, 1, 2, 3)), Decimal(number % 5) / 4
-        rows.append((*ends, chance.choice("aabbc"), time, chance.choice("++++-"), *values))
-    window = rpq.Window(size=20, slide=5)
-    queries = [rpq.Query(text, window=window, semantics="explicit", **options) for text, options in described]
-    names = ("source", "target", "label", "timestamp", "op", "n", "d")
-    types = {"n": pa.int64(), "d": pa.decimal128(7, 2)}
-    columns = {one: pa.array(values, types.get(one)) for one, values in zip(names, map(list, zip(*rows)))}
-    packed = pa.table({PROPERTY * (one in types) + one: column for one, column in columns.items()})
-    placed = [*PlacedPacker(label_readers(queries))(packed.to_batches(max_chunksize=70))]
-    keys = partition_keys(4 if "triangle" in name else 2)
-    share = ReplayShare(
-        queries,
-        numbers={key: number for number, key in enumerate(keys)},
-        threads=1,
-        memory_limit=None,
-        edges=edge_model(queries, identity, time_unit=None, properties={"n": "bigint", "d": "decimal(7,2)"}),
-    )
-
-    task = tasks(placed, queries, keys)
-    shares = [[tuple(row.values()) for made in RowBatches(share)(task(key)) for row in made.to_pylist()] for key in keys]
-    assert any(shares)
-    assert len([*filter(None, shares)]) > 1 or name == "values alone"
-    whole = rpq.Engine(*queries, edges=identity).push(pa.table(columns))
-    assert Counter(row for found in shares for row in found) == Counter(map(tuple, whole.rows()))

@@ -23,10 +23,9 @@ import pyarrow.parquet as pq
 import rpq
 import rpq.spark as pipeline
 from rpq.readers import open_reader
-from rpq.spark.batch import replay
 from rpq.spark.columns import parse_column_names
 from rpq.spark.errors import PipelineError, plain_message
-from rpq.spark.jvm.data_sets import edges_in, schema_in, statistics_in
+from rpq.spark.jvm.data_sets import edges_in, statistics_in
 from rpq.spark.jvm.session import check_java
 from rpq.spark.stream.file_edges import file_edges
 
@@ -143,8 +142,8 @@ def test_a_data_frame_is_prepared_and_read_as_one(session, tmp_path):
 
 
 @pytest.mark.long
-def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted, tmp_path, monkeypatch):
-    """Small data sets are packed by the driver, small files go as they are; the same rows, and words on what is wrong."""
+def test_replays_of_files_in_any_order_of_their_times(session, mounted, tmp_path):
+    """A folder of files has the order of their names; late tuples, chunks with and without shares, and what is wrong."""
     pattern = rpq.Query("?x a ?y . ?y b ?z", window=QUERY.window)
     assert (cube := pattern.hypercube) is not None and cube.is_divided
     (tmp_path / "in").mkdir()
@@ -153,43 +152,18 @@ def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted
         columns = dict(zip(COLUMNS, map(list, zip(*rows, strict=True)), strict=True))
         pq.write_table(pa.table(columns), tmp_path / "in" / f"{number}.parquet", row_group_size=7)
 
-    put(0, ROWS[:50])
-    put(1, ROWS[50:])
-    found, said, matched = [], [], []
-    for small, most in ((replay.SMALL_BYTES, replay.MAX_WHOLE_BYTES), (0, replay.MAX_WHOLE_BYTES), (0, 0)):
-        monkeypatch.setattr(replay, "SMALL_BYTES", small)
-        monkeypatch.setattr(replay, "MAX_WHOLE_BYTES", most)
-        assert replay.can_read_whole(session, f"{mounted}/in") == (most > 0)
-        assert replay.plain_vertex_type(schema_in(session, f"{mounted}/in")) == "string"
-        found.append(rows_of(pipeline.replay(session, f"{mounted}/in", QUERY, partitions=2)))
-        changes = pipeline.replay(session, f"{mounted}/in", pattern, partitions=3)
-        matched.append(Counter(map(tuple, changes.collect())))
-        put(2, [*ROWS[-1:], ("x", "y", "a", 99, "?")])
-        with pytest.raises(Exception, match="is not an operation") as caught:
-            rows_of(pipeline.replay(session, f"{mounted}/in", QUERY))
-        said.append(plain_message(caught.value))
-        (tmp_path / "in" / "2.parquet").unlink()
-    assert found == [local_rows()] * 3
-    assert matched == [Counter(map(tuple, rpq.Engine(pattern).push_rows(ROWS).rows()))] * 3
-    assert said[0] == said[1] == said[2] and "/in/2.parquet: row 2: column 'op': '?' is not an operation" in said[0]
-    monkeypatch.undo()
-    columns = [name for name in COLUMNS if name != "label"]
-    for label in "ab":
-        some = [row for row in ROWS if row[2] == label and row[4] == "+"]
-        (tmp_path / "by" / f"label={label}").mkdir(parents=True)
-        table = pa.table({name: [row[COLUMNS.index(name)] for row in some] for name in columns})
-        pq.write_table(table, tmp_path / "by" / f"label={label}" / "0.parquet")
-    schema = schema_in(session, f"{mounted}/by")
-    assert schema == edges_in(session, f"{mounted}/by").schema
-    assert replay.plain_vertex_type(schema) == "string" and not replay.can_read_whole(session, f"{mounted}/by")
-    assert {row[0] for row in rows_of(pipeline.replay(session, f"{mounted}/by", QUERY))} == {QUERY.name}
-    put(2, [("x", "y", "a", dt.datetime(2026, 1, 1), "+")])
-    message = r"/in/2.parquet: column 'timestamp' is of type timestamp\[us\]; other files have int64"
-    with pytest.raises(Exception, match=message):
+    later = [(*row[:3], row[3] + 40 * n, row[4]) for n in range(10) for row in ROWS]
+    rows = [*later[100:150], *later[:100], *later[150:]]
+    for number, begin in enumerate(range(0, len(rows), 50)):
+        put(number + 100, rows[begin : begin + 50])
+    for partitions in (1, 2, 7):
+        for query in (QUERY, pattern):
+            changes = pipeline.replay(session, f"{mounted}/in", query, partitions=partitions)
+            assert Counter(map(tuple, changes.collect())) == Counter(map(tuple, rpq.Engine(query).push_rows(rows).rows()))
+    put(200, [("x", "y", "a", 9999, "?")])
+    with pytest.raises(Exception, match="is not an operation") as caught:
         rows_of(pipeline.replay(session, f"{mounted}/in", QUERY))
-    (tmp_path / "in" / "2.parquet").write_bytes(b"PAR1 is not all PAR1")
-    with pytest.raises(Exception, match="2.parquet: cannot be read as Parquet"):
-        rows_of(pipeline.replay(session, f"{mounted}/in", QUERY))
+    assert "/in/200.parquet: row 1: column 'op': '?' is not an operation" in plain_message(caught.value)
 
 
 def written(row: tuple) -> str:
@@ -209,7 +183,7 @@ def test_lines_with_other_names_and_with_times(session, mounted, tmp_path):
     names = {"columns": "source=from,target=to,timestamp=at", "label": "a", "time_unit": "s"}
     for folder, where in (("local", str(tmp_path)), ("mounted", mounted)):
         inputs = [f"{where}/in/{number}.csv" for number in range(2)]
-        statistics = pipeline.prepare(session, inputs, f"{where}/{folder}", split_bytes=99, **names)
+        statistics = pipeline.prepare(session, inputs, f"{where}/{folder}", **names)
         assert (statistics["tuples"], statistics["rejected"], statistics["time_unit"]) == (len(rows), 0, "s")
         assert tuples(edges_in(session, f"{where}/{folder}")) == Counter(rows)
     wrong = names | {"columns": "source=fom,target=to,timestamp=at"}

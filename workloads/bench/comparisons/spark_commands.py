@@ -1,13 +1,13 @@
 """Commands as users type them, cold: `rpq run` and `rpq spark replay`, with a model of the processor time of the latter.
 
-The model (`fit`) is a sum of terms for the parts of a replay.  With E edges, R rows, n shares, and m executors:
+The model (`fit`) is a sum of terms for the parts of a replay.  With E edges, R rows, and m executors:
 
-    CPU seconds = start + m · executor + n · E · read + R · row + own
+    CPU seconds = start + m · executor + E · read + R · row + own
 
 `own` is the processor time of `rpq run` with one thread for the same rows, without its start: reading, the engine, writing.
-`read` is an edge in a share beyond that, `row` a row beyond that, `executor` a JVM with its Python.  The start of a session
-on one machine, and that of the driver of a cluster, have each their own term.  The terms are fitted to every other line, and
-all lines are compared with them.
+`read` is an edge beyond that, `row` a row beyond that, `executor` a JVM with its Python.  The start of a session on one
+machine, and that of the driver of a cluster, have each their own term.  The terms are fitted to every other line, and all
+lines are compared with them.  Few tasks take in few edges again; many machines are computed with `CHUNKS`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ NAME = "spark-commands"
 MAX_DEVIATION = 0.25
 CORES, MACHINES = 16, (2, 4, 8)
 """The cores of a machine, and the numbers of machines that are compared with one."""
+CHUNKS = 3.0
+"""The processor time of all chunks, as a multiple of one engine's, if they take in as much as a plan allows; measured by
+`rpq bench spark`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,37 +67,36 @@ JOBS = {
 }
 """From a thousand rows of output to a hundred million, over MathOverflow."""
 
-CLUSTER_JOBS, EXECUTORS = ("2", "4"), (1, 2, 4, 8)
+CLUSTER_JOBS, EXECUTORS = ("2", "4"), (1, 2, 4)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommandLine:
-    """A command over a job: `rpq run` with threads, or a replay on a master with shares."""
+    """A command over a job: `rpq run` with one thread, or a replay by some tasks, each on an executor if there are some."""
 
     job: str
-    threads: int = 0
-    shares: int = 0
+    tasks: int = 0
     executors: int = 0
 
     @property
     def name(self) -> str:
         """The name of the line, which continues it in a run that resumes."""
-        where = f"{self.executors} executors" if self.executors else f"{self.shares} shares"
-        return f"job {self.job}, {f'{self.threads} threads' if self.threads else where}"
+        where = f"{self.executors} executors" if self.executors else f"{self.tasks} tasks"
+        return f"job {self.job}, {where if self.tasks else 'rpq run'}"
 
     def command(self, data: Path, output: Path, stats: Path) -> list[str]:
         """Return the command, from the word `rpq` on."""
         words = [*JOBS[self.job].words(), "--input", str(data), "--stats", str(stats), "--quiet"]
-        if self.threads:
-            return ["run", *words, "--threads", str(self.threads), "--output", f"{output}.parquet"]
-        master = f"local-cluster[{self.executors},1,1024]" if self.executors else f"local[{self.shares}]"
-        return ["spark", "replay", *words, "--master", master, "--partitions", str(self.shares), "--output", str(output)]
+        if not self.tasks:
+            return ["run", *words, "--threads", "1", "--output", f"{output}.parquet"]
+        master = f"local-cluster[{self.executors},1,1024]" if self.executors else f"local[{self.tasks}]"
+        return ["spark", "replay", *words, "--master", master, "--partitions", str(self.tasks), "--output", str(output)]
 
 
 LINES = (
-    *(CommandLine(job=job, threads=threads) for job in JOBS for threads in (1, 2)),
-    *(CommandLine(job=job, shares=2) for job in JOBS),
-    *(CommandLine(job=job, shares=count, executors=count) for job in CLUSTER_JOBS for count in EXECUTORS),
+    *(CommandLine(job=job) for job in JOBS),
+    *(CommandLine(job=job, tasks=2) for job in JOBS),
+    *(CommandLine(job=job, tasks=count, executors=count) for job in CLUSTER_JOBS for count in EXECUTORS),
 )
 
 
@@ -144,12 +146,12 @@ def _measure_line(line: CommandLine, data: Path, folder: Path) -> Record:
     cpu, seconds = _run_to_end([sys.executable, "-m", "rpq.cli", *words], folder / "messages", spark_home(folder))
     figures = json.loads(stats.read_text())
     each = figures["queries"].values() if "partitions" in figures else [figures]
-    master = words[words.index("--master") + 1] if not line.threads else None
+    master = words[words.index("--master") + 1] if line.tasks else None
     shutil.rmtree(output, ignore_errors=True)
     Path(f"{output}.parquet").unlink(missing_ok=True)
     return {
         "name": line.name,
-        "command": f"rpq run --threads {line.threads}" if line.threads else f"rpq spark replay --master {master}",
+        "command": f"rpq spark replay --master {master}" if line.tasks else "rpq run --threads 1",
         "query": JOBS[line.job].expression,
         "days": JOBS[line.job].days,
         "edges": pq.read_metadata(data / "0.parquet").num_rows,
@@ -210,14 +212,14 @@ def fit(terms: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 def _terms(line: CommandLine, record: Record) -> list[float]:
     """Return the factors of the coefficients of a replay, with edges and rows in millions."""
     edges, rows = record["edges"] / 1e6, record["rows"] / 1e6
-    return [float(not line.executors), float(line.executors > 0), line.executors, line.shares * edges, rows]
+    return [float(not line.executors), float(line.executors > 0), line.executors, edges, rows]
 
 
 def _outcome(measured: Sequence[tuple[CommandLine, Record]], stream: Stream) -> ExperimentResult:
     """Return the lines, the model of the replays, and the numbers of machines of a cluster that pay off."""
-    runs = {line.job: one for line, one in measured if line.threads == 1}
+    runs = {line.job: one for line, one in measured if not line.tasks}
     own = _own_seconds(runs)
-    replays = [(line, one) for line, one in measured if not line.threads and line.job in own]
+    replays = [(line, one) for line, one in measured if line.tasks and line.job in own]
     checks = {
         f"job {job}: all commands have the same rows": len({one["rows"] for line, one in measured if line.job == job}) == 1
         for job in runs
@@ -261,18 +263,18 @@ def _machines(
 ) -> Iterator[Record]:
     """Yield the edges from which n machines beat one, by job.
 
-    One machine runs `rpq run` with as many threads as cores.  Spark starts in the wall seconds of the smallest job on one
-    executor, and has a share per machine with as many threads.  Each share reads all edges, and the rest is divided.
+    One machine runs `rpq run`, whose work all of its cores divide without loss.  Spark starts in the wall seconds of the
+    smallest job on one executor; then all cores divide reading, writing, and the work of the chunks.
     """
     read, row = coefficients[TERMS.index("read")] / 1e6, coefficients[TERMS.index("row")] / 1e6
     start = min((one["seconds"] for line, one in measured if line.executors == 1), default=0.0)
-    alone = min((one["seconds"] for line, one in measured if line.threads == 1), default=0.0)
-    works = [(one, own[line.job]) for line, one in measured if line.threads == 1 and JOBS[line.job].part == 1]
+    alone = min((one["seconds"] for line, one in measured if not line.tasks), default=0.0)
+    works = [(one, own[line.job]) for line, one in measured if not line.tasks and JOBS[line.job].part == 1]
     works.append(({"query": "any of 1 ms an edge", "edges": 1_000_000, "rows": 0}, 1_000.0))
     for one, seconds in works:
         edge, rows = seconds / one["edges"], one["rows"] / one["edges"]
         for machines in MACHINES:
-            gain = edge / CORES - read - (edge + rows * row) / (CORES * machines)
+            gain = edge / CORES - (read + CHUNKS * edge + rows * row) / (CORES * machines)
             edges = (start - alone) / gain if gain > 0 else None
             yield {
                 "what": "machines",
@@ -281,7 +283,6 @@ def _machines(
                 "days": one.get("days"),
                 "edges_to_win": edges,
                 "rows_to_win": None if edges is None or not rows else edges * rows,
-                "least_us": CORES * read * machines / (machines - 1) * 1e6,
             }
 
 
@@ -291,13 +292,13 @@ EXPERIMENT = Experiment(
     how=(
         "Each command once, as a process of its own, from its start to its end, over the first edges of MathOverflow as a "
         "folder of Parquet, rows to Parquet. CPU seconds are those of all processes of the command, sampled. Executors: "
-        "local-cluster[n,1,1024], a share each. Model: CPU seconds = session (or driver of a cluster) + executors · "
-        "executor + shares · million edges · read + million rows · row + CPU seconds of rpq run --threads 1 less its "
+        "local-cluster[n,1,1024], a task each. Model: CPU seconds = session (or driver of a cluster) + executors · "
+        "executor + million edges · read + million rows · row + CPU seconds of rpq run --threads 1 less its "
         "start; fitted to every other replay, none of the terms negative, and compared with all. Machines: the edges from "
-        "which Spark beats rpq run on one machine of 16 cores, if threads and tasks divide the work evenly, each share "
-        "(16 threads) reads all edges, the network is no limit, and Spark starts in the wall seconds of the smallest job "
-        "on one executor. The load is that of the machine before the command: above the number of its cores, wall seconds "
-        "are too long."
+        "which Spark beats rpq run on one machine of 16 cores, if both divide their work evenly over all cores, the "
+        "network is no limit, Spark starts in the wall seconds of the smallest job on one executor, and all chunks take 3 "
+        "times the CPU seconds of one engine. The load is that of the machine before the command: above the number of its "
+        "cores, wall seconds are too long."
     ),
     columns=(
         Column(key="command", heading="command"),
@@ -312,7 +313,6 @@ EXPERIMENT = Experiment(
         Column(key="is_fitted", heading="fitted"),
         Column(key="edges_to_win", heading="edges to be faster", format=",.0f"),
         Column(key="rows_to_win", heading="rows", format=",.0f"),
-        Column(key="least_us", heading="least µs an edge", format=".0f"),
         Column(key="load", heading="load", format=".1f"),
     ),
     measure=measure,

@@ -1,8 +1,8 @@
-"""The pipeline on Spark: replay compared with `rpq run`, two cores with one, micro-batches, and a model of a cluster.
+"""The pipeline on Spark: replay compared with `rpq run`, two cores with one, chunks, micro-batches, and a cluster's model.
 
-The model (`EdgeCosts`) computes the speed of a cluster of n shares from the costs of one share. For an edge, r is the work
+The model (`EdgeCosts`) computes the speed of a stream in n shares from the costs of one share. For an edge, r is the work
 that every share repeats (names, snapshot graph, expiry), w the work that shares divide (the index and its rows), and c the
-cost of transporting the edge to a share (unpacking, and in a stream the log of the window):
+cost of transporting the edge to a share (unpacking, and the log of the window):
 
     edges per second = 1 / (r + c + w / n)
 
@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -94,27 +92,13 @@ the window, and for half a minute the JVM compiles code at the same time.
 SMALL_BATCH = 3_000
 """The tuples of a small micro-batch, whose time is that of Spark itself."""
 
-COLD_EDGES, COLD_PAIRS = 60_000, 7
-"""The edges of a replay that is a command of its own, and the number of pairs of such a command and an empty job."""
-
-EMPTY_JOB = """
-from pyspark.sql import SparkSession
-
-session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-session.range(1000).count()
-gateway = session.sparkContext._gateway
-session.stop()
-gateway.shutdown()
-gateway.proc.stdin.close()
-gateway.proc.wait()
-"""
-
 WARMUP_REPLAYS = 4
 """The number of unmeasured replays, for the same reason."""
 
 SHARES = (1, 2, 4, 8, 1000)
+CHUNKS = (1, 8, 32)
 MAX_REPLAY, LEAST_SPEEDUP, MAX_BATCH_SECONDS = 2.0, 1.6, 1.5
-MAX_SMALL_SECONDS, MAX_COLD = 0.8, 1.6
+MAX_SMALL_SECONDS = 0.8
 WINDOW_OF_MODEL = 100_000_000
 GIGABYTE = 1e9
 
@@ -126,10 +110,9 @@ HOW = (
     "would use more than one (its JVM compiles, collects and moves rows beside the worker). Micro-batches: 100,000 tuples "
     "of a2q and c2a each, over a window of 300,000 (timestamps are positions; the stream is repeated with other names of "
     "vertices), wall seconds of a trigger after the first twenty, Parquet to Parquet, two shares on local[2]; small ones "
-    "have 3,000, and are measured after the first forty. Cold commands: `rpq spark replay` of 60,000 edges from its start "
-    "to its end, alternating with a program that starts Spark and counts a thousand numbers, medians of wall seconds, and "
-    "processor seconds "
-    "without those of Python workers. Shares: "
+    "have 3,000, and are measured after the first forty. Chunks: processor seconds of the engines of all chunks of a "
+    "replay, one after the other, as a multiple of one engine's; taken in: the edges that they take in, by the number of "
+    "all edges. Shares: "
     "processor seconds of one of n engines over the whole stream, with rows counted. With so many shares that a share has "
     "no roots, the remaining work is what every share repeats (r); the rest is divided (w); packing, unpacking and the log "
     "of the window are measured separately (c). The model: 1 / (r + c + w / n) edges a second, one share a core."
@@ -144,20 +127,19 @@ COLUMNS = (
     Column(key="seconds", heading="s", format=".2f"),
     Column(key="run_seconds", heading="rpq run, s", format=".2f"),
     Column(key="times_run", heading="× rpq run", format=".2f"),
-    Column(key="empty_seconds", heading="empty job, s", format=".2f"),
-    Column(key="times_empty", heading="× empty job", format=".2f"),
-    Column(key="empty_cpu_seconds", heading="empty job, CPU s", format=".2f"),
     Column(key="speedup", heading="× one core", format=".2f"),
     Column(key="tuples", heading="tuples", format=","),
     Column(key="window_edges", heading="window, tuples", format=","),
     Column(key="shares", heading="shares", format=","),
+    Column(key="chunks", heading="chunks", format=","),
+    Column(key="taken_in", heading="taken in", format=".2f"),
     Column(key="cpu_seconds", heading="CPU s", format=".2f"),
+    Column(key="times_one", heading="× one engine", format=".2f"),
     Column(key="repeated_us", heading="r, µs", format=".2f"),
     Column(key="divided_us", heading="w, µs", format=".2f"),
     Column(key="carried_us", heading="c, µs", format=".2f"),
     Column(key="half", heading="n at which half is repetition", format=".1f"),
-    Column(key="replay_edges_per_second", heading="replay, edges/s", format=",.0f"),
-    Column(key="stream_edges_per_second", heading="stream, edges/s", format=",.0f"),
+    Column(key="edges_per_second", heading="edges/s", format=",.0f"),
     Column(key="efficiency", heading="efficiency", format=".2f"),
     Column(key="share_gigabytes", heading="GB a share, window of 100 M edges", format=",.1f"),
 )
@@ -179,15 +161,15 @@ def measure(settings: Settings, say: Say) -> ExperimentResult:
     with tempfile.TemporaryDirectory(prefix="rpq-bench-spark-") as folder:
         bench = _Bench(Path(folder), stream, queries, settings, say)
         replays, rows_agree = bench.replays()
-        cold = bench.cold_commands()
+        chunks = bench.chunks()
         batches, small = bench.micro_batches()
         shares, costs = bench.shares()
-    records = [*replays, cold, *batches, *small, *shares, *_model_records(costs)]
+    records = [*replays, *chunks, *batches, *small, *shares, *_model_records(costs)]
     return ExperimentResult(
         records=records,
         streams=[stream.describe()],
         checks={"a replay gives as many rows as rpq run": rows_agree},
-        facts=_bounds(replays, cold, batches, small),
+        facts=_bounds(replays, batches, small),
     )
 
 
@@ -237,36 +219,6 @@ class _Bench:
                 )
         return records, agree
 
-    def cold_commands(self) -> Record:
-        """Measure a replay as a command of its own, and an empty job of Spark, in turn."""
-        self._say("cold commands, local[2] …")
-        query, data, output = self._queries[0], self._folder / "small", self._folder / "cold-rows"
-        data.mkdir()
-        edges = self._stream.table.slice(0, COLD_EDGES)
-        plain = {name: edges[name].cast(pa.string()) for name in ("source", "target", "label")}
-        table = pa.table({**plain, "timestamp": edges["timestamp"], "op": ["+"] * len(edges)})
-        pq.write_table(table, data / "0.parquet")
-        command = [sys.executable, "-m", "rpq.cli", "spark", "replay", query["expression"], "--master", "local[2]"]
-        command += ["--window", str(query["size"]), "--slide", str(query["slide"])]
-        command += ["--input", str(data), "--output", str(output), "--quiet"]
-        pairs = []
-        for _ in range(min(COLD_PAIRS, self._settings.repeat)):
-            pairs.append((_time_command(command), _time_command([sys.executable, "-c", EMPTY_JOB])))
-            shutil.rmtree(output)
-        replays, empty = zip(*pairs, strict=True)
-        seconds, empty_seconds = (median(one[0] for one in found) for found in (replays, empty))
-        return {
-            "what": "cold command",
-            "query": query["name"],
-            "cores": 2,
-            "tuples": len(edges),
-            "seconds": seconds,
-            "cpu_seconds": median(one[1] for one in replays),
-            "empty_seconds": empty_seconds,
-            "empty_cpu_seconds": median(one[1] for one in empty),
-            "times_empty": ratio(seconds, empty_seconds),
-        }
-
     def micro_batches(self) -> tuple[list[Record], list[Record]]:
         """Measure large and small micro-batches, after those that fill the window and warm the JVM."""
         self._say("micro-batches, local[2] …")
@@ -300,6 +252,13 @@ class _Bench:
             os.utime(folder / f"{number}.parquet", (10**9 + number,) * 2)
         query = {"expression": BATCH_EXPRESSION, "name": BATCH_EXPRESSION, "size": window, "slide": max(1, window // 30)}
         return {"stream": what, "data": str(folder), "query": query, "folder": str(self._folder / f"{folder.name}-rows")}
+
+    def chunks(self) -> list[Record]:
+        """Measure the engines of all chunks of a replay."""
+        self._say("chunks …")
+        found = self._session("chunks", counts=CHUNKS, repeat=min(5, self._settings.repeat))
+        alone = {one["query"]: one["cpu_seconds"] for one in found if one["chunks"] == 1}
+        return [{"what": "chunks", **one, "times_one": ratio(one["cpu_seconds"], alone[one["query"]])} for one in found]
 
     def shares(self) -> tuple[list[Record], dict[str, _Costs]]:
         """Measure the cost of a share, and derive the cost of an edge."""
@@ -367,24 +326,21 @@ class _Costs:
     def __init__(self, engines: Mapping[int, Mapping[str, Any]], carried: Mapping[str, Any]) -> None:
         self._alone, self._bare = engines[1], engines[max(engines)]
         self._carried = carried
-        self.replay, self.stream = self._costs(0.0), self._costs(carried["carry_seconds"])
-
-    def _costs(self, carry: float) -> EdgeCosts:
         edges = self._alone["tuples"]
         repeated = self._bare["cpu_seconds"] / edges
-        return EdgeCosts(
+        self.edge = EdgeCosts(
             repeated_seconds=repeated,
             divided_seconds=max(0.0, self._alone["cpu_seconds"] / edges - repeated),
-            carried_seconds=carry / edges,
+            carried_seconds=carried["carry_seconds"] / edges,
         )
 
     def figures(self) -> Record:
         """Return the costs as values of a record."""
         return {
-            "repeated_us": self.stream.repeated_seconds * 1e6,
-            "divided_us": self.stream.divided_seconds * 1e6,
-            "carried_us": self.stream.carried_seconds * 1e6,
-            "half": self.stream.half,
+            "repeated_us": self.edge.repeated_seconds * 1e6,
+            "divided_us": self.edge.divided_seconds * 1e6,
+            "carried_us": self.edge.carried_seconds * 1e6,
+            "half": self.edge.half,
         }
 
     def share_gigabytes(self, shares: int, edges: int) -> float:
@@ -403,42 +359,24 @@ def _model_records(costs: Mapping[str, _Costs]) -> Iterator[Record]:
                 "what": "model",
                 "query": name,
                 "shares": shares,
-                "replay_edges_per_second": cost.replay.edges_per_second(shares),
-                "stream_edges_per_second": cost.stream.edges_per_second(shares),
-                "efficiency": cost.stream.efficiency(shares),
+                "edges_per_second": cost.edge.edges_per_second(shares),
+                "efficiency": cost.edge.efficiency(shares),
                 "share_gigabytes": cost.share_gigabytes(shares, WINDOW_OF_MODEL),
             }
 
 
-def _time_command(command: Sequence[str]) -> tuple[float, float]:
-    """Run a command; return its wall seconds, and the processor seconds of it and of the processes that it waited for."""
-    before, started = _child_seconds(), time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return time.perf_counter() - started, _child_seconds() - before
-
-
-def _child_seconds() -> float:
-    spent = os.times()
-    return spent.children_user + spent.children_system
-
-
-def _bounds(
-    replays: Sequence[Record], cold: Record, batches: Sequence[Record], small: Sequence[Record]
-) -> dict[str, Any]:
+def _bounds(replays: Sequence[Record], batches: Sequence[Record], small: Sequence[Record]) -> dict[str, Any]:
     """Describe whether a goal was reached."""
     two = [record for record in replays if record["cores"] == 2]
     times = max((record["times_run"] for record in replays), default=0.0)
     speedup = min((record["speedup"] for record in two), default=0.0)
     seconds, small_seconds = (median(record["seconds"] for record in records) for records in (batches, small))
-    times_empty = cold["times_empty"]
     return {
         f"replay, at most {MAX_REPLAY:g} times rpq run": f"{times:.2f}, {_goal_text(times <= MAX_REPLAY)}",
         f"two cores, at least {LEAST_SPEEDUP:g} times one": f"{speedup:.2f}, {_goal_text(speedup >= LEAST_SPEEDUP)}",
         f"micro-batch, at most {MAX_BATCH_SECONDS:g} s": f"{seconds:.2f} s, {_goal_text(seconds <= MAX_BATCH_SECONDS)}",
         f"small micro-batch, at most {MAX_SMALL_SECONDS:g} s": f"{small_seconds:.2f} s, "
         f"{_goal_text(small_seconds <= MAX_SMALL_SECONDS)}",
-        f"cold replay, at most {MAX_COLD:g} times an empty job": f"{times_empty:.2f}, "
-        f"{_goal_text(times_empty <= MAX_COLD)}",
     }
 
 
@@ -469,16 +407,13 @@ def _rename_vertices(names: pa.ChunkedArray, number: int) -> pa.ChunkedArray:
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """Draw the edges per second of the model over the number of shares, for a replay and a stream."""
+    """Draw the edges per second of the model over the number of shares."""
     axes = figure.subplots()
     modelled = [record for record in records if record["what"] == "model"]
     for name in plots.values(modelled, "query"):
         own = [record for record in modelled if record["query"] == name]
         shares = [record["shares"] for record in own]
-        replayed = [record["replay_edges_per_second"] for record in own]
-        (line,) = axes.plot(shares, replayed, marker="o", label=f"{name}, replay")
-        streamed = [record["stream_edges_per_second"] for record in own]
-        axes.plot(shares, streamed, marker="x", linestyle="--", color=line.get_color(), label=f"{name}, stream")
+        axes.plot(shares, [record["edges_per_second"] for record in own], marker="o", label=name)
     axes.set_xscale("log", base=2)
     axes.set_xticks(list(MACHINES), [str(count) for count in MACHINES])
     axes.set_xlabel("shares, one a core")
