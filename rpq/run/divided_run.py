@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
@@ -41,6 +42,9 @@ _MAX_TAKEN_IN = 0.5
 _CHUNK_TUPLES = 1 << 20
 """The number of tuples in a chunk of an input of unknown size."""
 _SECONDS_BETWEEN_CHECKS = 0.2
+_PROCESS_ENDED = (
+    "a process that evaluates a part of the stream was ended by the system, as happens when memory is short; use fewer jobs"
+)
 
 
 class ChunkWork(Protocol):
@@ -253,7 +257,11 @@ class DividedEngine:
         os.mkdir(folder)
         times = TimeRange(facts=facts, begins_at=begins_at, ends_at=ends_at)
         chunk = _Chunk(folder=folder, own=self._own, taken_in=taken_in, times=times)
-        self._running.append((chunk, self._pool.submit(_evaluate, self._work, chunk, flush)))
+        try:
+            self._running.append((chunk, self._pool.submit(_evaluate, self._work, chunk, flush)))
+        except BrokenProcessPool:
+            self.close()
+            raise RpqError(_PROCESS_ENDED) from None
         while self._running and (self._running[0][1].done() or len(self._running) > 2 * self._jobs):
             self._receive()
 
@@ -263,7 +271,11 @@ class DividedEngine:
         while not wait([future], timeout=_SECONDS_BETWEEN_CHECKS).done:
             self._check()
         self._running.popleft()
-        evaluated = future.result()
+        try:
+            evaluated = future.result()
+        except BrokenProcessPool:
+            self.close()
+            raise RpqError(_PROCESS_ENDED) from None
         self._append(chunk.folder)
         shutil.rmtree(chunk.folder)
         self.flushed_rows = evaluated.flushed_rows

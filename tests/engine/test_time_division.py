@@ -5,6 +5,7 @@ semantics.md S6, S8
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections import Counter
 from concurrent.futures import Future
@@ -167,3 +168,21 @@ def test_chunks_have_the_rows_of_one_engine(drawn, tuples, size, chunk):
 def test_what_time_does_not_divide_is_refused(options, message):
     with pytest.raises(rpq.QueryError, match=message):
         TimeDivision([rpq.Query("a/b", **options)])
+
+
+class WorkOfEndedProcess(Work):
+    """The work of processes that the system ends."""
+
+    def make_engine(self) -> rpq.Engine:
+        os._exit(1)
+
+
+def test_the_end_of_a_process_is_an_error_of_the_run():
+    query = rpq.Query("a+", window=rpq.Window(size=5, slide=1))
+    reading = rpq.Engine(query)
+    engine = DividedEngine(
+        reading, WorkOfEndedProcess([query], {}), jobs=1, append=lambda folder: None, progress=lambda: (0, None)
+    )
+    with pytest.raises(rpq.RpqError, match="ended by the system"):
+        engine.finish(flush=False)
+    engine.close()
