@@ -209,7 +209,7 @@ def test_the_metadata_tells_where_the_project_is_and_what_it_runs_on(wheel):
 
 
 def released(checkout: Path, dist: Path, *processors: str) -> list[Path]:
-    """Return what `.ci/release` built, and ran in an empty environment: a demo, a query, a MATCH, a server's first answer."""
+    """Return what `.ci/release` built, and ran in an empty environment: a demo, a query, a MATCH, a server."""
     command = [checkout / ".ci" / "release", dist, *processors]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
