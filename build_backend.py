@@ -12,7 +12,6 @@ import os
 import re
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import tomllib
 from collections.abc import Mapping
@@ -83,9 +82,10 @@ def _with_kernels(plain: Path, processors: list[str], directory: Path) -> str:
     packed.mkdir()
     _wheel("pack", "--dest-dir", packed, folder)
     (wheel,) = packed.iterdir()
-    tag = next(sys_tags())
-    platform = re.sub(r"[-.]", "_", sysconfig.get_platform())
-    _wheel("tags", "--remove", "--python-tag", tag.interpreter, "--abi-tag", tag.abi, "--platform-tag", platform, wheel)
+    # Registries accept only platforms with the version of their C library: manylinux_2_35_x86_64.
+    tag = next(tag for tag in sys_tags() if not tag.platform.startswith("linux_"))
+    parts = ("--python-tag", tag.interpreter, "--abi-tag", tag.abi, "--platform-tag", tag.platform)
+    _wheel("tags", "--remove", *parts, wheel)
     (wheel,) = packed.iterdir()
     directory.joinpath(wheel.name).write_bytes(wheel.read_bytes())
     return wheel.name

@@ -291,7 +291,7 @@ class Round(NamedTuple):
     inside: Mapping[TopicPartition, int] = NOTHING_INSIDE
 
 
-KIND = LogKind(magic=b"rpqrun\0\0", noun="journal of `rpq run`", version=2)
+KIND = LogKind(magic=b"rpqrun\0\0", noun="journal of `rpq run`", version=1)
 
 
 class Journal:

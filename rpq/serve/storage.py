@@ -50,10 +50,10 @@ LEAST_ROOM, MAX_ROOM = 1 << 18, 1 << 24
 """The number of bytes that must fit on a disk before it counts as writable again."""
 
 KEY = "rpq serve"
-VERSION = 2
+VERSION = 1
 """The name and the version of the fields of a checkpoint; another version is refused."""
 
-KIND = LogKind(magic=b"rpqserve", noun="journal of `rpq serve`", version=2)
+KIND = LogKind(magic=b"rpqserve", noun="journal of `rpq serve`", version=1)
 _LENGTH = struct.Struct("<I")
 
 

@@ -46,7 +46,7 @@ from rpq.stream.stream_time import EARLIEST
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
 
-FORMAT = 2
+FORMAT = 1
 """The version of the state; a checkpoint of another version is refused."""
 
 REMEMBERED = 64

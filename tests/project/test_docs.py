@@ -82,7 +82,8 @@ def test_every_block_of_python_runs_and_gives_what_the_page_says(page: Path, mon
             exec(compile("\n" * line + block[1], str(page), "exec"), names)
 
 
-OF_SERVERS = ("kafka", "serving")
+ELSEWHERE = ("kafka", "serving", "own-data")
+"""Pages whose commands need a server, or a checkout, and run in other tests."""
 QUICK = ("many-queries", "rdf", "kernels")
 SLOW = ("spark", "guide-patterns")
 """Pages whose commands take longest. Those on Spark start a JVM each, and CI runs the same commands of the README in one."""
@@ -93,7 +94,7 @@ PASTED = [
         id=page.stem,
     )
     for page in WITH_COMMANDS
-    if page.stem not in OF_SERVERS
+    if page.stem not in ELSEWHERE
 ]
 
 

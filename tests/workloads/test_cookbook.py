@@ -1,10 +1,17 @@
-"""The cookbook: each use case as it is pasted has the alerts that were planted, in MATCH and as a pattern."""
+"""The cookbook: each use case as it is pasted has the alerts that were planted, in MATCH and as a pattern.
+
+The recipes for own data run as they are pasted, too.
+"""
 
 from __future__ import annotations
 
 import csv
+import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +24,7 @@ from rpq.workloads.generate.use_cases import BLOCK_TUPLES, USE_CASES
 
 pytest.importorskip("lark", reason="the extra match is not installed")
 
+ROOT = Path(__file__).parents[2]
 PAGE = (Path(__file__).parents[2] / "docs" / "cookbook.md").read_text("utf-8")
 RECIPES = [section for section in re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:] if "```sh\n" in section]
 
@@ -75,3 +83,69 @@ def test_a_truth_has_a_case_in_each_whole_block(name):
     case = USE_CASES[name]
     assert case.truth(edges=BLOCK_TUPLES - 1, seed=1).num_rows == 0
     assert case.truth(edges=2 * BLOCK_TUPLES, seed=1).num_rows >= 2
+
+
+@pytest.fixture
+def recipe(tmp_path, monkeypatch):
+    """In a folder with the examples: a function that returns the section of a recipe for own data."""
+    monkeypatch.chdir(tmp_path)
+    Path("examples").symlink_to(ROOT / "examples")
+    Path("bin").mkdir()
+    for name, words in (("python", ""), ("rpq", " -m rpq.cli")):
+        command = Path("bin", name)
+        command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)}{words} "$@"\n')
+        command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    page = (ROOT / "docs" / "own-data.md").read_text("utf-8")
+    return lambda title: next(part for part in page.split("\n## ") if part.startswith(title))
+
+
+def pasted(block: str) -> str:
+    """Run a block in a shell; return its output."""
+    ran = subprocess.run(["bash", "-euo", "pipefail", "-c", block], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.mark.ci
+def test_the_recipe_of_a_bank_finds_the_money_behind_alerts(recipe):
+    pytest.importorskip("pandas")
+    section = recipe("Files of a bank")
+    prepare, query = blocks(section, "sh")
+    pasted(prepare)
+    (shown,) = blocks(section, "text")
+    assert pasted(query) == shown
+    found = {(row[0], row[2]) for row in alerts(Path("suspects.csv"))[1:]}
+    large = [number for number in range(30) if number % 3]  # the alerted accounts that pass on more than a little
+    assert found == {(f"AC{100 + number:04}", f"AC{to + number:04}") for number in large for to in (130, 160)}
+
+
+@pytest.mark.ci
+@pytest.mark.skipif(os.name == "nt", reason="ends a server by a signal")
+def test_the_recipe_of_logons_answers_with_the_command_of_the_unit(recipe):
+    pytest.importorskip("uvicorn")
+    section = recipe("Logons of hosts")
+    prepare, posts = blocks(section, "sh")
+    pasted(prepare)
+    (unit,) = blocks(section, "ini")
+    command = re.search("^ExecStart=(.*)$", unit, re.MULTILINE)[1].replace("/etc/rpq/ecs", "examples/edge_rules/ecs")
+    words = shlex.split(re.sub(r"/opt/rpq/bin/|/etc/rpq/|/var/lib/rpq/", "", command))
+    with subprocess.Popen([*words, "--port", "0"], stderr=subprocess.PIPE, text=True) as server:
+        try:
+            address = next(line.split()[-1] for line in server.stderr if line.startswith("serving at"))
+            answers = pasted(posts.replace("http://127.0.0.1:8000/", address))
+        finally:
+            server.terminate()
+    (shown,) = blocks(section, "json")
+    assert answers.startswith('{"tuples":3010,') and answers.endswith(shown.strip()) and Path("logons.state").exists()
+
+
+@pytest.mark.ci
+def test_the_recipe_of_an_own_algorithm_draws_a_figure(recipe):
+    pytest.importorskip("matplotlib")
+    (block,) = blocks(recipe("A figure of the paper"), "sh")
+    pasted(block)
+    records = json.loads(Path("results/algorithm.json").read_text())["records"]
+    assert [record["query"] for record in records] == ["Q2", "Q11"] * 3 and min(record["reached"] for record in records) < 1
+    assert Path("results/algorithm.png").stat().st_size > 5_000

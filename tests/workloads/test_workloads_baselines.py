@@ -9,12 +9,20 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import rpq
 from rpq.workloads import named_queries
+from rpq.workloads.baselines.rapq import RAPQ
 from rpq.workloads.baselines.reevaluation import BaselineProcess, InsertedEdges, ProductSearch, TimeIsUpError
 from rpq.workloads.baselines.simple_trees import SimpleTrees
 from rpq.workloads.baselines.spanning_trees import SpanningTrees, numbered_columns
+from tests.reference import ReferenceEngine, ReferenceQuery
+from tests.twins import examples
+
+STEPS = st.sampled_from((0, 0, 0, 1, 1, 2, 5, 12, -1, -3, -20))
+"""Times from a tuple to the next, also of edges that are late or out of order."""
 
 
 def random_edges(seed: int, count: int = 25) -> list[tuple[str, str, str]]:
@@ -90,6 +98,34 @@ def test_the_published_algorithm_reports_the_engines_rows(name):
             assert (trees.pairs - before, trees.lost - lost) == (wanted.added, wanted.removed)
             done += size
         assert trees.nodes >= len(engine.answers().pairs()) / len(engine.queries[0].dfa.accepting)
+
+
+@examples(300)
+@given(
+    st.sampled_from([*named_queries.TEMPLATES.values(), "(a/b)+", "!a/b*", "a?/(b|c){2}"]),
+    st.integers(1, 12),
+    st.integers(1, 5),
+    st.lists(st.tuples(STEPS, *[st.integers(0, 4)] * 2, st.sampled_from("aabbcd"), st.sampled_from("+++-")), max_size=40),
+)
+def test_the_readable_algorithm_has_the_rows_of_the_oracle(expression, size, slide, tuples):
+    oracle = ReferenceEngine(ReferenceQuery(name="q", expression=expression, size=size, slide=slide))
+    algorithm = RAPQ(expression, rpq.Window(size=size, slide=slide))
+    oracle.advance(0)
+    for step, source, target, label, op in tuples:
+        timestamp = oracle.time + step
+        wanted = oracle.push(source, target, label, timestamp, op)
+        algorithm.advance(oracle.time)
+        change = algorithm.insert if op == "+" else algorithm.delete
+        rows = change(source, target, label, timestamp)
+        assert sorted(rows) == sorted((row.source, row.target) for row in wanted)
+        assert {row.op for row in wanted} <= {op}
+        nodes = {(x, v) for x, tree in algorithm.trees.items() for v, t in tree if t >= 0 and algorithm.dfa.accepting[t]}
+        assert nodes == oracle.answers()
+
+
+def test_the_readable_algorithm_refuses_inverse_steps():
+    with pytest.raises(ValueError, match="inverse"):
+        RAPQ("a/^b", rpq.Window(size=1, slide=1))
 
 
 @pytest.mark.parametrize(("as_published", "found"), [(True, 0), (False, 1)])

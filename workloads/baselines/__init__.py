@@ -1,7 +1,8 @@
 """Systems and algorithms that the engine is compared with.
 
     reevaluation                    evaluation of the query from scratch over the window: a search, a SPARQL store, DuckDB
-    spanning_trees                  the paths' published algorithm, RAPQ, with a tree for each root
+    rapq                            the paths' published algorithm, RAPQ, in plain Python, to be read beside the paper
+    spanning_trees                  the paths' published algorithm, RAPQ, with a tree for each root, compiled
     inverted_index                  TriC's baselines for thousands of patterns at once
     simple_trees                    the same for simple paths, RSPQ
     two_hops                        a join of two edges, as written for a stream processor without path queries

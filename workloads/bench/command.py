@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rpq.cli.options import FORMATS, format_option, time_unit
+
 if TYPE_CHECKING:
-    from rpq.workloads.bench.experiment import Experiment
+    from rpq.workloads.bench.experiment import Experiment, Settings
 
 EXPERIMENTS = {
     "mathoverflow": ("comparisons.path_speed:MATHOVERFLOW", "Speed on MathOverflow, compared with other engines."),
@@ -62,17 +64,16 @@ class BenchGroup(click.Group):
     """A group whose commands are the experiments, imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*EXPERIMENTS, "all", queries_of_others.name or "", "report"]
+        return [*EXPERIMENTS, *_others()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "report":
-            return report
-        if cmd_name == "all":
-            return run_all
-        if cmd_name == queries_of_others.name:
-            return queries_of_others
         experiment = EXPERIMENTS.get(cmd_name)
-        return None if experiment is None else _command(cmd_name, experiment[1])
+        return _others().get(cmd_name) if experiment is None else _command(cmd_name, experiment[1])
+
+
+def _others() -> dict[str, click.Command]:
+    """Return the commands that are not experiments of the list, by their names."""
+    return {command.name or "": command for command in (algorithm, run_all, queries_of_others, report)}
 
 
 @click.group("bench", cls=BenchGroup, short_help="Repeat the experiments and measure this machine.")
@@ -175,6 +176,80 @@ def queries_of_others(data: Path, output: Path | None) -> None:
     click.echo(text, nl=False)
 
 
+@click.command("algorithm", short_help="Your own algorithm beside the engine: rows are compared, and drawn.")
+@click.argument("algorithm", metavar="MODULE:CLASS")
+@click.argument("expression", required=False)
+@click.option("--input", "inputs", multiple=True, metavar="FILE", help="With EXPRESSION: files of the stream.")
+@format_option(FORMATS)
+@time_unit("if windows are durations or times are text")
+@click.option("--window", metavar="W", help="With EXPRESSION: size of the window.")
+@click.option("--slide", metavar="S", help="With EXPRESSION: step by which the window moves.")
+@click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
+              help="Without EXPRESSION: folder of real data sets.  [default: streams are generated]")  # fmt: skip
+@click.option("--edges", type=click.IntRange(min=100), default=100_000, show_default=True,
+              help="Edges of a generated stream.")  # fmt: skip
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of generated streams.")
+@click.option("--only", "--queries", "queries", metavar="Q1,Q2", default="", help="Run only these of the paper's queries.")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), default=10.0, show_default=True,
+              help="CPU time of the algorithm for a query.")  # fmt: skip
+@click.option("--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", default=Path("results"),
+              show_default=True, help="Folder for algorithm.json and algorithm.png.")  # fmt: skip
+def algorithm(
+    algorithm: str,
+    expression: str | None,
+    inputs: tuple[str, ...],
+    format: str,
+    time_unit: str | None,
+    window: str | None,
+    slide: str | None,
+    data: Path | None,
+    edges: int,
+    seed: int,
+    queries: str,
+    seconds: float,
+    output: Path,
+) -> None:
+    """Run the class MODULE:CLASS beside the engine.
+
+    With EXPRESSION, over the stream of --input; without, the paper's queries over its data sets, as in its figure 4.
+
+    The class is created with an expression and an rpq.Window. Its method insert(source, target, label, timestamp) returns
+    the pairs that enter the answer, delete(…), with the same arguments, those that leave it, and advance(time) is called
+    before the first tuple of a slide. A module in the working folder is found; rpq.workloads.baselines.rapq:RAPQ is an
+    example. The run ends where the rows differ from the engine's.
+    """
+    from rpq.errors import RpqError
+    from rpq.language.query import Query
+    from rpq.stream.window import Window, window_of
+    from rpq.workloads.bench.comparisons.own_algorithm import Cases, experiment
+    from rpq.workloads.bench.experiment import Settings, queries_of
+    from rpq.workloads.bench.streams import open_streams, read_stream
+
+    module, _, name = algorithm.partition(":")
+    sys.path.insert(0, "")
+    try:
+        own = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise click.UsageError(f"{algorithm}: cannot be loaded: {error}; expected MODULE:CLASS") from error
+    settings = Settings(output=output, data=data, edges=edges, seed=seed, seconds=seconds, queries=_names(queries))
+    cases: Cases
+    if expression is None:
+        if inputs:
+            raise click.UsageError("--input needs an EXPRESSION, with --window and --slide")
+        streams = open_streams(["yago", "ldbc", "stackoverflow"], data=data, scale=1, seed=seed, edges=edges, say=_say)
+        cases = ((stream, list(queries_of(settings, stream))) for stream in streams)
+    else:
+        try:
+            of_time = window_of(window, slide, unit=time_unit) if inputs and window and slide else None
+            if not isinstance(of_time, Window):
+                raise click.UsageError("EXPRESSION needs --input, and --window and --slide in units of time")
+            stream = read_stream(inputs, of_time, format=format, time_unit=time_unit)
+            cases = [(stream, [(expression, Query(expression, window=of_time))])]
+        except (RpqError, ValueError) as error:
+            raise click.UsageError(str(error)) from error
+    _measure(experiment(own, name, cases), settings)
+
+
 @click.command("report", short_help="Update the tables and figures of a text from the results.")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--results", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
@@ -245,27 +320,41 @@ def _command(name: str, help_text: str) -> click.Command:
 
 
 def _run(name: str, values: dict[str, Any]) -> None:
+    from rpq.workloads.bench.experiment import Settings, default_directory
+
+    values["output"] = values["output"] or default_directory()
+    values["queries"] = _names(values["queries"])
+    experiment = load(name)
+    for setting in ("repeat", "edges", "seconds"):
+        values[setting] = values[setting] or getattr(experiment, setting)
+    _measure(experiment, Settings(**values))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.replace(" ", "").split(",")))
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _measure(experiment: Experiment, settings: Settings) -> None:
+    """Run an experiment, and print its table; end with an error if a check fails."""
     from rich.console import Console
 
     from rpq.cli.options import check_files
     from rpq.files.destinations import WriteError
-    from rpq.workloads.bench.experiment import Settings, default_directory
     from rpq.workloads.bench.measure import RowsDifferError
     from rpq.workloads.bench.streams import StreamError
     from rpq.workloads.named_queries import UnknownQueryError
 
-    values["output"] = values["output"] or default_directory()
-    values["queries"] = tuple(filter(None, values["queries"].replace(" ", "").split(",")))
-    experiment = load(name)
-    for setting in ("repeat", "edges", "seconds"):
-        values[setting] = values[setting] or getattr(experiment, setting)
     try:
-        values["output"].mkdir(parents=True, exist_ok=True)
+        settings.output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise click.UsageError(f"--output {values['output']}: cannot be created: {error.strerror or error}") from error
-    check_files(written=[("--output", str(values["output"] / f"{name}.{kind}")) for kind in ("json", "png")])
+        raise click.UsageError(f"--output {settings.output}: cannot be created: {error.strerror or error}") from error
+    check_files(written=[("--output", str(settings.output / f"{experiment.name}.{kind}")) for kind in ("json", "png")])
     try:
-        result = experiment.run(Settings(**values), lambda text: click.echo(text, err=True))
+        result = experiment.run(settings, _say)
     except (StreamError, RowsDifferError, UnknownQueryError, WriteError) as error:
         raise click.ClickException(str(error)) from error
     console = Console()

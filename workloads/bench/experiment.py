@@ -117,23 +117,27 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A column of a table: its key in the records, its heading, and the format of its values."""
+    """A column of a table: its key in the records, its heading, the format of its values, and what they are a part of."""
 
     key: str
     heading: str
     format: str = ""
+    of: str = ""
+    """The key of a whole; the share is written behind the value."""
 
     def text(self, record: Mapping[str, Any]) -> str:
         """Return the value of a record as text, or "–" if there is none.
 
-        >>> Column(key="rows", heading="rows", format=",").text({"rows": 1000})
-        '1,000'
+        >>> Column(key="done", heading="done", format=",", of="tuples").text({"done": 1000, "tuples": 8000})
+        '1,000 (12.5 %)'
         """
         value = record.get(self.key)
         if value is None:
             return "–"
         if isinstance(value, bool):
             return "yes" if value else "no"
+        if self.of:
+            return f"{value:{self.format}} ({100 * value / record[self.of]:.3g} %)"
         return format(value, self.format) if self.format and not isinstance(value, str) else str(value)
 
 

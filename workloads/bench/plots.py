@@ -35,6 +35,13 @@ def bars(axes: Axes, records: Sequence[Record], x: str, y: str, *, label: str) -
     axes.tick_params(axis="x", labelsize="small")
 
 
+def reached(axes: Axes, bars: Sequence[tuple[float, float, float]]) -> None:
+    """Write the part of its stream that a baseline reached above each of its bars: (place, height, part)."""
+    for place, height, part in bars:
+        text = f"{part:.1%}" if part < 0.1 else f"{part:.0%}"
+        axes.annotate(text, (place, height), (0, 2), textcoords="offset points", ha="center", fontsize=6, rotation=90)
+
+
 def decades(axes: Axes) -> None:
     """Make the y axis logarithmic, from one power of ten to another, so that bars have a meaningful base."""
     heights = [patch.get_height() for patch in axes.patches]  # type: ignore[attr-defined]

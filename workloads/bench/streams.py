@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -148,6 +148,15 @@ def load_files(dataset: DataSet, data: Path, *, scale: float = 1.0) -> Stream:
     if scale < 1:
         table = table.slice(0, max(1, round(table.num_rows * scale)))
     return _stream(dataset, dataset.queries, table, origin)
+
+
+def read_stream(files: Sequence[str], window: rpq.Window, *, format: str, time_unit: str | None) -> Stream:
+    """Read files of any format as a stream, which has the name of the first file. Raises `InputError`."""
+    from rpq.readers import open_reader
+
+    table = pa.Table.from_batches([batch.columns for batch in open_reader(format, files, time_unit=time_unit)])
+    names = [Path(file).name for file in files]
+    return Stream(name=names[0], queries="", table=table.combine_chunks(), window=window, origin=", ".join(names))
 
 
 def generate(dataset: DataSet, *, edges: int, seed: int) -> Stream:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from rpq.engine.state.sealed import HEADER_BYTES, SealedKind, damage_error, header_of, seal, verify
 from rpq.stream.json_values import Damage, JsonValue
 
-STATE = SealedKind(magic=b"RPQSTATE", noun="saved state of an engine", version=3)
+STATE = SealedKind(magic=b"RPQSTATE", noun="saved state of an engine", version=1)
 _LENGTH = struct.Struct("<Q")
 _TYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype("<i4"), "int64": np.dtype("<i8"), "bytes": np.dtype("u1")}
 _COLUMNS = ("source", "target", "label", "timestamp")

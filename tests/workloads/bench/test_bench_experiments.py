@@ -156,6 +156,40 @@ def test_baselines_agree_with_the_engine(run):
         assert math.isclose(record["throughput_ratio"], record["baseline_mean_us"] / record["push_mean_us"], rel_tol=1e-3)
 
 
+def test_an_own_algorithm_runs_beside_the_engine_until_its_time_is_up_or_its_rows_differ(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("own_paths.py").write_text("""
+from rpq.workloads.baselines.rapq import RAPQ
+
+class Forgetful(RAPQ):
+    def delete(self, *edge):
+        super().delete(*edge)
+        return []
+""")
+    lines = ["x,y,a,1,+", "y,z,a,5,+", "x,z,a,0,+", "y,z,a,7,-", "y,z,a,30,+", "x,y,a,3,+"]  # in time, late and deleted
+    Path("edges.csv").write_text("\n".join(["source,target,label,timestamp,op", *lines]))
+    own_stream = ["a+", "--input", "edges.csv", "--window", "9", "--slide", "3"]
+    readable = "rpq.workloads.baselines.rapq:RAPQ"
+
+    def call(*options: str) -> tuple[int, str]:
+        ran = CliRunner().invoke(bench, ["algorithm", *options])
+        return ran.exit_code, ran.output
+
+    assert call(readable, *own_stream)[0] == 0
+    (record,) = json.loads(Path("results/algorithm.json").read_text())["records"]
+    assert (record["tuples"], record["reached"], record["rows"]) == (6, 1, 5)
+    code, output = call("own_paths:Forgetful", *own_stream)
+    assert code == 1 and "1 are missing, such as ('y', 'z', 7, '-'); 0 are not the engine's" in output
+    code, output = call(readable, "--edges", "2000", "--queries", "Q1", "--seconds", "0.001")
+    assert code == 0
+    records = json.loads(Path("results/algorithm.json").read_text())["records"]
+    assert [record["data"] for record in records] == ["yago", "ldbc", "stackoverflow"]
+    assert 0 < records[2]["reached"] < 1 and Path("results/algorithm.png").stat().st_size > 5_000
+    assert call("own_paths:Nothing", *own_stream)[0] == call(readable, "a+", "--window", "9")[0] == 2
+
+
 def test_queries_that_an_experiment_lacks_are_refused(tmp_path):
     pytest.importorskip("pyspark")
     options = ["general-engines", "--only", "Q99", "--edges", "1000", "--output", str(tmp_path)]

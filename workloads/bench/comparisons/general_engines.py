@@ -149,20 +149,23 @@ def number_vertices(stream: Stream) -> Stream:
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """Draw the ratios of each query, a bar for each engine."""
+    """Draw the ratios of each query, a bar for each engine with the part of the slides that it reached."""
     axes = figure.subplots()
     queries = [question.name for question in QUESTIONS if any(record["query"] == question.name for record in records)]
     rivals = [name for name in ENGINES if any(record["rival"] == name for record in records)]
     ratios = {(record["query"], record["rival"]): record.get("ratio") or 0.0 for record in records}
+    parts = {(record["query"], record["rival"]): record["slides"] / record["all_slides"] for record in records}
     width = 0.8 / max(1, len(rivals))
     for number, rival in enumerate(rivals):
         places = [place + (number - (len(rivals) - 1) / 2) * width for place in range(len(queries))]
         axes.bar(places, [ratios.get((query, rival), 0.0) for query in queries], width, label=rival)
+        bars = zip(places, [(query, rival) for query in queries], strict=True)
+        plots.reached(axes, [(place, ratios[key], parts[key]) for place, key in bars if ratios.get(key)])
     plots.decades(axes)
     axes.axhline(1, color="black", linewidth=0.8)
     axes.set_xticks(range(len(queries)), queries)
     axes.set_ylabel("CPU seconds, × ours")
-    axes.legend(fontsize="small")
+    plots.legend_above(figure)
 
 
 EXPERIMENT = Experiment(

@@ -91,7 +91,7 @@ EXPERIMENT = Experiment(
         Column(key="latency_ratio", heading="ratio", format=".2f"),
         Column(key="rows_added", heading="rows added", format=","),
         Column(key="rows_removed", heading="removed", format=","),
-        Column(key="rapq_tuples", heading="RAPQ, tuples", format=","),
+        Column(key="rapq_tuples", heading="RAPQ, tuples (of the stream)", format=",", of="tuples"),
         Column(key="rapq_seconds", heading="RAPQ, s", format=".3f"),
         Column(key="rapq_ratio", heading="RAPQ, × our CPU", format=",.1f"),
     ),

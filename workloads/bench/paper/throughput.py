@@ -157,7 +157,7 @@ EXPERIMENT = Experiment(
         Column(key="LM-SRPQ_seconds", heading="LM-SRPQ, s", format=".1f"),
         Column(key="S-PATH_seconds", heading="S-PATH, s"),
         Column(key="others_seconds", heading="S-PATH, LM-SRPQ, s"),
-        Column(key="rapq_tuples", heading="RAPQ, tuples", format=","),
+        Column(key="rapq_tuples", heading="RAPQ, tuples (of the stream)", format=",", of="tuples"),
         Column(key="rapq_per_second", heading="RAPQ, tuples/s", format=",.0f"),
         Column(key="rapq_ratio", heading="RAPQ, × our CPU", format=",.1f"),
     ),
