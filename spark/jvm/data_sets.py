@@ -176,12 +176,6 @@ def local_files(path: str) -> list[str] | None:
     return None if any(one in path for one in "{}\\") else glob.glob(path)
 
 
-def local_bytes(path: str) -> int | None:
-    """Return the size of the files of this machine to which a path refers, or None if only Hadoop has its wildcards."""
-    found = local_files(path)
-    return None if found is None else sum(os.path.getsize(file) for one in found for file in _visible_files(one))
-
-
 def check_local_data(paths: Sequence[str]) -> None:
     """Raise `PipelineError` unless the files of these paths on this machine are Parquet, as those of a data set."""
     for path in paths:
