@@ -4,7 +4,7 @@
 - `replay`: a prepared data set or a DataFrame of edges, and queries → answer changes as a DataFrame
 - `replay_to`: the same into a folder of Parquet files, which is faster than writing the DataFrame
 - `rpq_changes`: a streaming DataFrame of edges and queries → a streaming DataFrame of answer changes
-- `stream_to`: the same into a folder of Parquet files, which is faster than writing the DataFrame
+- `stream_to`: the same as a writer that has its checkpoint, by default into a folder of Parquet files
 - `changes`: a step of `DataFrame.transform` that returns answer changes, over streaming and other DataFrames
 - `register_functions`: replays in SQL, by the table function `rpq_changes`
 - `motif`: a motif of GraphFrames as a query
@@ -19,7 +19,7 @@ sees all edges that path queries read and answers for its own roots. Of patterns
 this package.
 
 Batch jobs are in `batch`, streams in `stream`, access to Spark in `jvm`, and the checks of workers' Python in `workers`.  Of
-the modules here, `cli`, `console` and `benchmark` are commands, `functions` has functions that use both batch jobs and
+the modules here, `cli` and `benchmark` are commands, `functions` has functions that use both batch jobs and
 streams, and `motifs` is a notation of queries.  Batch jobs and streams share the others: `columns`, `division`, `envelopes`,
 `line_blocks`, `record_edges`, `parquet_content`, `shipping` and `errors`, which import `jvm`, but neither `batch` nor
 `stream`.

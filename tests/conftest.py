@@ -49,7 +49,7 @@ HEAVY = {"checkout", "chromium", "kafka", "own_kafka", "postgres", "session", "w
 GROUPS = {"session": "spark", "kafka": "kafka", "postgres": "postgres", "wheel": "wheel", "checkout": "wheel"}
 """Fixtures that one process makes for all tests that use them under `--dist loadgroup`, and the names of these groups."""
 
-OWN_SESSION = {"test_spark_data_anywhere", "test_spark_end_to_end", "test_spark_file_sink"}
+OWN_SESSION = {"test_spark_data_anywhere", "test_spark_end_to_end"}
 """Files whose tests are a group of their own, `spark-streams`: one session for all would be the last process to end."""
 
 LONGEST = (

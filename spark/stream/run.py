@@ -12,7 +12,7 @@ import click
 
 import rpq
 from rpq.spark.columns import Identity, quote_name, rejected_metric
-from rpq.spark.stream.plan import changes_writer
+from rpq.spark.stream.plan import stream_to
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,10 +56,10 @@ class EdgeStream:
     ) -> None:
         self._session = edges.sparkSession
         self._checkpoint = checkpoint
-        self._writer = changes_writer(
+        self._writer = stream_to(
             edges,
             output,
-            queries,
+            *queries,
             checkpoint=checkpoint,
             partitions=partitions,
             sequence=sequence,
@@ -72,7 +72,7 @@ class EdgeStream:
             identity=identity,
             sizes=sizes,
             edges_from=edges_from,
-            applied_rules=applied_rules,
+            _applied_rules=applied_rules,
         )
 
     def run(self, *, once: bool) -> dict[str, Any]:
