@@ -87,7 +87,7 @@ def open_session(
     os.environ.setdefault("PYSPARK_PYTHON", _python_in(archives[0]) if archives else sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     existing = SparkSession.getActiveSession()
-    chosen = {} if existing is not None else {**SETTINGS, "spark.app.name": "rpq"}
+    chosen: dict[str, str] = {} if existing is not None else {**SETTINGS, "spark.app.name": "rpq"}
     if existing is None and master is not None:
         chosen["spark.master"] = master
         if master.startswith("local"):
@@ -100,7 +100,7 @@ def open_session(
         chosen[_ARCHIVES] = ",".join(filter(None, [*archives, chosen.get(_ARCHIVES)]))
     if existing is None and is_local(master):
         chosen |= local_settings(chosen)
-    session = SparkSession.builder.config(map=chosen).getOrCreate()
+    session = SparkSession.builder.config(map={**chosen}).getOrCreate()
     for path in py_files:
         add_package(session.sparkContext, path)
     equip_driver(session)

@@ -222,16 +222,14 @@ def rpq_changes(
     return rows.withColumn("timestamp", timestamps_as_times(time_unit)) if is_time else rows
 
 
-class ChangesOptions(TypedDict, total=False):
-    """The options of `rpq_changes`."""
+class WriterOptions(TypedDict, total=False):
+    """The options of `rpq_changes`, except for the places of its state and its rows."""
 
     partitions: int | None
     sequence: str | None
     time_unit: str
     on_error: str
     memory_limit: int | None
-    checkpoint: str | None
-    output: str | None
     counts: str | None
     max_delay: int | str
     columns: str | None
@@ -239,10 +237,18 @@ class ChangesOptions(TypedDict, total=False):
     identity: Identity
     sizes: Mapping[str, int] | None
     edges_from: str | None
+    _applied_rules: EdgeRules | None
+
+
+class ChangesOptions(WriterOptions, total=False):
+    """The options of `rpq_changes`."""
+
+    checkpoint: str | None
+    output: str | None
 
 
 def stream_to(
-    edges: DataFrame, output: str | None, *queries: rpq.Query, checkpoint: str, **options: Unpack[ChangesOptions]
+    edges: DataFrame, output: str | None, *queries: rpq.Query, checkpoint: str, **options: Unpack[WriterOptions]
 ) -> DataStreamWriter:
     """Return a writer of the rows of `rpq_changes`, with its checkpoint; its `start()` begins or continues the stream.
 
@@ -263,7 +269,7 @@ def stream_to(
     check_classic(edges.sparkSession, "stream_to", "write the stream of rpq_changes, to files or with foreachBatch")
     if output is not None:
         _check_same_stream(edges.sparkSession, output, checkpoint)
-    changes = rpq_changes(edges, *queries, **{**options, "checkpoint": checkpoint, "output": output})
+    changes = rpq_changes(edges, *queries, checkpoint=checkpoint, output=output, **options)
     writer = changes.writeStream.option("checkpointLocation", checkpoint).outputMode("append")
     return writer if output is None else writer.format("parquet").option("path", output)
 

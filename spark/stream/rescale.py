@@ -279,8 +279,9 @@ def complete_sink_log(session: SparkSession, checkpoint: str, content: Mapping[s
     if not hadoop_files.exists(session, folder):
         return
     java: Any = session._jvm
+    gateway: Any = session.sparkContext._gateway
     sinks = java.org.apache.spark.sql.execution.streaming.sinks
     log = sinks.FileStreamSinkLog(1, session._jsparkSession, folder, java.scala.Option.empty())
     known = log.getLatestBatchId()
     for number in range(int(known.get()) + 1 if known.isDefined() else 0, latest + 1):
-        log.add(number, session.sparkContext._gateway.new_array(sinks.SinkFileStatus, 0))
+        log.add(number, gateway.new_array(sinks.SinkFileStatus, 0))
