@@ -136,6 +136,7 @@ def rpq_changes(
     >>> changes = rpq_changes(edges, query, partitions=4)  # doctest: +SKIP
     >>> changes.writeStream.option("checkpointLocation", "state").start("rows")  # doctest: +SKIP
     """
+    from rpq.spark.stream.inspected import InspectedProcessor  # these import PySpark
     from rpq.spark.stream.processor import AnswerChanges
 
     check_supported(queries, identity)
@@ -211,7 +212,7 @@ def rpq_changes(
         _replicate(tuples.mapInArrow(packer, envelopes.SCHEMA), every)
         .groupBy("partition")
         .transformWithStateInPandas(
-            processor,
+            InspectedProcessor(processor),
             outputStructType=packed_rows.SCHEMA,
             outputMode="Append",
             timeMode="None",

@@ -36,6 +36,7 @@ from rpq.spark.envelopes import ROWS, PackedTuples, engine_columns, pack_table, 
 from rpq.spark.errors import PipelineError
 from rpq.spark.shipping import ShippedObject, ShippedValue
 from rpq.spark.stream.engine_host import connect_engine
+from rpq.spark.stream.inspected import open_states
 from rpq.spark.stream.packed_rows import PackedRows, figures_frame, pack_rows, row_frames
 from rpq.spark.stream.share_engine import BatchOutcome, EngineCache, ShareEngine, ShareSpec
 from rpq.spark.stream.stream_identity import division_of
@@ -44,7 +45,7 @@ from rpq.stream.json_values import Damage, JsonValue
 from rpq.stream.stream_time import EARLIEST
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
+    from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle, ValueState
 
 FORMAT = 2
 """The version of the state; a checkpoint of another version is refused."""
@@ -161,12 +162,25 @@ class AnswerChanges(ShippedObject, StatefulProcessor):
         self._edges = edges
         self._identity = state_identity(self._queries, len(self._numbers), edges.identity, self._sizes)
 
+    @property
+    def states(self) -> dict[str, tuple[str, ...]]:
+        """The variables of the state: the schema of a value, or the schemas of the keys and the values of a map."""
+        found: dict[str, tuple[str, ...]] = {
+            "record": (RECORD_SCHEMA,),
+            "window": ("bucket bigint, part bigint", "tuples binary"),
+        }
+        return found | {"waiting": ("part bigint", "tuples binary")} if self._max_delay else found
+
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
-        self._record = handle.getValueState("record", RECORD_SCHEMA)
-        self._window = handle.getMapState("window", "bucket bigint, part bigint", "tuples binary")
+        self.open_states(open_states(self.states, handle))
+
+    def open_states(self, states: Mapping[str, Any]) -> None:
+        """Use these variables of the state, by name."""
+        self._record: ValueState = states["record"]
+        self._window: MapState = states["window"]
         if self._max_delay:
-            self._waiting = handle.getMapState("waiting", "part bigint", "tuples binary")
+            self._waiting: MapState = states["waiting"]
 
     def handleInputRows(self, key: Any, rows: Iterable[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         """Apply a micro-batch."""
