@@ -24,8 +24,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rpq.errors import InputError
+from rpq.files import STATISTICS
 from rpq.readers.column_names import ColumnNames
-from rpq.readers.parquet import STATISTICS, is_parquet
+from rpq.readers.parquet import is_parquet
 from rpq.readers.text.textfile import line_error
 from rpq.spark.batch.spark_inputs import stage_frame, stage_lines, stage_records
 from rpq.spark.batch.splits import (

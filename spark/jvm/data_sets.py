@@ -8,8 +8,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rpq.files import STATISTICS
 from rpq.readers.column_names import ColumnNames
-from rpq.readers.parquet import MAGIC, STATISTICS, is_parquet
+from rpq.readers.parquet import MAGIC, is_parquet
 from rpq.spark.errors import PipelineError, plain_message
 from rpq.spark.jvm import connect, hadoop_files
 from rpq.stream.arrays.fields import DELETE, FieldError

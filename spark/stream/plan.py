@@ -77,7 +77,7 @@ def rpq_changes(
     *queries: rpq.Query,
     partitions: int | None = None,
     sequence: str | None = None,
-    time_unit: str = "us",
+    time_unit: str | None = None,
     on_error: str = "stop",
     memory_limit: int | None = None,
     checkpoint: str | None = None,
@@ -95,9 +95,10 @@ def rpq_changes(
 
     `edges` has the columns source, target (both text, or both integers), label (text), timestamp (an integer, a
     timestamp or a date) and optionally op ("+" or "-") or delete (boolean); without op and delete, all tuples are inserts.
-    Properties of edges that queries read are columns too, under their own names; other columns are ignored.  With timestamps
-    or dates, windows are durations, or numbers in `time_unit` (s, ms, us), and the rows have timestamps again.  `sequence`
-    is the name of an integer column that orders tuples of one timestamp.
+    Properties of edges that queries read are columns too, under their own names; other columns are ignored.  `time_unit`
+    is the unit of integers, and without it windows over integers are integers.  Timestamps and dates become numbers in
+    `time_unit` (s, ms or, by default, us); windows are durations or such numbers, and the rows have timestamps again.
+    `sequence` is the name of an integer column that orders tuples of one timestamp.
 
     `columns` lists the names of these columns in `edges`, as in `rpq run`: "source=user,target=item,timestamp=ts".
     `label` is the label of all edges if there is no column for it.  `edges_from` is the path of a file of rules, as for
@@ -157,20 +158,21 @@ def rpq_changes(
     names = parse_column_names(columns, label, has_ids=has_ids)
     properties = property_names(queries)
     rules = rules_of(edges_from, columns, label)
-    options: Any = {"sequence": sequence, "time_unit": time_unit, "properties": properties, "has_ids": has_ids}
+    options: Any = {"sequence": sequence, "time_unit": time_unit or "us", "properties": properties, "has_ids": has_ids}
     if rules is None:
         tuples, kind, is_time, types = edge_columns(edges, names=names, **options)
     else:
         tuples, kind, is_time, types = record_columns(edges, rules, stops=on_error == "stop", **options)
     keys = partition_keys(shares)
-    resolved_queries = queries_in_unit(queries, time_unit if is_time else None)
+    unit = time_unit or ("us" if is_time else None)
+    resolved_queries = queries_in_unit(queries, unit)
     if on_error == "skip":
         id_column = numbered_property(len(properties)) if has_ids else None
         tuples = drop_bad_tuples(tuples, latest=latest_timestamp(resolved_queries), id_column=id_column, counts=counts)
     model = edge_model(
-        resolved_queries, identity, time_unit=time_unit if is_time else None, properties=types, is_time=is_time
+        resolved_queries, identity, time_unit=unit, properties=types, is_time=is_time
     )
-    delay = _parse_delay(max_delay, time_unit if is_time else None)
+    delay = _parse_delay(max_delay, unit)
     moved: Move | None = None
     known_sizes = check_sizes(sizes or {})
     if checkpoint is not None:
@@ -180,7 +182,8 @@ def rpq_changes(
             resolved_queries,
             shares=shares,
             vertices=kind,
-            time_unit=time_unit if is_time else None,
+            time_unit=unit,
+            is_time=is_time,
             sequence=sequence,
             on_error=on_error,
             sizes=known_sizes,
@@ -220,7 +223,7 @@ def rpq_changes(
     )
     observed = packed if counts is None else observe_figures(packed, counts)
     rows = observed.mapInArrow(RowUnpacker(), row_schema(queries, kind, types, is_time=is_time))
-    return rows.withColumn("timestamp", timestamps_as_times(time_unit)) if is_time else rows
+    return rows.withColumn("timestamp", timestamps_as_times(time_unit or "us")) if is_time else rows
 
 
 class WriterOptions(TypedDict, total=False):
@@ -228,7 +231,7 @@ class WriterOptions(TypedDict, total=False):
 
     partitions: int | None
     sequence: str | None
-    time_unit: str
+    time_unit: str | None
     on_error: str
     memory_limit: int | None
     counts: str | None

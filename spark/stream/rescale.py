@@ -91,7 +91,7 @@ def rescale(
             "this query, which reads the data again"
         )
     # Refuses other columns: all rows of a sink have the same columns.
-    row_schema([*before, *now], content["vertices"], types, is_time=content["time_unit"] is not None)
+    row_schema([*before, *now], content["vertices"], types, is_time=content["is_time"])
     shares = share_count(session, partitions) if partitions is not None else int(content["shares"])
     if shares != content["shares"] and not _can_repartition(session):
         raise PipelineError(

@@ -63,7 +63,7 @@ class EdgeStream:
             checkpoint=checkpoint,
             partitions=partitions,
             sequence=sequence,
-            time_unit=time_unit or "us",
+            time_unit=time_unit,
             on_error=on_error,
             counts=COUNTS,
             max_delay=max_delay,

@@ -57,3 +57,21 @@ def test_another_sink_needs_the_checkpoint_once(edges, tmp_path: Path) -> None:
     writer.foreachBatch(collect).trigger(availableNow=True).start().awaitTermination()
     assert sum(batches, Counter()) == EXPECTED
     assert (tmp_path / "state" / "rpq.json").exists() and (tmp_path / "state" / "commits" / "0").exists()
+
+
+def test_time_unit_is_the_unit_of_integers_as_in_replays(session, tmp_path: Path) -> None:
+    """Windows may be durations then; without it they are refused."""
+    (tmp_path / "in").mkdir()
+    columns = dict(zip(("source", "target", "label", "timestamp"), map(list, zip(*ROWS)), strict=True))
+    pq.write_table(pa.table(columns), tmp_path / "in" / "0.parquet")
+    data = session.read.parquet(str(tmp_path / "in"))
+    stream = session.readStream.schema(data.schema).parquet(str(tmp_path / "in"))
+    state, rows = str(tmp_path / "state"), str(tmp_path / "rows")
+    with pytest.raises(PipelineError, match="timestamps are plain numbers: .*time_unit"):
+        pipeline.stream_to(stream, rows, QUERY, checkpoint=state)
+    writer = pipeline.stream_to(stream, rows, QUERY, checkpoint=state, time_unit="s", max_delay="0s")
+    writer.trigger(availableNow=True).start().awaitTermination()
+    replayed = data.transform(pipeline.changes(QUERY, time_unit="s"))
+    assert session.read.parquet(rows).dtypes == replayed.dtypes
+    assert Counter(map(tuple, session.read.parquet(rows).collect())) == Counter(map(tuple, replayed.collect()))
+    assert replayed.count() == EXPECTED.total()
