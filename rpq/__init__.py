@@ -1,6 +1,7 @@
 """Persistent regular path queries over streaming graphs.
 
-- Queries: `Query`; `Window`, `CountWindow`, `UnboundedWindow`; `read_queries` reads several from a file
+- Queries: `Query`; `Window`, `CountWindow`, `UnboundedWindow`; `read_queries` reads several from a file;
+  `motif` translates a motif of GraphFrames
 - Evaluation: `Engine`, whose `push` returns `Changes` (rows: `Change`) and whose `answers` are `Answers`; `Path`, and
   `Witness` with `AtomWitness` and `Step`
 - Inputs of other packages: `Source`, which yields `Records`
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from rpq.engine.engine import Engine
     from rpq.engine.statistics import Statistics
     from rpq.engine.warmup import warm_up
+    from rpq.language.motifs import motif
     from rpq.language.query import Query
     from rpq.language.query_file import read_queries
     from rpq.operators.paths.path import Path
@@ -76,6 +78,7 @@ __all__ = [
     "Window",
     "Witness",
     "explain",
+    "motif",
     "read_queries",
     "run_topics",
     "warm_up",
@@ -97,6 +100,7 @@ _LAZY = {
     "Step": "rpq.operators.patterns.witness",
     "Witness": "rpq.operators.patterns.witness",
     "explain": "rpq.operators.patterns.explanation",
+    "motif": "rpq.language.motifs",
     "read_queries": "rpq.language.query_file",
     "run_topics": "rpq.cli.topics",
     "warm_up": "rpq.engine.warmup",

@@ -4,10 +4,9 @@
 - `replay`: a prepared data set or a DataFrame of edges, and queries → answer changes as a DataFrame
 - `replay_to`: the same into a folder of Parquet files, which is faster than writing the DataFrame
 - `rpq_changes`: a streaming DataFrame of edges and queries → a streaming DataFrame of answer changes
-- `stream_to`: the same into a folder of Parquet files, which is faster than writing the DataFrame
+- `stream_to`: the same as a writer that has its checkpoint, by default into a folder of Parquet files
 - `changes`: a step of `DataFrame.transform` that returns answer changes, over streaming and other DataFrames
 - `register_functions`: replays in SQL, by the table function `rpq_changes`
-- `motif`: a motif of GraphFrames as a query
 - `rescale`: a change of the shares or the queries of an existing stream
 - `RpqDataSource`: prepared data sets by `spark.read.format("rpq")`
 - `open_session`: a Spark session with the settings that the others need
@@ -19,10 +18,9 @@ sees all edges that path queries read and answers for its own roots. Of patterns
 this package.
 
 Batch jobs are in `batch`, streams in `stream`, access to Spark in `jvm`, and the checks of workers' Python in `workers`.  Of
-the modules here, `cli`, `console` and `benchmark` are commands, `functions` has functions that use both batch jobs and
-streams, and `motifs` is a notation of queries.  Batch jobs and streams share the others: `columns`, `division`, `envelopes`,
-`line_blocks`, `record_edges`, `parquet_content`, `shipping` and `errors`, which import `jvm`, but neither `batch` nor
-`stream`.
+the modules here, `cli` and `benchmark` are commands, and `functions` has functions that use both batch jobs and streams.
+Batch jobs and streams share the others: `columns`, `division`, `envelopes`, `line_blocks`, `record_edges`,
+`parquet_content`, `shipping` and `errors`, which import `jvm`, but neither `batch` nor `stream`.
 """
 
 from __future__ import annotations
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from rpq.spark.functions import changes, register_functions
     from rpq.spark.jvm.data_source import RpqDataSource
     from rpq.spark.jvm.session import open_session
-    from rpq.spark.motifs import motif
     from rpq.spark.stream.plan import rpq_changes, stream_to
     from rpq.spark.stream.rescale import rescale
     from rpq.spark.workers.check import check_workers
@@ -45,7 +42,6 @@ __all__ = [
     "RpqDataSource",
     "changes",
     "check_workers",
-    "motif",
     "open_session",
     "prepare",
     "register_functions",
@@ -60,7 +56,6 @@ _MODULES = {
     "RpqDataSource": "jvm.data_source",
     "changes": "functions",
     "check_workers": "workers.check",
-    "motif": "motifs",
     "open_session": "jvm.session",
     "prepare": "batch.prepare",
     "register_functions": "functions",

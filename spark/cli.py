@@ -9,8 +9,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ import click
 from rpq.cli import options as shared
 from rpq.cli.group import SeveralValuesCommand
 from rpq.cli.request import check_window, queries_of, query_of_command, read_query_entries
-from rpq.errors import QueryError
+from rpq.errors import QueryError, RpqError
 from rpq.kafka.topic_names import is_topic
 from rpq.language.options import OPTIONS, WrittenOptions
 
@@ -192,7 +192,6 @@ _session_options = shared.combine_options(
         "set). Can be repeated, for other archives.",
     ),
     click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="Settings of Spark; can be repeated."),
-    click.option("--log", metavar="FILE", help="File for Spark's messages.  [default: temporary, kept after a failure]"),
     shared.stats(),
     shared.quiet,
 )
@@ -263,8 +262,6 @@ _query_options = shared.combine_options(
 @_session_options
 def prepare_command(**options: Any) -> None:
     """Write a prepared data set: Parquet files in time order, statistics, and bad lines in a separate folder."""
-    from rpq.spark.console import ProgressLine, show_tasks, summary_text
-
     started = time.perf_counter()
     _check_new_output(options["output"])
     _check_files(options, read=options["inputs"])
@@ -274,25 +271,24 @@ def prepare_command(**options: Any) -> None:
         from rpq.spark.batch.prepare import prepare
 
         _prepare_workers(session, [], False, options)
-        with show_tasks(session, ProgressLine(shown=not options["quiet"]), "preparing the data"):
-            figures = prepare(
-                session,
-                options["inputs"],
-                options["output"],
-                format=options["format"],
-                on_error=options["on_error"],
-                vertices=options["vertices"],
-                drop_self_loops=options["drop_self_loops"],
-                partitions=options["partitions"],
-                rows_per_file=options["rows_per_file"] or 0,
-                **{name: options[name] for name in ("columns", "label", "time_unit", "edges_from")},
-            )
+        figures = prepare(
+            session,
+            options["inputs"],
+            options["output"],
+            format=options["format"],
+            on_error=options["on_error"],
+            vertices=options["vertices"],
+            drop_self_loops=options["drop_self_loops"],
+            partitions=options["partitions"],
+            rows_per_file=options["rows_per_file"] or 0,
+            **{name: options[name] for name in ("columns", "label", "time_unit", "edges_from")},
+        )
     figures["total_seconds"] = time.perf_counter() - started
     span = figures["span"] or ("none", "none")
     _report(
         options,
         figures,
-        summary_text(
+        _summary_text(
             {
                 "data set": options["output"],
                 "tuples": f"{figures['tuples']:,}, of them {figures['deletes']:,} deletes, {figures['duplicates']:,} "
@@ -320,8 +316,6 @@ def prepare_command(**options: Any) -> None:
 @_session_options
 def replay_command(**options: Any) -> None:
     """Run the queries EXPRESSION over a prepared data set, divided over tasks."""
-    from rpq.spark.console import ProgressLine, show_tasks, summary_text
-
     started = time.perf_counter()
     from rpq.spark.batch.replay import check_query_columns
 
@@ -330,7 +324,7 @@ def replay_command(**options: Any) -> None:
     _check_files(options, read=[options["data"]])
     _check_inputs(options, [options["data"]], need_parquet=True)
     rules = _rules(options)
-    with _session(options, options["partitions"], _settings_of_replay(options)) as session:
+    with _session(options, options["partitions"]) as session:
         from rpq.spark.batch.replay import replay, replay_to
         from rpq.spark.columns import UNITS, edge_expressions, parse_column_names
         from rpq.spark.jvm.data_sets import edges_in, statistics_in
@@ -355,14 +349,13 @@ def replay_command(**options: Any) -> None:
         replaying = time.perf_counter()
         chosen = {name: options[name] for name in ("edges", "sizes")}
         settings = {"partitions": partitions, "time_unit": unit, **chosen, **named}
-        with show_tasks(session, ProgressLine(shown=not options["quiet"]), "computing answers"):
-            if options["names"]:
-                changes = replay(session, options["data"], *queries, names=True, **settings)
-                changes.write.parquet(options["output"])
-                counted = session.read.parquet(options["output"]).groupBy("query", "op").count().collect()
-                rows = {(row["query"], row["op"]): int(row["count"]) for row in counted}
-            else:
-                rows = replay_to(session, options["data"], options["output"], *queries, **settings)
+        if options["names"]:
+            changes = replay(session, options["data"], *queries, names=True, **settings)
+            changes.write.parquet(options["output"])
+            counted = session.read.parquet(options["output"]).groupBy("query", "op").count().collect()
+            rows = {(row["query"], row["op"]): int(row["count"]) for row in counted}
+        else:
+            rows = replay_to(session, options["data"], options["output"], *queries, **settings)
         seconds = time.perf_counter() - replaying
     figures: dict[str, Any] = {
         "queries": {
@@ -379,7 +372,7 @@ def replay_command(**options: Any) -> None:
     }
     by = f"{partitions} {'share' if partitions == 1 else 'shares'}"
     times = f"{seconds:.1f} s by {by}, {figures['total_seconds']:.1f} s with Spark's start"
-    _report(options, figures, summary_text({**lines, "time": times}))
+    _report(options, figures, _summary_text({**lines, "time": times}))
 
 
 @spark.command("stream", cls=SeveralValuesCommand, short_help="Run queries over files or topics as they arrive.")
@@ -438,7 +431,7 @@ def stream_command(**options: Any) -> None:
         from rpq.spark.record_edges import record_columns
         from rpq.spark.stream import stream_identity
         from rpq.spark.stream.file_edges import file_edges, store_types
-        from rpq.spark.stream.run import EdgeStream, label_sizes
+        from rpq.spark.stream.run import EdgeStream, label_sizes, stream_summary
 
         # An existing stream continues with the same number of shares, even if the cluster has another size now.
         begun = stream_identity.read(session, options["checkpoint"]) or {}
@@ -507,10 +500,10 @@ def stream_command(**options: Any) -> None:
         if not is_topic(options["folder"]):
             store_types(session, options["checkpoint"], options["files"], found.types)
         _prepare_workers(session, queries, integers, options)
-        figures = stream.run(once=options["once"], shown=not options["quiet"])
-    _report(options, figures, EdgeStream.summary(figures))
+        figures = stream.run(once=options["once"])
+    _report(options, figures, _summary_text(stream_summary(figures)))
     if figures["ended"] == "interrupted":
-        sys.exit(figures["status"])
+        sys.exit(_INTERRUPTED)
 
 
 @spark.command("explain", cls=SeveralValuesCommand, short_help="Show how shares divide queries.")
@@ -523,7 +516,6 @@ def explain_command(**options: Any) -> None:
     """
     from rpq.cli.reporting import printable
     from rpq.spark.columns import queries_in_unit
-    from rpq.spark.console import summary_text
     from rpq.spark.division import describe_division
     from rpq.spark.errors import PipelineError
 
@@ -537,7 +529,7 @@ def explain_command(**options: Any) -> None:
         raise click.UsageError(str(error)) from error
     division = {"shares": options["partitions"], "sizes": options["sizes"]}
     texts = [
-        summary_text({"query": printable(query.name), "shares": describe_division(query, **division)}) for query in queries
+        _summary_text({"query": printable(query.name), "shares": describe_division(query, **division)}) for query in queries
     ]
     click.echo("\n\n".join(texts))
 
@@ -572,7 +564,6 @@ def rescale_command(**options: Any) -> None:
         check_query_options(options)
     _check_files(options, read=[])
     with _session(options, options["partitions"]) as session:
-        from rpq.spark.console import ProgressLine, show_tasks, summary_text
         from rpq.spark.stream import stream_identity
         from rpq.spark.stream.rescale import rescale
 
@@ -581,10 +572,9 @@ def rescale_command(**options: Any) -> None:
         if options["queries_file"] is not None:
             unit = identity.get("time_unit") or options["time_unit"]
             queries = read_queries(options, unit=unit, integers=identity.get("vertices") == "bigint")
-        with show_tasks(session, ProgressLine(shown=not options["quiet"]), "moving the state"):
-            figures = rescale(
-                session, options["checkpoint"], *queries, partitions=options["partitions"], sizes=options["sizes"]
-            )
+        figures = rescale(
+            session, options["checkpoint"], *queries, partitions=options["partitions"], sizes=options["sizes"]
+        )
     figures["total_seconds"] = time.perf_counter() - started
     before, now = figures["queries"]
     lines = {
@@ -595,76 +585,20 @@ def rescale_command(**options: Any) -> None:
         "removed": ", ".join(name for name in before if name not in now),
         "time": f"{figures['total_seconds']:.1f} s",
     }
-    _report(options, figures, summary_text(lines))
-
-
-@spark.command("warm-up", short_help="Make Spark start faster on this machine.")
-@click.option("--log", metavar="FILE", help="File for Spark's messages.  [default: temporary, kept after a failure]")
-@shared.quiet
-def warm_up_command(**options: Any) -> None:
-    """Store the classes that Spark loads, so that Spark starts in half the processor time on this machine.
-
-    The file of 200 MB is beside the compiled kernels (rpq warm-up), and belongs to this Java and this PySpark.
-    """
-    import tempfile
-
-    from rpq.spark.console import Failure, command_session
-    from rpq.spark.jvm.class_archive import options_to_store, place_of_archive
-    from rpq.spark.jvm.session import spark_home
-
-    archive = place_of_archive(spark_home())
-    if archive is None:
-        raise click.ClickException("no folder for compiled kernels and classes can be written")
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
-        stored = os.path.join(folder, archive.name)
-        settings = {"spark.driver.extraJavaOptions": options_to_store(stored)}
-        with command_session("local[2]", 2, settings, options["log"], end_seconds=_STORING_SECONDS) as session:
-            _run_everything_once(session, folder)
-        if not os.path.isfile(stored):
-            raise Failure("Java did not store any classes; see Spark's messages in the file of --log")
-        os.replace(stored, archive)
-    if not options["quiet"]:
-        click.echo(f"classes of Spark: {archive}, {archive.stat().st_size >> 20} MB", err=True)
+    _report(options, figures, _summary_text(lines))
 
 
 def _sizes_text(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{label} {size:,}" for label, size in sizes.items())
 
 
-_STORING_SECONDS = 600.0
-
-
-def _run_everything_once(session: SparkSession, folder: str) -> None:
-    """Prepare a data set of two edges, replay it, and read it as a stream."""
-    import rpq
-    from rpq.spark.batch.prepare import prepare
-    from rpq.spark.batch.replay import replay_to
-    from rpq.spark.stream.plan import stream_to
-
-    names = ("raw.tsv", "data", "rows", "streamed", "state")
-    raw, data, rows, streamed, state = (os.path.join(folder, name) for name in names)
-    with open(raw, "w", encoding="utf-8") as file:
-        file.write("u1\tu2\ta\t1\nu2\tu3\ta\t2\n")
-    prepare(session, raw, data)
-    query = rpq.Query("a+", window=rpq.Window(size=10, slide=5))
-    replay_to(session, data, rows, query)
-    edges = session.readStream.schema(session.read.parquet(data).schema).parquet(data)
-    stream_to(edges, streamed, query, checkpoint=state).trigger(availableNow=True).start().awaitTermination()
-
-
 def _prepare_workers(session: SparkSession, queries: list[rpq.Query], integers: bool, options: dict[str, Any]) -> None:
     """Check that workers have this package, compile its kernels once per machine, and warn of undivided queries."""
     from rpq.cli.reporting import compiling_notice, notice_after
-    from rpq.spark.console import ProgressLine, show_tasks
     from rpq.spark.division import division_warning
     from rpq.spark.workers.check import check_workers
 
-    doing = "checking the workers, and loading kernels"
-    with (
-        notice_after(_NOTICE_SECONDS, compiling_notice, shown=not options["quiet"]),
-        show_tasks(session, ProgressLine(shown=not options["quiet"]), doing),
-    ):
+    with notice_after(_NOTICE_SECONDS, compiling_notice, shown=not options["quiet"]):
         workers = check_workers(session, *queries, integers=integers)
     if workers.compiled and not options["quiet"]:
         click.echo(str(workers), err=True)
@@ -679,7 +613,7 @@ def _check_files(options: dict[str, Any], *, read: Sequence[str]) -> None:
     from rpq.cli.options import check_files, check_folders
 
     inputs = [("--input", path) for path in read]
-    check_files(written=[("--log", options["log"]), ("--stats", options["stats"])], read=inputs)
+    check_files(written=[("--stats", options["stats"])], read=inputs)
     folders = [(f"--{name}", options[name]) for name in ("output", "checkpoint") if options.get(name)]
     check_folders(written=folders, read=inputs)
 
@@ -724,40 +658,56 @@ def _check_new_output(output: str) -> None:
         raise click.UsageError(f"--output {output}: exists already; remove it or choose another name")
 
 
+@contextmanager
 def _session(
     options: dict[str, Any], partitions: int | None, settings: dict[str, str] | None = None
-) -> AbstractContextManager[SparkSession]:
-    from rpq.spark.console import command_session
+) -> Iterator[SparkSession]:
+    """Open a session for a block; errors of this package and of Spark become those of the command."""
+    from rpq.spark.errors import PipelineError, plain_message
+    from rpq.spark.jvm.session import open_session
 
-    files = (options["py_files"], options["archives"])
-    return command_session(options["master"], partitions, settings or _settings(options), options["log"], *files)
-
-
-SMALL_BYTES = 1 << 24
-"""The size of a data set on this machine up to which a replay ends before its JVM gains from the second compiler."""
-
-
-def _settings_of_replay(options: dict[str, Any]) -> dict[str, str]:
-    """Return the settings of a replay, with a JVM that starts in two thirds of the processor time if the data is small."""
-    from rpq.spark.jvm.data_sets import local_bytes
-    from rpq.spark.jvm.session import EXTRA_JAVA_OPTIONS, FIRST_COMPILER, is_local, local_path
-
-    settings = _settings(options)
-    path = local_path(options["data"], master=options["master"], settings=settings)
-    size = None if path is None or not is_local(options["master"]) else local_bytes(path)
-    if size is not None and size <= SMALL_BYTES:
-        settings.setdefault(EXTRA_JAVA_OPTIONS, FIRST_COMPILER)
-    return settings
+    try:
+        session = open_session(
+            master=options["master"],
+            partitions=partitions,
+            settings=settings or _settings(options),
+            py_files=options["py_files"],
+            archives=options["archives"],
+        )
+    except PipelineError as error:
+        raise click.UsageError(str(error)) from error
+    except Exception as error:
+        raise click.UsageError(f"Spark does not start: {plain_message(error)}") from error
+    try:
+        yield session
+    except RpqError as error:
+        raise click.ClickException(str(error)) from error
+    except Exception as error:
+        if not type(error).__module__.startswith(("pyspark", "py4j")):
+            raise
+        raise click.ClickException(plain_message(error)) from error
+    finally:
+        session.stop()
 
 
 def _settings(options: dict[str, Any]) -> dict[str, str]:
-    settings = topic_settings(options)
+    """Return the settings of a session: the command itself reports what has failed, unless Spark's log is asked for."""
+    settings = {"spark.log.level": "FATAL", **topic_settings(options)}
     for pair in options["conf"]:
         key, equals, value = pair.partition("=")
         if not equals:
             raise click.UsageError(f"--conf {pair}: expected KEY=VALUE")
         settings[key] = value
     return settings
+
+
+_INTERRUPTED = 130
+"""The status of a command that Ctrl-C has ended."""
+
+
+def _summary_text(lines: Mapping[str, Any]) -> str:
+    """Return a summary of figures, one per line, without empty figures."""
+    return "\n".join(f"{name:<12}{text}" for name, text in lines.items() if text)
 
 
 def _report(options: dict[str, Any], figures: dict[str, Any], text: str) -> None:

@@ -564,7 +564,7 @@ def queries_in_unit(queries: Sequence[rpq.Query], unit: str | None) -> tuple[rpq
             if unit is None and isinstance(length, str):
                 raise PipelineError(
                     f"{name} of query {query.name!r} is a duration ({length}), but timestamps are plain numbers: specify it "
-                    "in the unit of these numbers, or convert the column to timestamps"
+                    "in the unit of these numbers, convert the column to timestamps, or specify time_unit"
                 )
         for reading in readings_of(query):
             _check_window(query.name, reading.window, unit)
@@ -590,7 +590,7 @@ def _check_window(name: str, window: Any, unit: str | None) -> None:
     if unit is None and window.unit is not None:
         raise PipelineError(
             f"the window of query {name!r} is in durations ({window}), but timestamps are plain numbers: "
-            "specify the window in the unit of these numbers, or convert the column to timestamps"
+            "specify the window in the unit of these numbers, convert the column to timestamps, or specify time_unit"
         )
 
 

@@ -132,12 +132,8 @@ class OwnEdges:
             self._reads.setdefault(read.label, set()).add(ends)
 
     def _is_whole(self, label: str) -> bool:
-        """Return whether the share sees all edges of a label."""
-        return (
-            any(query.reads(label) for query in self._whole)
-            or any(cube.is_in_every_cell(label) for cube in self._cubes)
-            or _Ends(None, None) in self._reads.get(label, ())
-        )
+        """Return whether the share sees all edges of a label, because of an undivided query or of a path."""
+        return any(query.reads(label) for query in self._whole) or any(cube.is_in_every_cell(label) for cube in self._cubes)
 
     def select(self, tuples: pa.Table) -> pa.Table:
         """Return the tuples that matter to the share. O(tuples)."""

@@ -49,29 +49,6 @@ def plain_message(error: BaseException) -> str:
     return (f"{first}: {cause}" if cause and cause not in first else first)[:_LONGEST]
 
 
-_ENDS_AT_ONCE = ("JAVA_GATEWAY_EXITED", "stopped SparkContext")
-_IN_LOG = re.compile(
-    r"^Exception in thread \"main\" (.+)$|^(.+)\nError: Could not create the Java Virtual Machine|"
-    r"^Error occurred during initialization of VM\n(.+)$|^Error: (?!A fatal exception)(.+)$|"
-    r"Application has been killed\. Reason: (.+)$",
-    re.MULTILINE,
-)
-
-
-def start_problem(error: BaseException, log: str) -> str:
-    """Return why Spark does not start: the cause of the exception, or what the JVM wrote to its log if it has ended.
-
-    >>> log = 'Exception in thread "main" org.apache.spark.SparkException: Master must start with spark or local\\n at a.B'
-    >>> start_problem(Exception("[JAVA_GATEWAY_EXITED] Java gateway process exited"), log)
-    'Master must start with spark or local'
-    """
-    problem = plain_message(error)
-    written = [next(filter(None, texts)) for texts in _IN_LOG.findall(log)]
-    if written and any(sign in str(one) for sign in _ENDS_AT_ONCE for one in (error, problem)):
-        problem = _CLASS.sub("", written[-1])
-    return problem.strip().rstrip(".!")
-
-
 def _java_messages(error: BaseException) -> list[str]:
     """Return the messages of the exceptions of Java behind an error of PySpark or Py4J, the root cause last."""
     java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)

@@ -5,37 +5,17 @@ This module imports batch jobs and streams, and neither imports it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Unpack
 
 import rpq
 from rpq.spark.batch.replay import replay
-from rpq.spark.columns import Identity
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm.session import check_version
-from rpq.spark.stream.plan import rpq_changes
+from rpq.spark.stream.plan import ChangesOptions, rpq_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-class ChangesOptions(TypedDict, total=False):
-    """The options of `rpq_changes`."""
-
-    partitions: int | None
-    sequence: str | None
-    time_unit: str
-    on_error: str
-    memory_limit: int | None
-    checkpoint: str | None
-    output: str | None
-    counts: str | None
-    max_delay: int | str
-    columns: str | None
-    label: str | None
-    identity: Identity
-    sizes: Mapping[str, int] | None
-    edges_from: str | None
 
 
 _OF_STREAMS = {"checkpoint": None, "output": None, "max_delay": 0, "on_error": "stop"}

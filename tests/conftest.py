@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import closing, nullcontext
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,7 @@ HEAVY = {"checkout", "chromium", "kafka", "own_kafka", "postgres", "session", "w
 GROUPS = {"session": "spark", "kafka": "kafka", "postgres": "postgres", "wheel": "wheel", "checkout": "wheel"}
 """Fixtures that one process makes for all tests that use them under `--dist loadgroup`, and the names of these groups."""
 
-OWN_SESSION = {"test_spark_data_anywhere", "test_spark_end_to_end", "test_spark_file_sink"}
+OWN_SESSION = {"test_spark_data_anywhere", "test_spark_end_to_end"}
 """Files whose tests are a group of their own, `spark-streams`: one session for all would be the last process to end."""
 
 LONGEST = (
@@ -217,9 +217,7 @@ def session() -> Iterator[SparkSession]:
     from rpq.spark.errors import PipelineError
 
     try:
-        # How long a busy machine may take to start a Python worker.
-        patience = {"spark.python.authenticate.socketTimeout": "120s"}
-        made = spark.open_session(master="local[2]", partitions=2, settings=patience)
+        made = spark.open_session(master="local[2]", partitions=2)
     except PipelineError as missing:
         if os.environ.get("RPQ_NEEDS_KAFKA"):
             raise
@@ -231,9 +229,8 @@ def session() -> Iterator[SparkSession]:
 @pytest.fixture
 def rpq_on_spark(session: SparkSession, rpq: Caller, monkeypatch: pytest.MonkeyPatch) -> Caller:
     """Call `rpq spark …` in this process and in the session of the tests, whatever its `--master`: a JVM less a command."""
-    from rpq.spark import console
-
-    monkeypatch.setattr(console, "_session", lambda *_: nullcontext(session))
+    monkeypatch.setattr("rpq.spark.jvm.session.open_session", lambda **_: session)
+    monkeypatch.setattr(session, "stop", lambda: None)
     return rpq
 
 

@@ -2,3 +2,6 @@
 
 The package may import `rpq.errors` and nothing else of this project.
 """
+
+STATISTICS = "_statistics.json"
+"""The file in a folder prepared by `rpq spark prepare` that records the unit of its timestamps."""

@@ -6,7 +6,8 @@
 - `where`, `predicate`: conditions on columns, and their meaning
 - `readings`: the labels that a query reads; `hypercube`: how shares divide it
 - `protocol`: what a running query is to the engine; `kinds`: the registry of kinds of queries
-- `sparql` reads SPARQL into its algebra, with the values of its functions; `match` reads MATCH into the same algebra
+- `sparql` reads SPARQL into its algebra, with the values of its functions; `match` reads MATCH into the same algebra;
+  `motifs` turns motifs of GraphFrames into MATCH
 
 Path expressions are those of `rpq.automata`. There are no kernels here. Modules may import from rows, stream and automata.
 """

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError, did_you_mean
+from rpq.files import STATISTICS
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn, kind_of_type, tuple_kinds
 from rpq.language.where import Where
 from rpq.readers.batch import left_after_condition
@@ -519,10 +520,6 @@ def _files(path: str) -> list[str]:
     if not found:
         raise InputError(f"{path}: the folder contains no .parquet file", file=path)
     return [str(file) for file in found]
-
-
-STATISTICS = "_statistics.json"
-"""The file in a folder prepared by `rpq spark prepare` that records the unit of its timestamps."""
 
 
 _UNITS = ("s", "ms", "us", "ns")

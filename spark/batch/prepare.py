@@ -22,7 +22,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rpq.errors import InputError
-from rpq.readers.parquet import STATISTICS
+from rpq.files import STATISTICS
 from rpq.spark.batch.spark_inputs import stage_frame, stage_lines, stage_records
 from rpq.spark.batch.splits import BAD, COUNTS, EDGE, LineOptions, file_number, find_text_format
 from rpq.spark.columns import UNITS, edge_columns, has_usual_op, parse_column_names

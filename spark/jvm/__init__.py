@@ -2,7 +2,6 @@
 
 - `session`: Java, the settings of a session, task slots
 - `connect`: sessions of Spark Connect, which have no access to the JVM, and how they read files
-- `class_archive`: the archive of classes with which a JVM starts faster
 - `shipped_files`: shipped files for the Python processes on the driver's machine
 - `hadoop_files`: files and folders by URI, through the Hadoop file systems in the JVM
 - `data_sets`: the statistics and the tuples of a prepared data set

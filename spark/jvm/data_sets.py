@@ -8,8 +8,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rpq.files import STATISTICS
 from rpq.readers.column_names import ColumnNames
-from rpq.readers.parquet import STATISTICS, is_parquet
+from rpq.readers.parquet import is_parquet
 from rpq.spark.errors import PipelineError, plain_message
 from rpq.spark.jvm import connect, hadoop_files
 from rpq.stream.arrays.fields import DELETE, FieldError
@@ -134,12 +135,6 @@ def local_files(path: str) -> list[str] | None:
     if os.path.exists(path):
         return [path]
     return None if any(one in path for one in "{}\\") else glob.glob(path)
-
-
-def local_bytes(path: str) -> int | None:
-    """Return the size of the files of this machine to which a path refers, or None if only Hadoop has its wildcards."""
-    found = local_files(path)
-    return None if found is None else sum(os.path.getsize(file) for one in found for file in _visible_files(one))
 
 
 def check_local_data(paths: Sequence[str]) -> None:

@@ -3,22 +3,24 @@
 Unlike `spark.read.parquet`, this source returns the files in the order of the stream, one partition each, and on request
 timestamps as times, according to the unit in the statistics.  Files are read in Python, through the file systems that Arrow
 supports (local, s3, gs, …).
+
+Spark imports this module in processes that only inspect the source, so Arrow is imported with the first folder.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import pyarrow as pa
-from pyarrow import fs
-from pyarrow import parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from rpq.readers.parquet import STATISTICS
+from rpq.files import STATISTICS
 from rpq.spark.errors import PipelineError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _BATCH_ROWS = 1 << 16
 _UNITS = ("s", "ms", "us")
@@ -79,6 +81,8 @@ class _Reader(DataSourceReader):
         return [InputPartition(path) for path in _Folder(self._options).files]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        import pyarrow.parquet as pq
+
         folder = _Folder(self._options)
         with folder.system.open_input_file(partition.value) as file:
             for batch in pq.ParquetFile(file).iter_batches(_BATCH_ROWS):
@@ -89,6 +93,9 @@ class _Folder:
     """A prepared data set, and the options with which it is read."""
 
     def __init__(self, options: Any) -> None:
+        import pyarrow as pa
+        from pyarrow import fs
+
         uri = options.get("path")
         if not uri:
             raise PipelineError('no data set: expected its folder, as in spark.read.format("rpq").load(folder)')
@@ -111,12 +118,17 @@ class _Folder:
     @property
     def files(self) -> list[str]:
         """The files in the order of the stream."""
+        from pyarrow import fs
+
         found = self.system.get_file_info(fs.FileSelector(self._path))
         return sorted(one.path for one in found if one.base_name.endswith(".parquet") and one.base_name[0] not in "._")
 
     @property
     def has_integers(self) -> bool:
         """True if vertices are integers, even though the data set was not prepared with ids."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         files = self.files
         if not files:
             return False
@@ -125,6 +137,8 @@ class _Folder:
 
     def with_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch without dictionaries, and with times if the options request them."""
+        import pyarrow as pa
+
         vertex = pa.int64() if pa.types.is_integer(batch.schema.field("source").type) else pa.string()
         types = {"source": vertex, "target": vertex, "label": pa.string(), "timestamp": pa.int64(), "op": pa.string()}
         arrays = {name: _without_dictionary(batch.column(name)).cast(kind) for name, kind in types.items()}
@@ -135,4 +149,6 @@ class _Folder:
 
 
 def _without_dictionary(column: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -172,31 +172,6 @@ def rename_endings(session: SparkSession, folder: str, old: str, new: str) -> in
             files.rename(status.getPath(), _path(session, path, name.removesuffix(old) + new))
             count += 1
     return count
-
-
-def move_files(session: SparkSession, folder: str, to: str, ending: str, *, name: Callable[[int], str]) -> list[Any]:
-    """Move the files with an ending from a folder to another, and return their Hadoop statuses.
-
-    The files are numbered in the order of their names, and `name` returns the new name for a number.  Empty files stay.
-    Raises `PipelineError` if a file cannot be moved.
-    """
-    files, path = _resolve(session, folder)
-    statuses = [one for one in files.listStatus(path) if one.getPath().getName().endswith(ending) and one.getLen()]
-    moved = []
-    for place, status in enumerate(sorted(statuses, key=lambda one: str(one.getPath().getName()))):
-        new = _path(session, join(to, name(place)))
-        if not files.rename(status.getPath(), new):
-            raise PipelineError(f"{new.toString()}: cannot be written; there may be a file of that name")
-        moved.append(files.getFileStatus(new))
-    return moved
-
-
-def remove_matching(session: SparkSession, folder: str, chosen: Callable[[str], bool]) -> None:
-    """Remove the files and folders in a folder for whose names `chosen` returns True."""
-    files, path = _resolve(session, folder)
-    for status in files.listStatus(path):
-        if chosen(str(status.getPath().getName())):
-            files.delete(status.getPath(), True)
 
 
 def qualify(session: SparkSession, uri: str) -> str:

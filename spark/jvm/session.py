@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -22,10 +23,9 @@ from typing import TYPE_CHECKING
 from rpq.engine.machine_memory import machine_memory
 from rpq.errors import install_command
 from rpq.spark.errors import PipelineError
-from rpq.spark.jvm import class_archive
 from rpq.spark.jvm.connect import is_connect, slots_of_server
 from rpq.spark.jvm.hadoop_files import path_of
-from rpq.spark.jvm.shipped_files import enable_wheel_imports, equip_driver
+from rpq.spark.jvm.shipped_files import add_package, equip_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,6 +46,8 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    # A busy machine takes long to start a Python process.
+    "spark.python.authenticate.socketTimeout": "120s",
 }
 
 
@@ -57,7 +59,10 @@ def open_session(
     py_files: Sequence[str] = (),
     archives: Sequence[str] = (),
 ) -> SparkSession:
-    """Return the running session, or a new session if there is none; `settings` override those of this module.
+    """Return the active session, or a new session if there is none.
+
+    An active session keeps its settings, except for `settings` and `partitions`.  A new session has those of this module
+    too, which `settings` override: the RocksDB state store, the time zone UTC, no web page, only errors in the log.
 
     `partitions` is the number of shuffle partitions, which should equal the number of shares into which roots are divided;
     by default it is the value in `settings`, or else one per task slot of the cluster.  Workers run the Python of this
@@ -81,33 +86,29 @@ def open_session(
     check_version()
     os.environ.setdefault("PYSPARK_PYTHON", _python_in(archives[0]) if archives else sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("rpq")
-    if master is not None:
-        builder = builder.master(master)
+    existing = SparkSession.getActiveSession()
+    chosen: dict[str, str] = {} if existing is not None else {**SETTINGS, "spark.app.name": "rpq"}
+    if existing is None and master is not None:
+        chosen["spark.master"] = master
         if master.startswith("local"):
             # The session must not depend on a host name that cannot be resolved, or whose interface is down.
-            builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-    chosen = dict(SETTINGS)
+            chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if partitions is not None:
         chosen[SHUFFLE_PARTITIONS] = str(partitions)
     chosen |= settings or {}
     if archives:
         chosen[_ARCHIVES] = ",".join(filter(None, [*archives, chosen.get(_ARCHIVES)]))
-    if is_local(master):
+    if existing is None and is_local(master):
         chosen |= local_settings(chosen)
-        if os.environ["PYSPARK_PYTHON"] == sys.executable and _DAEMON not in _default_settings():
-            chosen.setdefault(_DAEMON, "rpq.spark.workers.daemon")
-    for key, value in chosen.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    if py_files:
-        enable_wheel_imports(session.sparkContext)
-        for path in py_files:
-            session.sparkContext.addPyFile(path)
+    session = SparkSession.builder.config(map={**chosen}).getOrCreate()
+    for path in py_files:
+        add_package(session.sparkContext, path)
     equip_driver(session)
     from rpq.spark.jvm.data_source import RpqDataSource
 
     session.dataSource.register(RpqDataSource)
+    if existing is not None:
+        return session
     if master is not None and not is_local(master):
         wait_for_executors(session)
     if SHUFFLE_PARTITIONS not in chosen and session.conf.get(SHUFFLE_PARTITIONS) == _DEFAULT_SHUFFLE_PARTITIONS:
@@ -172,7 +173,8 @@ def check_java() -> None:
 
     This Java is `$JAVA_HOME/bin/java` if JAVA_HOME is set, otherwise the first `java` on the PATH, as in Spark's launcher.
     """
-    home, program = os.environ.get("JAVA_HOME"), class_archive.java_program()
+    home = os.environ.get("JAVA_HOME")
+    program = os.path.join(home, "bin", "java") if home else shutil.which("java")
     version = java_version(program) if program else None
     if version is not None and version >= OLDEST_JAVA:
         return
@@ -185,17 +187,10 @@ def check_java() -> None:
     )
 
 
-EXTRA_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
-"""Compiles each method once: the second compiler takes a third of the processor time of a command of some seconds."""
-
 _JAVA_OPTIONS, _MEMORY = "spark.driver.defaultJavaOptions", "spark.driver.memory"
 _COLLECTOR = "-XX:+UseParallelGC"
-_SHORT_COLLECTOR = "-XX:+UseSerialGC -XX:NewSize=256m"
-"""The collector of a JVM with the first compiler alone, which ends after some seconds: without threads to start."""
 _CLASS_MEMORY = "-XX:MetaspaceSize=256m"
 """The memory for classes from which on the collector runs for them; by default it runs five times while Spark starts."""
-_DAEMON = "spark.python.daemon.module"
 _MIN_MEMORY, _MAX_MEMORY = 1 << 10, 3 << 10
 """Megabytes of memory: Spark's default, and the amount beyond which more memory does not make Spark faster."""
 _MEMORY_DIVISOR = 4
@@ -221,9 +216,7 @@ def local_settings(settings: Mapping[str, str]) -> dict[str, str]:
     existing = "\n".join([*(f"{key} {value}" for key, value in settings.items()), *of_environment, of_spark])
     chosen = {}
     if _JAVA_OPTIONS not in existing and not re.search(r"-XX:\S*GC\b", existing):
-        sharing = "" if "ArchiveClassesAtExit" in existing else class_archive.options_to_load(spark_home())
-        collector = _SHORT_COLLECTOR if FIRST_COMPILER in existing else _COLLECTOR
-        chosen[_JAVA_OPTIONS] = f"{collector} {_CLASS_MEMORY} {sharing}".strip()
+        chosen[_JAVA_OPTIONS] = f"{_COLLECTOR} {_CLASS_MEMORY}"
     memory_options = r"spark\.driver\.memory\b|--driver-memory|-Xmx"
     if "SPARK_DRIVER_MEMORY" not in os.environ and not re.search(memory_options, existing):
         megabytes = machine_memory() // _MEMORY_DIVISOR >> 20

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import atexit
 import os
+import shutil
+import tempfile
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -19,17 +21,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PATHS = "PYTHONPATH"
-_WHEEL = ".whl"
+_PACKAGES = (".zip", ".egg")
 
 
-def enable_wheel_imports(context: SparkContext) -> None:
-    """Allow workers to import from shipped wheels: Spark ships any file, but knows only the endings .zip, .egg and .jar."""
-    kind = type(context)
-    kind.PACKAGE_EXTENSIONS = tuple({*kind.PACKAGE_EXTENSIONS, _WHEEL})
-    shipped = context.getConf().get("spark.submit.pyFiles", "") or ""
-    includes = _includes(context)
-    wheels = {os.path.basename(path) for path in shipped.split(",") if path.endswith(_WHEEL)}
-    includes += sorted(wheels - set(includes))
+def add_package(context: SparkContext, path: str) -> None:
+    """Ship a file from which workers import: a wheel under the ending of a zip file, as Spark's workers skip other endings.
+
+    Executors fetch the file as they start, so the copy of a wheel stays until this process ends.
+    """
+    if path.endswith(".whl"):
+        if "://" in path:
+            raise PipelineError(f"py-files: {path}: expected a wheel on this machine, or a copy whose name ends in .zip")
+        folder = tempfile.mkdtemp(prefix="rpq-wheel-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        path = shutil.copy(path, os.path.join(folder, os.path.basename(path).removesuffix(".whl") + ".zip"))
+    context.addPyFile(path)
 
 
 def equip_driver(session: SparkSession) -> None:
@@ -45,23 +51,14 @@ def equip_driver(session: SparkSession) -> None:
 
     if is_connect(session):
         return  # its server starts these processes
-    context = session.sparkContext
-    enable_wheel_imports(context)
-    if includes := _includes(context):
-        root = SparkFiles.getRootDirectory()
-        paths = [path for path in context.environment.get(_PATHS, "").split(os.pathsep) if path]
-        new = [path for path in (os.path.join(root, name) for name in includes) if path not in paths]
+    context, root = session.sparkContext, SparkFiles.getRootDirectory()
+    shipped = sorted(os.path.join(root, name) for name in os.listdir(root) if name.endswith(_PACKAGES))
+    paths = [path for path in context.environment.get(_PATHS, "").split(os.pathsep) if path]
+    if new := [path for path in shipped if path not in paths]:
         context.environment[_PATHS] = os.pathsep.join([*new, *paths])
     program = os.path.normpath(context.pythonExec)
     if os.sep in program and not os.path.isabs(program) and not os.path.exists(program):
-        _link_archive(program, SparkFiles.getRootDirectory())
-
-
-def _includes(context: SparkContext) -> list[str]:
-    """Return the names of the shipped files from which workers import; the list belongs to the context."""
-    if context._python_includes is None:
-        context._python_includes = []
-    return context._python_includes
+        _link_archive(program, root)
 
 
 def _link_archive(program: str, root: str) -> None:

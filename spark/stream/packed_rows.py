@@ -1,20 +1,19 @@
 """The output of the stateful processor: answer changes packed in a binary column, and the figures of the share.
 
 A stateful processor returns pandas frames, in which text is Python objects: four of the five values of a row.  Packed, tens
-of thousands of rows are one value: an Arrow stream, which the next step converts to columns without accessing single rows,
-or the content of a file, which is written unchanged.  Beside the packed rows are their number and, once per micro-batch, the
-figures of the share.  `observe_figures` aggregates these for Spark's progress, over the few packed rows.
+of thousands of rows are one value: an Arrow stream, which the next step converts to columns without accessing single rows.
+Beside the packed rows are their number and, once per micro-batch, the figures of the share.  `observe_figures` aggregates
+these for Spark's progress, over the few packed rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
 
-from rpq.spark.parquet_content import ParquetContent
 from rpq.spark.shipping import ShippedObject
 
 if TYPE_CHECKING:
@@ -55,61 +54,14 @@ class PackedRows(NamedTuple):
     row_count: int
 
 
-class RowPacker(Protocol):
-    """A packer of the answer changes of a share in a micro-batch."""
-
-    def add(self, changes: pa.Table) -> Iterator[PackedRows]:
-        """Add answer changes, and yield the packed rows that are complete. O(bytes)."""
-
-    def finish(self) -> Iterator[PackedRows]:
-        """Yield the remaining packed rows at the end."""
-
-
-class StreamPacking(ShippedObject):
-    """A factory of packers that pack answer changes as Arrow streams."""
-
-    def __call__(self) -> RowPacker:
-        return _StreamPacker()
-
-
-class FilePacking(ShippedObject):
-    """A factory of packers that pack answer changes as the contents of Parquet files (`rpq.spark.parquet_content`)."""
-
-    def __init__(self, *, microseconds: int | None) -> None:
-        self._microseconds = microseconds
-
-    def __call__(self) -> RowPacker:
-        return _FilePacker(self._microseconds)
-
-
-class _StreamPacker:
-    def add(self, changes: pa.Table) -> Iterator[PackedRows]:
-        for start in range(0, len(changes), MAX_ROWS):
-            rows = changes.slice(start, MAX_ROWS).combine_chunks()
-            out = pa.BufferOutputStream()
-            with pa.ipc.new_stream(out, rows.schema) as writer:
-                writer.write_table(rows)
-            yield PackedRows(out.getvalue().to_pybytes(), len(rows))
-
-    def finish(self) -> Iterator[PackedRows]:
-        yield from ()
-
-
-class _FilePacker:
-    def __init__(self, microseconds: int | None) -> None:
-        self._microseconds = microseconds
-        self._file = ParquetContent(microseconds=microseconds)
-
-    def add(self, changes: pa.Table) -> Iterator[PackedRows]:
-        if len(changes):
-            self._file.write(changes)
-        if self._file.is_full:
-            yield from self.finish()
-
-    def finish(self) -> Iterator[PackedRows]:
-        file, self._file = self._file, ParquetContent(microseconds=self._microseconds)
-        if file.rows:
-            yield PackedRows(file.finish().to_pybytes(), file.rows)
+def pack_rows(changes: pa.Table) -> Iterator[PackedRows]:
+    """Yield answer changes as Arrow streams. O(bytes)."""
+    for start in range(0, len(changes), MAX_ROWS):
+        rows = changes.slice(start, MAX_ROWS).combine_chunks()
+        out = pa.BufferOutputStream()
+        with pa.ipc.new_stream(out, rows.schema) as writer:
+            writer.write_table(rows)
+        yield PackedRows(out.getvalue().to_pybytes(), len(rows))
 
 
 def row_frames(all_packed: Iterable[PackedRows]) -> Iterator[pd.DataFrame]:

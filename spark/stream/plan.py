@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import rpq
 from rpq.spark import envelopes
@@ -59,14 +59,13 @@ from rpq.spark.jvm.shipped_files import equip_driver
 from rpq.spark.record_edges import record_columns, rules_of
 from rpq.spark.shipping import ship_value
 from rpq.spark.stream import packed_rows, stream_identity
-from rpq.spark.stream.file_sink import FileSink, check_same_stream
-from rpq.spark.stream.packed_rows import FilePacking, RowUnpacker, StreamPacking, observe_figures
-from rpq.spark.stream.rescale import Move, plan_move
+from rpq.spark.stream.packed_rows import RowUnpacker, observe_figures
+from rpq.spark.stream.rescale import SINK_LOG, Move, plan_move
 from rpq.spark.stream.stream_identity import check_supported
-from rpq.stream.durations import NANOSECONDS, DurationError, parse_duration
+from rpq.stream.durations import DurationError, parse_duration
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from rpq.readers.column_names import ColumnNames
@@ -78,7 +77,7 @@ def rpq_changes(
     *queries: rpq.Query,
     partitions: int | None = None,
     sequence: str | None = None,
-    time_unit: str = "us",
+    time_unit: str | None = None,
     on_error: str = "stop",
     memory_limit: int | None = None,
     checkpoint: str | None = None,
@@ -90,14 +89,16 @@ def rpq_changes(
     identity: Identity = "triple",
     sizes: Mapping[str, int] | None = None,
     edges_from: str | None = None,
+    _applied_rules: EdgeRules | None = None,
 ) -> DataFrame:
     """Return the answer changes of `queries` over `edges`: query, columns of the queries (source, target), timestamp, op.
 
     `edges` has the columns source, target (both text, or both integers), label (text), timestamp (an integer, a
     timestamp or a date) and optionally op ("+" or "-") or delete (boolean); without op and delete, all tuples are inserts.
-    Properties of edges that queries read are columns too, under their own names; other columns are ignored.  With timestamps
-    or dates, windows are durations, or numbers in `time_unit` (s, ms, us), and the rows have timestamps again.  `sequence`
-    is the name of an integer column that orders tuples of one timestamp.
+    Properties of edges that queries read are columns too, under their own names; other columns are ignored.  `time_unit`
+    is the unit of integers, and without it windows over integers are integers.  Timestamps and dates become numbers in
+    `time_unit` (s, ms or, by default, us); windows are durations or such numbers, and the rows have timestamps again.
+    `sequence` is the name of an integer column that orders tuples of one timestamp.
 
     `columns` lists the names of these columns in `edges`, as in `rpq run`: "source=user,target=item,timestamp=ts".
     `label` is the label of all edges if there is no column for it.  `edges_from` is the path of a file of rules, as for
@@ -136,152 +137,7 @@ def rpq_changes(
     >>> changes = rpq_changes(edges, query, partitions=4)  # doctest: +SKIP
     >>> changes.writeStream.option("checkpointLocation", "state").start("rows")  # doctest: +SKIP
     """
-    changes = pack_changes(
-        edges,
-        queries,
-        partitions=partitions,
-        sequence=sequence,
-        time_unit=time_unit,
-        on_error=on_error,
-        memory_limit=memory_limit,
-        checkpoint=checkpoint,
-        output=output,
-        counts=counts,
-        max_delay=max_delay,
-        columns=columns,
-        label=label,
-        identity=identity,
-        sizes=sizes,
-        edges_from=edges_from,
-        as_files=False,
-    )
-    rows = changes.rows.mapInArrow(RowUnpacker(), changes.schema)
-    return rows.withColumn("timestamp", timestamps_as_times(time_unit)) if changes.is_time else rows
-
-
-def stream_to(
-    edges: DataFrame,
-    output: str,
-    *queries: rpq.Query,
-    checkpoint: str,
-    partitions: int | None = None,
-    sequence: str | None = None,
-    time_unit: str = "us",
-    on_error: str = "stop",
-    memory_limit: int | None = None,
-    counts: str | None = "rpq",
-    max_delay: int | str = 0,
-    columns: str | None = None,
-    label: str | None = None,
-    identity: Identity = "triple",
-    sizes: Mapping[str, int] | None = None,
-    edges_from: str | None = None,
-) -> DataStreamWriter:
-    """Return a writer of the rows of `rpq_changes` to the folder `output` as Parquet; its `start()` begins or continues it.
-
-    This is much faster than writing the data frame: the tasks write the files in Python, and the JVM only copies their
-    content.  `output` and `checkpoint` are any URIs that Spark can write to.  The folder has the format of Spark's file
-    sink: its log (`_spark_metadata`) lists the valid files, with each micro-batch once, and a stream that Spark's own sink
-    has written so far can continue in this folder.  The writer accepts a trigger and a name; other options are those of
-    `rpq_changes`.
-
-    >>> import rpq
-    >>> from rpq.spark import open_session, stream_to
-    >>> columns = "source string, target string, label string, timestamp timestamp"
-    >>> edges = open_session().readStream.schema(columns).parquet("incoming")  # doctest: +SKIP
-    >>> query = rpq.Query("a2q/c2a*", window=rpq.Window(size="30d", slide="1d"))
-    >>> writer = stream_to(edges, "rows", query, checkpoint="state")  # doctest: +SKIP
-    >>> writer.trigger(availableNow=True).start().awaitTermination()  # doctest: +SKIP
-    """
-    return changes_writer(
-        edges,
-        output,
-        queries,
-        checkpoint=checkpoint,
-        partitions=partitions,
-        sequence=sequence,
-        time_unit=time_unit,
-        on_error=on_error,
-        memory_limit=memory_limit,
-        counts=counts,
-        max_delay=max_delay,
-        columns=columns,
-        label=label,
-        identity=identity,
-        sizes=sizes,
-        edges_from=edges_from,
-    )
-
-
-def changes_writer(
-    edges: DataFrame,
-    output: str,
-    queries: Sequence[rpq.Query],
-    *,
-    checkpoint: str,
-    sequence: str | None,
-    identity: Identity,
-    memory_limit: int | None = None,
-    applied_rules: EdgeRules | None = None,
-    **options: Any,
-) -> DataStreamWriter:
-    """Return the writer of `stream_to`; `applied_rules` are the rules that have made the edges of records."""
-    check_supported(queries, identity)
-    _check_ties(queries, identity, sequence)
-    check_classic(edges.sparkSession, "stream_to", "write the stream of rpq_changes, to files or with foreachBatch")
-    check_same_stream(edges.sparkSession, output, checkpoint)
-    changes = pack_changes(
-        edges,
-        queries,
-        sequence=sequence,
-        memory_limit=memory_limit,
-        checkpoint=checkpoint,
-        output=output,
-        identity=identity,
-        applied_rules=applied_rules,
-        as_files=True,
-        **options,
-    )
-    sink = FileSink(output, empty=changes.schema, is_time=changes.is_time)
-    contents = changes.rows.where("rows is not null").selectExpr("cast(rows as string) as value")
-    return contents.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint).outputMode("append")
-
-
-class PackedChanges(NamedTuple):
-    """Answer changes in packed rows (`rpq.spark.stream.packed_rows`)."""
-
-    rows: DataFrame
-    schema: str
-    """The schema of the rows, as Spark writes it."""
-    is_time: bool
-    """True if timestamps were times; here they are numbers, except in files."""
-
-
-def pack_changes(
-    edges: DataFrame,
-    queries: Sequence[rpq.Query],
-    *,
-    partitions: int | None,
-    sequence: str | None,
-    time_unit: str,
-    on_error: str,
-    memory_limit: int | None,
-    checkpoint: str | None,
-    output: str | None,
-    counts: str | None,
-    max_delay: int | str,
-    columns: str | None,
-    label: str | None,
-    identity: Identity,
-    sizes: Mapping[str, int] | None,
-    edges_from: str | None,
-    as_files: bool,
-    applied_rules: EdgeRules | None = None,
-) -> PackedChanges:
-    """Return the plan with the options of `rpq.spark.rpq_changes`; `as_files` packs rows as the contents of files.
-
-    `applied_rules` are the rules that have made the edges of records, if the data frame has edges instead of records.
-    """
+    from rpq.spark.stream.inspected import InspectedProcessor  # these import PySpark
     from rpq.spark.stream.processor import AnswerChanges
 
     check_supported(queries, identity)
@@ -302,20 +158,21 @@ def pack_changes(
     names = parse_column_names(columns, label, has_ids=has_ids)
     properties = property_names(queries)
     rules = rules_of(edges_from, columns, label)
-    options: Any = {"sequence": sequence, "time_unit": time_unit, "properties": properties, "has_ids": has_ids}
+    options: Any = {"sequence": sequence, "time_unit": time_unit or "us", "properties": properties, "has_ids": has_ids}
     if rules is None:
         tuples, kind, is_time, types = edge_columns(edges, names=names, **options)
     else:
         tuples, kind, is_time, types = record_columns(edges, rules, stops=on_error == "stop", **options)
     keys = partition_keys(shares)
-    resolved_queries = queries_in_unit(queries, time_unit if is_time else None)
+    unit = time_unit or ("us" if is_time else None)
+    resolved_queries = queries_in_unit(queries, unit)
     if on_error == "skip":
         id_column = numbered_property(len(properties)) if has_ids else None
         tuples = drop_bad_tuples(tuples, latest=latest_timestamp(resolved_queries), id_column=id_column, counts=counts)
     model = edge_model(
-        resolved_queries, identity, time_unit=time_unit if is_time else None, properties=types, is_time=is_time
+        resolved_queries, identity, time_unit=unit, properties=types, is_time=is_time
     )
-    delay = _parse_delay(max_delay, time_unit if is_time else None)
+    delay = _parse_delay(max_delay, unit)
     moved: Move | None = None
     known_sizes = check_sizes(sizes or {})
     if checkpoint is not None:
@@ -325,12 +182,13 @@ def pack_changes(
             resolved_queries,
             shares=shares,
             vertices=kind,
-            time_unit=time_unit if is_time else None,
+            time_unit=unit,
+            is_time=is_time,
             sequence=sequence,
             on_error=on_error,
             sizes=known_sizes,
             max_delay=delay,
-            columns=_columns_identity(names, label, rules or applied_rules),
+            columns=_columns_identity(names, label, rules or _applied_rules),
             output=None if output is None else hadoop_files.qualify(session, output),
             edges=identity,
             properties=types,
@@ -338,7 +196,6 @@ def pack_changes(
         content = stream_identity.begin(session, checkpoint, about)
         moved = None if content is None else plan_move(session, checkpoint, content, resolved_queries, keys, model)
     warn_of_shuffle_partitions(session, shares)
-    microseconds = NANOSECONDS[time_unit] // NANOSECONDS["us"] if is_time else None
     processor = AnswerChanges(
         resolved_queries,
         numbers={key: number for number, key in enumerate(keys)},
@@ -347,7 +204,6 @@ def pack_changes(
         counts=counts is not None,
         max_delay=delay,
         moved=None if moved is None else ship_value(session, moved.state),
-        packing=FilePacking(microseconds=microseconds) if as_files else StreamPacking(),
         edges=model,
         sizes=known_sizes,
     )
@@ -359,14 +215,82 @@ def pack_changes(
         _replicate(tuples.mapInArrow(packer, envelopes.SCHEMA), every)
         .groupBy("partition")
         .transformWithStateInPandas(
-            processor,
+            InspectedProcessor(processor),
             outputStructType=packed_rows.SCHEMA,
             outputMode="Append",
             timeMode="None",
         )
     )
-    rows = packed if counts is None else observe_figures(packed, counts)
-    return PackedChanges(rows, row_schema(queries, kind, types, is_time=is_time), is_time)
+    observed = packed if counts is None else observe_figures(packed, counts)
+    rows = observed.mapInArrow(RowUnpacker(), row_schema(queries, kind, types, is_time=is_time))
+    return rows.withColumn("timestamp", timestamps_as_times(time_unit or "us")) if is_time else rows
+
+
+class WriterOptions(TypedDict, total=False):
+    """The options of `rpq_changes`, except for the places of its state and its rows."""
+
+    partitions: int | None
+    sequence: str | None
+    time_unit: str | None
+    on_error: str
+    memory_limit: int | None
+    counts: str | None
+    max_delay: int | str
+    columns: str | None
+    label: str | None
+    identity: Identity
+    sizes: Mapping[str, int] | None
+    edges_from: str | None
+    _applied_rules: EdgeRules | None
+
+
+class ChangesOptions(WriterOptions, total=False):
+    """The options of `rpq_changes`."""
+
+    checkpoint: str | None
+    output: str | None
+
+
+def stream_to(
+    edges: DataFrame, output: str | None, *queries: rpq.Query, checkpoint: str, **options: Unpack[WriterOptions]
+) -> DataStreamWriter:
+    """Return a writer of the rows of `rpq_changes`, with its checkpoint; its `start()` begins or continues the stream.
+
+    The rows go to Parquet files in the folder `output`, by Spark's file sink.  With None the writer has no sink yet: choose
+    one by its `foreachBatch`, `format` or `toTable`.  The writer accepts a trigger and a name; other options are those of
+    `rpq_changes`.  Raises `PipelineError` if the folder has the rows of a stream with another checkpoint.
+
+    >>> import rpq
+    >>> from rpq.spark import open_session, stream_to
+    >>> columns = "source string, target string, label string, timestamp timestamp"
+    >>> edges = open_session().readStream.schema(columns).parquet("incoming")  # doctest: +SKIP
+    >>> query = rpq.Query("a2q/c2a*", window=rpq.Window(size="30d", slide="1d"))
+    >>> writer = stream_to(edges, "rows", query, checkpoint="state")  # doctest: +SKIP
+    >>> writer.trigger(availableNow=True).start().awaitTermination()  # doctest: +SKIP
+    """
+    check_supported(queries, options.get("identity", "triple"))
+    _check_ties(queries, options.get("identity", "triple"), options.get("sequence"))
+    check_classic(edges.sparkSession, "stream_to", "write the stream of rpq_changes, to files or with foreachBatch")
+    if output is not None:
+        _check_same_stream(edges.sparkSession, output, checkpoint)
+    changes = rpq_changes(edges, *queries, checkpoint=checkpoint, output=output, **options)
+    writer = changes.writeStream.option("checkpointLocation", checkpoint).outputMode("append")
+    return writer if output is None else writer.format("parquet").option("path", output)
+
+
+def _check_same_stream(session: SparkSession, output: str, checkpoint: str) -> None:
+    """Raise `PipelineError` if a folder has the rows of a stream other than that of a checkpoint.
+
+    Otherwise Spark's file sink would take the micro-batches of the new stream for written.
+    """
+    log = hadoop_files.join(output, SINK_LOG)
+    if hadoop_files.exists(session, hadoop_files.join(checkpoint, "offsets")) or not hadoop_files.exists(session, log):
+        return
+    if any(name[0].isdecimal() for name in hadoop_files.list_names(session, log)):
+        raise PipelineError(
+            f"{output}: has the rows of another stream, and {checkpoint} is a new checkpoint: choose another folder, or use "
+            "the checkpoint of these rows"
+        )
 
 
 def _columns_identity(names: ColumnNames | None, label: str | None, rules: EdgeRules | None) -> dict[str, str | None] | None:

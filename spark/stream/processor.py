@@ -18,7 +18,7 @@ import hashlib
 import json
 import secrets
 import time as clock
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,8 @@ from rpq.spark.envelopes import ROWS, PackedTuples, engine_columns, pack_table, 
 from rpq.spark.errors import PipelineError
 from rpq.spark.shipping import ShippedObject, ShippedValue
 from rpq.spark.stream.engine_host import connect_engine
-from rpq.spark.stream.packed_rows import PackedRows, RowPacker, StreamPacking, figures_frame, row_frames
+from rpq.spark.stream.inspected import open_states
+from rpq.spark.stream.packed_rows import PackedRows, figures_frame, pack_rows, row_frames
 from rpq.spark.stream.share_engine import BatchOutcome, EngineCache, ShareEngine, ShareSpec
 from rpq.spark.stream.stream_identity import division_of
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog
@@ -44,7 +45,7 @@ from rpq.stream.json_values import Damage, JsonValue
 from rpq.stream.stream_time import EARLIEST
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
+    from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle, ValueState
 
 FORMAT = 1
 """The version of the state; a checkpoint of another version is refused."""
@@ -130,9 +131,8 @@ class AnswerChanges(ShippedObject, StatefulProcessor):
 
     `numbers` maps the keys of the partitions to their numbers, `threads` is the number of threads of an engine, and
     `memory_limit` (bytes) applies to all engines of a process together.  With `counts`, a frame of figures follows the rows
-    (`figures_frame`).  `packing` returns a packer for the rows of a micro-batch.  Tuples wait until `max_delay`, in the
-    unit of timestamps, has passed.  `edges` is the model of edges: their identity, properties and types.  `sizes` are the
-    numbers of edges by label, which shape the division of patterns.
+    (`figures_frame`).  Tuples wait until `max_delay`, in the unit of timestamps, has passed.  `edges` is the model of edges:
+    their identity, properties and types.  `sizes` are the numbers of edges by label, which shape the division of patterns.
 
     For a stream that moves from other shares or other queries, `moved` is the initial state of shares that have no state
     yet; the state of keys that are not in `numbers` belongs to the former shares and is removed.
@@ -148,7 +148,6 @@ class AnswerChanges(ShippedObject, StatefulProcessor):
         counts: bool = False,
         max_delay: int = 0,
         moved: ShippedValue | None = None,
-        packing: Callable[[], RowPacker] | None = None,
         edges: EdgeModel = TRIPLES,
         sizes: Mapping[str, int] | None = None,
     ) -> None:
@@ -160,16 +159,28 @@ class AnswerChanges(ShippedObject, StatefulProcessor):
         self._max_delay = max_delay
         self._memory_limit = memory_limit
         self._moved = moved
-        self._packing = packing or StreamPacking()
         self._edges = edges
         self._identity = state_identity(self._queries, len(self._numbers), edges.identity, self._sizes)
 
+    @property
+    def states(self) -> dict[str, tuple[str, ...]]:
+        """The variables of the state: the schema of a value, or the schemas of the keys and the values of a map."""
+        found: dict[str, tuple[str, ...]] = {
+            "record": (RECORD_SCHEMA,),
+            "window": ("bucket bigint, part bigint", "tuples binary"),
+        }
+        return found | {"waiting": ("part bigint", "tuples binary")} if self._max_delay else found
+
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
-        self._record = handle.getValueState("record", RECORD_SCHEMA)
-        self._window = handle.getMapState("window", "bucket bigint, part bigint", "tuples binary")
+        self.open_states(open_states(self.states, handle))
+
+    def open_states(self, states: Mapping[str, Any]) -> None:
+        """Use these variables of the state, by name."""
+        self._record: ValueState = states["record"]
+        self._window: MapState = states["window"]
         if self._max_delay:
-            self._waiting = handle.getMapState("waiting", "part bigint", "tuples binary")
+            self._waiting: MapState = states["waiting"]
 
     def handleInputRows(self, key: Any, rows: Iterable[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         """Apply a micro-batch."""
@@ -259,9 +270,7 @@ class AnswerChanges(ShippedObject, StatefulProcessor):
         limit = share_limit(self._memory_limit, threads=self._threads)
         rows = moved.first_rows(share=self._share(number), threads=self._threads, memory_limit=limit)
         if rows is not None:
-            packer = self._packing()
-            yield from packer.add(self._edges.cast(rows))
-            yield from packer.finish()
+            yield from pack_rows(self._edges.cast(rows))
 
     def _stored_record(self) -> PartitionRecord | None:
         """Return the record in the state, or None.  Raises the errors of `validate_record` if it cannot be read."""
@@ -303,7 +312,6 @@ class AnswerChanges(ShippedObject, StatefulProcessor):
             share=self._share(number),
             threads=self._threads,
             memory_limit=self._memory_limit,
-            packing=self._packing,
             edges=self._edges,
         )
 

@@ -25,7 +25,7 @@ from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.connect import check_classic
 from rpq.spark.jvm.session import share_count
-from rpq.spark.stream import file_sink, stream_identity
+from rpq.spark.stream import stream_identity
 from rpq.spark.stream.stream_identity import check_missing_edges, check_supported
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog
 from rpq.stream.arrays.fields import EDGE
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from rpq.spark.stream.processor import PartitionRecord
 
 _REPARTITION_SPARK = "4.2"
+SINK_LOG = "_spark_metadata"
+"""The folder in an output in which Spark's file sink has its log."""
+
 _ALREADY = "STATE_REPARTITION_INVALID_CHECKPOINT.SHUFFLE_PARTITIONS_ALREADY_MATCH"
 
 
@@ -88,7 +91,7 @@ def rescale(
             "this query, which reads the data again"
         )
     # Refuses other columns: all rows of a sink have the same columns.
-    row_schema([*before, *now], content["vertices"], types, is_time=content["time_unit"] is not None)
+    row_schema([*before, *now], content["vertices"], types, is_time=content["is_time"])
     shares = share_count(session, partitions) if partitions is not None else int(content["shares"])
     if shares != content["shares"] and not _can_repartition(session):
         raise PipelineError(
@@ -272,8 +275,13 @@ def complete_sink_log(session: SparkSession, checkpoint: str, content: Mapping[s
     output, latest = content["output"], _latest(session, checkpoint, "commits")
     if output is None or latest is None:
         return
-    if not hadoop_files.exists(session, hadoop_files.join(output, file_sink.FOLDER)):
+    folder = hadoop_files.join(output, SINK_LOG)
+    if not hadoop_files.exists(session, folder):
         return
-    log = file_sink.SinkLog(session, output)
-    for number in range(log.latest + 1, latest + 1):
-        log.add(number)
+    java: Any = session._jvm
+    gateway: Any = session.sparkContext._gateway
+    sinks = java.org.apache.spark.sql.execution.streaming.sinks
+    log = sinks.FileStreamSinkLog(1, session._jsparkSession, folder, java.scala.Option.empty())
+    known = log.getLatestBatchId()
+    for number in range(int(known.get()) + 1 if known.isDefined() else 0, latest + 1):
+        log.add(number, gateway.new_array(sinks.SinkFileStatus, 0))

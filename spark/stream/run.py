@@ -12,8 +12,7 @@ import click
 
 import rpq
 from rpq.spark.columns import Identity, quote_name, rejected_metric
-from rpq.spark.console import REFRESH_SECONDS, ProgressLine, exit_status, summary_text
-from rpq.spark.stream.plan import changes_writer
+from rpq.spark.stream.plan import stream_to
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
 
 COUNTS = "rpq"
 """The name of the figures in Spark's progress."""
+
+LOOK_SECONDS = 0.2
+"""How often a run looks whether its stream has ended."""
 
 LATE_SHARE = 0.01
 """The share of late tuples above which a run ends with a warning."""
@@ -54,14 +56,14 @@ class EdgeStream:
     ) -> None:
         self._session = edges.sparkSession
         self._checkpoint = checkpoint
-        self._writer = changes_writer(
+        self._writer = stream_to(
             edges,
             output,
-            queries,
+            *queries,
             checkpoint=checkpoint,
             partitions=partitions,
             sequence=sequence,
-            time_unit=time_unit or "us",
+            time_unit=time_unit,
             on_error=on_error,
             counts=COUNTS,
             max_delay=max_delay,
@@ -70,26 +72,24 @@ class EdgeStream:
             identity=identity,
             sizes=sizes,
             edges_from=edges_from,
-            applied_rules=applied_rules,
+            _applied_rules=applied_rules,
         )
 
-    def run(self, *, once: bool, shown: bool) -> dict[str, Any]:
+    def run(self, *, once: bool) -> dict[str, Any]:
         """Run until no files are left (with `once`) or until interrupted, and return the figures."""
         started = time.perf_counter()
         writer = self._writer.trigger(availableNow=True) if once else self._writer
         query = writer.start()
-        progress, ended, status = ProgressLine(shown=shown), "end of the input", 0
-        totals = _Totals()
+        totals, ended = _Totals(), "end of the input"
         try:
-            while not query.awaitTermination(REFRESH_SECONDS):  # type: ignore[arg-type]  # it takes fractions
-                self._watch(query, totals, progress, started)
-        except KeyboardInterrupt as interrupt:
-            ended, status = "interrupted", exit_status(interrupt)
+            while query.isActive:
+                time.sleep(LOOK_SECONDS)  # where Ctrl-C finds the program, and not in a call of the JVM
+                totals.add_all(query)
+            query.awaitTermination()  # which raises the error of the stream
+        except KeyboardInterrupt:
+            ended = "interrupted"
             query.stop()
-        finally:
-            progress.clear()
-        self._watch(query, totals, progress, started)
-        progress.clear()
+        totals.add_all(query)
         seconds = sorted(totals.seconds)
         if totals.late > LATE_SHARE * totals.tuples:
             click.echo(
@@ -98,7 +98,6 @@ class EdgeStream:
             )
         return {
             "ended": ended,
-            "status": status,
             "batches": len(seconds),
             "tuples": totals.tuples,
             "late": totals.late,
@@ -110,36 +109,22 @@ class EdgeStream:
             "total_seconds": time.perf_counter() - started,
         }
 
-    def _watch(self, query: StreamingQuery, totals: _Totals, progress: ProgressLine, started: float) -> None:
-        for one in query.recentProgress:
-            totals.add(one)
-        if totals.seconds:
-            progress.show(
-                f"{len(totals.seconds):,} micro-batches, {totals.tuples:,} tuples, "
-                f"{totals.tuples / (time.perf_counter() - started):,.0f} edges/s, the last took {totals.seconds[-1]:.1f} s"
-            )
-        else:
-            progress.show("waiting for the first micro-batch …")
 
-    @staticmethod
-    def summary(figures: dict[str, Any]) -> str:
-        """Return the figures as lines of text."""
-        late = max((one["late"] for one in figures["partitions"]), default=0)
-        counts = {name: sum(one[name] for one in figures["partitions"]) for name in ("hits", "catch_ups", "rebuilds")}
-        median, longest = figures["batch_seconds_median"], figures["batch_seconds_longest"]
-        return summary_text(
-            {
-                "ended": figures["ended"],
-                "tuples": f"{figures['tuples']:,} in {figures['batches']:,} micro-batches",
-                "late": f"{late:,} in all" if late else "",
-                "rejected": f"{figures['rejected']:,} bad tuples" if figures["rejected"] else "",
-                "rows": f"{figures['rows']:,}" if figures["rows"] else "",
-                "batches": f"{median:.1f} s, the longest {longest:.1f} s" if figures["batches"] else "",
-                "index": f"reused {counts['hits']:,} times, caught up {counts['catch_ups']:,}, "
-                f"rebuilt {counts['rebuilds']:,}",
-                "time": f"{figures['total_seconds']:.1f} s",
-            }
-        )
+def stream_summary(figures: dict[str, Any]) -> dict[str, str]:
+    """Return the figures of a run as texts by their names; empty texts have nothing to say."""
+    late = max((one["late"] for one in figures["partitions"]), default=0)
+    counts = {name: sum(one[name] for one in figures["partitions"]) for name in ("hits", "catch_ups", "rebuilds")}
+    median, longest = figures["batch_seconds_median"], figures["batch_seconds_longest"]
+    return {
+        "ended": figures["ended"],
+        "tuples": f"{figures['tuples']:,} in {figures['batches']:,} micro-batches",
+        "late": f"{late:,} in all" if late else "",
+        "rejected": f"{figures['rejected']:,} bad tuples" if figures["rejected"] else "",
+        "rows": f"{figures['rows']:,}" if figures["rows"] else "",
+        "batches": f"{median:.1f} s, the longest {longest:.1f} s" if figures["batches"] else "",
+        "index": f"reused {counts['hits']:,} times, caught up {counts['catch_ups']:,}, rebuilt {counts['rebuilds']:,}",
+        "time": f"{figures['total_seconds']:.1f} s",
+    }
 
 
 class _Totals:
@@ -150,7 +135,12 @@ class _Totals:
         self.tuples = self.late = self.rejected = self.rows = 0
         self._latest = -1
 
-    def add(self, progress: StreamingQueryProgress) -> None:
+    def add_all(self, query: StreamingQuery) -> None:
+        """Add the micro-batches of a stream that have ended since the last call."""
+        for progress in query.recentProgress:
+            self._add(progress)
+
+    def _add(self, progress: StreamingQueryProgress) -> None:
         """Add a micro-batch, unless it has no tuples or was added before."""
         if not progress.numInputRows or progress.batchId <= self._latest:
             return

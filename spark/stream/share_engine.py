@@ -25,7 +25,7 @@ from rpq.spark.columns import TRIPLES, EdgeModel
 from rpq.spark.division import OwnEdges, engine_bytes, set_memory_limit, share_limit
 from rpq.spark.envelopes import TUPLES
 from rpq.spark.shipping import ShippedObject
-from rpq.spark.stream.packed_rows import PackedRows, RowPacker
+from rpq.spark.stream.packed_rows import PackedRows, pack_rows
 from rpq.spark.stream.window_log import push_window
 
 PUSHED_ROWS = 1 << 14
@@ -103,7 +103,7 @@ class ShareSpec(ShippedObject):
     share: Share
     threads: int
     memory_limit: int | None
-    packing: Callable[[], RowPacker]
+    packing: Callable[[pa.Table], Iterator[PackedRows]] = pack_rows
     edges: EdgeModel = TRIPLES
 
 
@@ -186,7 +186,7 @@ class LocalEngine:
         self._engine.advance(time)
 
     def apply(self, tuples: pa.Table, tick: int | None) -> Iterator[PackedRows]:
-        engine, own, packer = self._engine, self._own, self._spec.packing()
+        engine, own, pack = self._engine, self._own, self._spec.packing
         assert engine is not None
         late = [np.zeros(0, np.int64)]
         seconds = 0.0
@@ -199,12 +199,11 @@ class LocalEngine:
             seconds += clock.perf_counter() - started
             if changes is not None:
                 late.append(changes.late_rows + start)  # if edges are left out, no edge is late
-                yield from packer.add(self._spec.edges.cast(changes.to_arrow()))
+                yield from pack(self._spec.edges.cast(changes.to_arrow()))
             if time is not None and (engine.time is None or time > engine.time):
-                yield from packer.add(self._spec.edges.cast(engine.advance(time).to_arrow()))
+                yield from pack(self._spec.edges.cast(engine.advance(time).to_arrow()))
         if tick is not None and (engine.time is None or tick > engine.time):
-            yield from packer.add(self._spec.edges.cast(engine.advance(tick).to_arrow()))
-        yield from packer.finish()
+            yield from pack(self._spec.edges.cast(engine.advance(tick).to_arrow()))
         assert engine.time is not None
         self.outcome = BatchOutcome(engine.time, np.concatenate(late), seconds)
 

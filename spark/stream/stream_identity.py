@@ -34,6 +34,7 @@ _DISPLAY_NAMES = {
     "sizes": "the sizes of labels",
     "vertices": "the type of vertices",
     "time_unit": "the time unit",
+    "is_time": "whether timestamps are times",
     "sequence": "the column of the sequence",
     "on_error": "on_error",
     "max_delay": "max_delay",

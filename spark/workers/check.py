@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import logging
 import socket
-import sys
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 import rpq
-from rpq.engine.compilation import are_compiled, sources_digest, warm_up_once
+from rpq.engine.compilation import sources_digest, warm_up_once
 from rpq.language.kinds import one_query_of_each_kind
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm.connect import check_classic
-from rpq.spark.jvm.session import is_local, task_slots, task_threads
+from rpq.spark.jvm.session import task_slots, task_threads
 from rpq.spark.jvm.shipped_files import equip_driver
 from rpq.spark.shipping import ShippedObject
 from rpq.spark.workers import probe
@@ -68,9 +63,6 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
     check_classic(session, "check_workers")
     equip_driver(session)
     slots, threads, vertices = task_slots(session), task_threads(session), "int64" if integers else "string"
-    if _run_this_python(session) and (not queries or are_compiled(queries, vertices=vertices, threads=threads)):
-        _start_workers(session, KernelLoader(queries, vertices=vertices, threads=threads), slots)
-        return Workers(machines=(socket.gethostname(),), workers=slots, compiled={})
     reports = _probe_workers(session, slots)
     for report in reports:
         where = f"the executor on {report['host']} (Python {report['python']})"
@@ -107,37 +99,6 @@ class WarmUp(ShippedObject):
             (socket.gethostname(), *warm_up_once(self._queries, vertices=self._vertices, threads=self._threads))
             for _ in tasks
         ]
-
-
-class KernelLoader(ShippedObject):
-    """A function for `mapInArrow` that loads the kernels of queries, and returns nothing."""
-
-    def __init__(self, queries: Sequence[rpq.Query], *, vertices: str, threads: int) -> None:
-        self._queries = tuple(queries)
-        self._vertices = vertices
-        self._threads = threads
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:
-            for query in one_query_of_each_kind(self._queries):
-                rpq.warm_up(query, vertices=self._vertices, threads=self._threads)
-        yield from ()
-
-
-def _start_workers(session: SparkSession, loader: KernelLoader, slots: int) -> None:
-    """Start workers on this machine, which load kernels while Spark plans the job that needs them."""
-
-    def run() -> None:
-        with suppress(Exception):  # the session may end meanwhile, and a worker that cannot start fails the job too
-            session.range(0, slots, 1, slots).mapInArrow(loader, "id bigint").collect()
-
-    threading.Thread(target=run, daemon=True).start()
-
-
-def _run_this_python(session: SparkSession) -> bool:
-    """Return whether workers run on this machine, with the Python of this process and without shipped files."""
-    context = session.sparkContext
-    return is_local(context.master) and context.pythonExec == sys.executable and not context._python_includes
 
 
 def _probe_workers(session: SparkSession, slots: int) -> list[dict[str, Any]]:

@@ -50,20 +50,22 @@ def streams(draw: st.DrawFn) -> list[list[tuple]]:
     return batches
 
 
-def check(query: rpq.Query, batches: list[list[tuple]], shares: int, sizes: dict[str, int] | None = None) -> None:
+def check(
+    query: rpq.Query, batches: list[list[tuple]], shares: int, sizes: dict[str, int] | None = None, edges: str = "triple"
+) -> None:
     """Compare rows, row by row, and answers, and count the edges that shares get."""
-    whole = rpq.Engine(query)
+    whole = rpq.Engine(query, edges=edges)
     all_shares = [Share.of(number, shares, sizes or {}) for number in range(shares)]
-    parts = [rpq.Engine(query, share=share) for share in all_shares]
+    parts = [rpq.Engine(query, share=share, edges=edges) for share in all_shares]
     owned = [OwnEdges([query], share=share) for share in all_shares]
     for rows in batches:
         found: Counter = Counter()
         names = ["source", "target", "label", "timestamp", "op"]
         table = pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
         for part, own in zip(parts, owned, strict=True):
-            edges, time = own.select_in_order(table, part.time)
-            if len(edges):
-                found.update(map(repr, part.push(edges).rows()))
+            own_edges, time = own.select_in_order(table, part.time)
+            if len(own_edges):
+                found.update(map(repr, part.push(own_edges).rows()))
             if time is not None and (part.time is None or time > part.time):
                 found.update(map(repr, part.advance(time).rows()))
         assert found == Counter(map(repr, whole.push(table).rows()))
@@ -304,3 +306,38 @@ def test_the_variables_that_divide_a_question(text: str, dimensions: str | None)
     found = None if cube is None or not cube.is_divided else " ".join(cube.grid(4).dimensions)
     assert found == dimensions
     assert (division_warning(query_of_text(text)) is None) == (dimensions is not None)
+
+
+# --- MATCH ------------------------------------------------------------------------------------------------------------
+
+MATCHES = [
+    ("MATCH (x)-[:a]->(y)-[:a]->(z)-[:a]->(x) RETURN x, y, z", "x y"),
+    ("MATCH (x)-[:a]->(y)<-[:b]-(z) RETURN DISTINCT x, y", "y"),
+    ("MATCH (x)-[e:a]->(y), (y)-[f:b]->(z) WHERE e.timestamp <= f.timestamp RETURN y, z, e.timestamp AS t", "y"),
+    ("MATCH (x)-[:a]->(y) RETURN y, count(*) AS n, min(x) AS first", "y"),
+    ("MATCH (x)-[:a]->(y) OPTIONAL MATCH (y)-[:b]->(z) RETURN y AS w, z", "y"),
+    ("MATCH (x)-[:a]->(y) WHERE NOT EXISTS { (y)-[:b]->(x) } RETURN x, y", "x"),
+    ("MATCH (x)-[:a]-(y)-[:b]->(z) RETURN y, z", "y"),
+    ("MATCH (x)-[:a|b]->(y)-[:c]->(z) RETURN x, y, z", "y"),
+    ("MATCH ANY (x)-[:a]->+(y) RETURN x, y", None),
+    ("MATCH (x)-[:a]->(y) RETURN count(*) AS n", None),
+]
+
+
+@pytest.mark.parametrize("edges", ["triple", "parallel"])
+@pytest.mark.parametrize(("text", "dimensions"), MATCHES)
+def test_match_is_divided_as_a_pattern_is(text: str, dimensions: str | None, edges: str):
+    pytest.importorskip("lark", reason="the extra match is not installed")
+    query = query_of_text(text)
+    cube = query.hypercube
+    found = None if cube is None or not cube.is_divided else " ".join(cube.grid(4).dimensions)
+    assert found == dimensions
+    chooser, time, batches = random.Random(len(text)), 0, []
+    for _ in range(4):
+        batch = []
+        for _ in range(40):
+            time += chooser.random() < 0.3
+            ends = chooser.choice(VERTICES), chooser.choice(VERTICES)
+            batch.append((*ends, chooser.choice("aabbcz"), time - 20 * (chooser.random() < 0.05), chooser.choice("++++-")))
+        batches.append(batch)
+    check(query, batches, 8, edges=edges)

@@ -63,7 +63,6 @@ class Cluster:
     ) -> subprocess.CompletedProcess[str]:
         """Run `rpq spark …` on the cluster; `python` is that of the workers, empty for the command's own choice."""
         command = [sys.executable, "-m", "rpq.cli", "spark", *map(str, arguments), *self._options(workers, cores)]
-        command += ["--log", str(self.home / "spark.log")]
         variables = self._variables(python)
         return subprocess.run(command, capture_output=True, text=True, env=variables, check=False, cwd=self.folder)
 
@@ -84,7 +83,6 @@ class Cluster:
     def _options(self, workers: int, cores: int = 1) -> list[str]:
         settings = [f"spark.executorEnv.XDG_CACHE_HOME={self.caches}", "spark.executor.memory=600m"]
         settings += [f"spark.executor.extraJavaOptions={BRIEF_JVM}"]
-        settings += ["spark.python.authenticate.socketTimeout=120s"]  # how long a busy machine may start a Python worker
         master = f"local-cluster[{workers},{cores},2048]"
         return ["--master", master, *(word for one in settings for word in ("--conf", one))]
 

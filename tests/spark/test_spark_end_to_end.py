@@ -443,11 +443,12 @@ class Job:
         window = ["--window", str(query.window.size), "--slide", str(query.window.slide)]
         files = ["--input", folder, "--output", str(self.rows), "--checkpoint", str(self.state)]
         self.words = ["spark", "stream", query.expression, *window, *files, "--semantics", query.semantics, "--once"]
-        self.words += ["--partitions", "2", "--master", "local[2]", "--log", str(self.log)]
+        self.words += ["--partitions", "2", "--master", "local[2]"]
 
     def start(self) -> subprocess.Popen:
         command = [sys.executable, "-m", "rpq.cli", *self.words]
-        return subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
+        with self.log.open("a") as log:
+            return subprocess.Popen(command, start_new_session=True, stderr=log)
 
     def has_begun(self, number: int) -> bool:
         return self._count("offsets") > number
@@ -465,7 +466,7 @@ class Job:
         alive = process.poll() is None
         with suppress(ProcessLookupError):  # it has ended
             os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.wait()
         return alive
 
 
@@ -505,7 +506,7 @@ def test_the_commands(raw, tmp_path):
 
     def call(*args: str) -> tuple[int, str]:
         done = subprocess.run(
-            [sys.executable, "-m", "rpq.cli", "spark", *args, "--log", str(tmp_path / "log"), "--master", "local[2]"],
+            [sys.executable, "-m", "rpq.cli", "spark", *args, "--master", "local[2]"],
             capture_output=True,
             text=True,
             check=False,
@@ -516,10 +517,10 @@ def test_the_commands(raw, tmp_path):
     paths, _ = raw["ldbc"]
     status, err = call("prepare", "--input", *paths, "--format", "ldbc", "--output", data)
     assert status == 0, err
-    assert "1 lines, written to" in err and "Traceback" not in err and "WARN" not in err
+    assert "1 lines, written to" in err and "Traceback" not in err
     window = ["--window", "1h", "--slide", "10m", "--partitions", "2"]
     status, err = call("replay", "likes/hasCreator", "--input", data, *window, "--output", rows)
     assert status == 0, err
-    assert "rows added" in err and "WARN" not in err
+    assert "rows added" in err
     status, err = call("prepare", "--input", *paths, "--format", "ldbc", "--output", data)
     assert status == 2 and "exists already" in err

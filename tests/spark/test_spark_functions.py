@@ -27,7 +27,6 @@ import rpq
 from rpq.spark import (
     changes,
     check_workers,
-    motif,
     open_session,
     prepare,
     register_functions,
@@ -187,7 +186,7 @@ def test_a_frame_is_transformed_by_a_replay_and_a_stream_by_a_stream(session, ed
 
 def test_a_motif_is_replayed_with_properties_of_edges(session, edges):
     pytest.importorskip("lark", reason="the extra match is not installed")
-    query = motif("(a)-[e]->(b); !(b)-[]->(a)", window=WINDOW, labels={"e": "T"}, select=["a", "b", "e.n"])
+    query = rpq.motif("(a)-[e]->(b); !(b)-[]->(a)", window=WINDOW, labels={"e": "T"}, select=["a", "b", "e.n"])
     found = rows_of(edges.transform(changes(query, partitions=2, identity="parallel")))
     assert found == rows_of_engine(query, edges="parallel")
     assert found.total() > 20

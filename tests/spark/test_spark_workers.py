@@ -24,13 +24,11 @@ pytest.importorskip("pandas")
 from pyspark import SparkFiles, cloudpickle
 
 import rpq
-from rpq.compiled import kernel_cache
-from rpq.engine import warmup
 from rpq.spark import check_workers
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import shipped_files
 from rpq.spark.jvm.session import share_count
-from rpq.spark.jvm.shipped_files import equip_driver
+from rpq.spark.jvm.shipped_files import add_package, equip_driver
 from rpq.spark.workers import probe
 from tests.services.environments import ROOT
 
@@ -40,12 +38,8 @@ Task = Callable[[Iterable[int]], Iterable[Any]]
 class Context(SimpleNamespace):
     """A context to which nothing was shipped."""
 
-    PACKAGE_EXTENSIONS = (".zip",)
     master = "spark://host:7077"
     pythonExec = sys.executable  # noqa: N815  # PySpark's names
-
-    def getConf(self) -> dict[str, str]:  # noqa: N802
-        return {}
 
 
 def played(executor: Callable[[Task, Iterable[int]], Iterable[Any]]) -> SimpleNamespace:
@@ -56,8 +50,8 @@ def played(executor: Callable[[Task, Iterable[int]], Iterable[Any]]) -> SimpleNa
 
     profiles = SimpleNamespace(defaultResourceProfile=lambda: None)
     java = SimpleNamespace(maxNumConcurrentTasks=lambda profile: 2, resourceProfileManager=lambda: profiles)
-    nothing: dict[str, Any] = {"environment": {}, "_python_includes": []}
-    context = Context(defaultParallelism=64, parallelize=parallelize, _jsc=SimpleNamespace(sc=lambda: java), **nothing)
+    spark = SimpleNamespace(sc=lambda: java)
+    context = Context(defaultParallelism=64, parallelize=parallelize, _jsc=spark, environment={})
     return SimpleNamespace(conf={}, sparkContext=context)
 
 
@@ -95,20 +89,32 @@ def test_executors_find_the_package_in_a_wheel_that_is_shipped(tmp_path: Path) -
     assert loaded == [f"{wheel}/rpq/__init__.py"]
 
 
-def test_python_on_the_driver_finds_what_was_shipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It gets the environment of workers alone; a wheel that was submitted is imported by workers, too."""
-    monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path))
+@pytest.fixture(autouse=True)
+def shipped(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with what was shipped, which is empty at first."""
+    folder = tmp_path_factory.mktemp("shipped")
+    monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(folder))
+    return folder
+
+
+def test_python_on_the_driver_finds_what_was_shipped(shipped: Path) -> None:
+    """It gets the environment of workers alone."""
+    for name in ("one.zip", "data.csv"):
+        (shipped / name).touch()
     session = played(lambda task, values: task(values))
     context = session.sparkContext
-    context._python_includes, context.environment = ["one.zip"], {"PYTHONPATH": "/of/executors"}
-    context.getConf = lambda: {"spark.submit.pyFiles": "/somewhere/one.zip,/somewhere/two.whl"}
+    context.environment = {"PYTHONPATH": "/of/executors"}
     for _ in range(2):
         equip_driver(session)
-        assert context._python_includes == ["one.zip", "two.whl"]
-        assert context.environment["PYTHONPATH"].split(os.pathsep) == [
-            str(tmp_path / "one.zip"), str(tmp_path / "two.whl"), "/of/executors"
-        ]  # fmt: skip
-    assert ".whl" in Context.PACKAGE_EXTENSIONS and ".zip" in Context.PACKAGE_EXTENSIONS
+        assert context.environment["PYTHONPATH"].split(os.pathsep) == [str(shipped / "one.zip"), "/of/executors"]
+
+
+def test_a_wheel_is_shipped_under_a_name_from_which_workers_import(tmp_path: Path) -> None:
+    (tmp_path / "some-1.0-py3-none-any.whl").write_bytes(b"content")
+    added: list[str] = []
+    context: Any = SimpleNamespace(addPyFile=added.append)
+    add_package(context, str(tmp_path / "some-1.0-py3-none-any.whl"))
+    assert Path(added[0]).name == "some-1.0-py3-none-any.zip" and Path(added[0]).read_bytes() == b"content"
 
 
 def test_the_driver_runs_the_python_of_an_archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -164,23 +170,3 @@ def test_executors_need_what_the_driver_has_by_a_wheel_an_archive_or_an_image(
         check_workers(here)
 
 
-def test_workers_that_run_as_this_process_are_not_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Once the kernels of the queries have been compiled on this machine; until then a task compiles them."""
-    monkeypatch.setattr(kernel_cache.config, "CACHE_DIR", str(tmp_path))
-    kernel_cache.places.cache_clear()
-    calls = []
-
-    def executor(task: Task, values: Iterable[int]) -> Iterable[Any]:
-        calls.append(task)
-        return task(values)
-
-    monkeypatch.setattr(warmup, "warm_up", lambda query, **options: 0.5)
-    session, query = played(executor), rpq.Query("a/b*", window=rpq.Window(size=20, slide=5))
-    session.sparkContext.master = "local[2]"
-    assert str(check_workers(session)) == "2 workers on 1 machine ready" and not calls
-    assert str(check_workers(session, query)) == "1 worker on 1 machine ready" and len(calls) == 2
-    assert str(check_workers(session, query)) == "2 workers on 1 machine ready" and len(calls) == 2
-    session.sparkContext._python_includes.append("one.zip")
-    monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path))
-    assert str(check_workers(session, query)) == "1 worker on 1 machine ready" and len(calls) == 4
-    kernel_cache.places.cache_clear()

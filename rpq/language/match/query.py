@@ -13,7 +13,7 @@ from rpq.language.match.syntax import Dialect, parse
 from rpq.language.match.translation import Translation, translate
 from rpq.language.options import Language
 from rpq.language.sparql.algebra import SparqlQuestion
-from rpq.language.sparql.query import SparqlQuery
+from rpq.language.sparql.query import SparqlQuery, hypercube_by
 from rpq.rows.typed_columns import ColumnKind, TypedColumns, ValueColumns
 
 _KINDS: dict[str, ColumnKind] = {
@@ -117,9 +117,12 @@ class MatchQuery(SparqlQuery):
 
     @property
     def hypercube(self) -> Hypercube | None:
-        """The first column of vertices, by which shares divide the rows; each evaluates the query as a whole."""
-        vertices = [place for place, column in enumerate(self.translation.columns) if column.source == "vertex"]
-        return undivided(self.columns[vertices[0]], vertices[0]) if vertices else None
+        """How shares divide the query by columns of vertices, or only its rows, by the first of them; None without one."""
+        columns = [place for place, column in enumerate(self.translation.columns) if column.source == "vertex"]
+        if not columns:
+            return None
+        cube = hypercube_by(self.parsed.body, [(self.parsed.columns[place], place) for place in columns])
+        return cube or undivided(self.columns[columns[0]], columns[0])
 
     @property
     def dfa(self) -> Any:

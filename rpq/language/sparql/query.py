@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from typing import ClassVar, Literal, Self
@@ -12,6 +12,7 @@ from rpq.automata.expressions import Label
 from rpq.automata.symbols import LabelSymbol
 from rpq.automata.transforms import accepts_empty
 from rpq.errors import QueryError
+from rpq.language.conditions import parse_expression
 from rpq.language.hypercube import Hypercube, reads_of, undivided
 from rpq.language.options import Language
 from rpq.language.pattern import (
@@ -463,20 +464,37 @@ def sparql_hypercube(question: SparqlQuestion) -> Hypercube | None:
     False
     """
     columns = columns_of_question(question)
-    atoms = [one.atom for one in atoms_of(question.body)]
-    found: tuple[tuple[str, int], ...] = ()
-    if question.form == "select" and not any(accepts_empty(atom.expression) for atom in atoms):
-        bound = _bound_by_edges(question.body)
-        kinds = column_kinds(question)
-        found = tuple(
-            (name, column)
-            for column, name in enumerate(columns)
-            if kinds[column] == "vertex" and name in bound and _divides(question.body, name)
-        )
+    kinds = column_kinds(question)
+    vertices = [(name, place) for place, name in enumerate(columns) if kinds[place] == "vertex"]
+    cube = hypercube_by(question.body, vertices) if question.form == "select" else None
+    return cube or (undivided(columns[0], 0) if columns else None)
+
+
+def hypercube_by(body: Operator, columns: Iterable[tuple[str, int]]) -> Hypercube | None:
+    """Return how shares divide the solutions of an operator by some of its columns; None if no column divides them."""
+    atoms = [*_whole_edges([one.atom for one in atoms_of(body)])]
+    if any(accepts_empty(atom.expression) for atom in atoms):
+        return None
+    bound = _bound_by_edges(body)
+    found = tuple((name, place) for name, place in columns if name in bound and _divides(body, name))
     if not found:
-        return undivided(columns[0], 0) if columns else None
+        return None
     reads, paths = reads_of(atoms)
     return Hypercube(columns=found, reads=reads, paths=labels_of(paths))
+
+
+def _whole_edges(atoms: Sequence[Atom]) -> Iterator[Atom]:
+    """Yield atoms, with one atom from source to target in place of the two, one behind the other, of a bound edge."""
+    subject: Atom | None = None
+    for atom in atoms:
+        end = _edge_end(atom)
+        if end is None:
+            yield atom
+        elif subject is None:
+            subject = atom
+        else:
+            yield Atom(subject.subject, parse_expression(end.label or ""), atom.object)
+            subject = None
 
 
 def _bound_by_edges(operator: Operator) -> frozenset[str]:

@@ -20,7 +20,6 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 
 from rpq import InputError  # noqa: E402
-from rpq.compiled import kernel_cache  # noqa: E402
 from rpq.readers import open_reader  # noqa: E402
 from rpq.readers.column_names import ColumnNames  # noqa: E402
 from rpq.readers.source import LineBlock  # noqa: E402
@@ -34,9 +33,9 @@ from rpq.spark.batch.splits import (  # noqa: E402
     file_number,
     find_head,
 )
-from rpq.spark.errors import PipelineError, start_problem  # noqa: E402
-from rpq.spark.jvm import class_archive, hadoop_files  # noqa: E402
-from rpq.spark.jvm.session import EXTRA_JAVA_OPTIONS, check_java, java_version, local_settings, spark_home  # noqa: E402
+from rpq.spark.errors import PipelineError  # noqa: E402
+from rpq.spark.jvm import hadoop_files  # noqa: E402
+from rpq.spark.jvm.session import check_java, java_version, local_settings  # noqa: E402
 
 
 def spark_lines(path: str, block_bytes: int) -> list[pa.RecordBatch]:
@@ -264,73 +263,6 @@ def test_a_jvm_on_this_machine_is_given_what_nobody_chose(tmp_path, monkeypatch)
     assert local_settings({}) == {}
 
 
-def test_a_jvm_on_this_machine_loads_the_classes_that_were_stored(tmp_path, monkeypatch):
-    """Find the classes for its Java and its Spark, except while others are stored."""
-    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
-    monkeypatch.setattr(kernel_cache.config, "CACHE_DIR", str(tmp_path / "kernels"))
-    kernel_cache.places.cache_clear()
-    archive = class_archive.place_of_archive(spark_home())
-    assert archive is not None and archive.is_relative_to(tmp_path)
-    options = "spark.driver.defaultJavaOptions"
-    assert "SharedArchiveFile" not in local_settings({})[options]
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    archive.write_bytes(b"")
-    assert f"-XX:SharedArchiveFile={archive}" in local_settings({})[options].split()
-    storing = {"spark.driver.extraJavaOptions": class_archive.options_to_store("new.jsa")}
-    assert "SharedArchiveFile" not in local_settings(storing)[options]
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert "SharedArchiveFile" not in local_settings({})[options]
-    kernel_cache.places.cache_clear()
-
-
-def test_the_jvm_of_a_small_replay_compiles_once(monkeypatch, tmp_path):
-    """If its options are not set, its tasks run in it, and all of its data is here."""
-    from rpq.spark import cli
-
-    monkeypatch.setenv("SPARK_CONF_DIR", "")
-    pq.write_table(pa.table({"source": ["x"], "target": ["y"]}), tmp_path / "0.parquet")
-    options = {"data": str(tmp_path), "master": "local[2]", "conf": ()}
-    chosen = {EXTRA_JAVA_OPTIONS: "-XX:TieredStopAtLevel=1"}
-    assert cli._settings_of_replay(options) == chosen
-    assert cli._settings_of_replay({**options, "data": f"{tmp_path}/*.parquet"}) == chosen
-    own = f"{EXTRA_JAVA_OPTIONS}=-Xss8m"
-    assert cli._settings_of_replay({**options, "conf": (own,)}) == dict([own.split("=")])
-    assert cli._settings_of_replay({**options, "master": "yarn"}) == {}
-    assert cli._settings_of_replay({**options, "data": "s3a://in/data"}) == {}
-    monkeypatch.setattr(cli, "SMALL_BYTES", 10)
-    assert cli._settings_of_replay(options) == {}
-
-
-def test_the_jvm_of_a_small_replay_has_no_threads_for_garbage(monkeypatch, tmp_path):
-    """All JVMs of this machine have room for the classes of Spark before they collect any."""
-    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS"):
-        monkeypatch.delenv(name, raising=False)
-    options = "spark.driver.defaultJavaOptions"
-    small, large = (local_settings({EXTRA_JAVA_OPTIONS: own})[options].split() for own in ("-XX:TieredStopAtLevel=1", ""))
-    assert "-XX:+UseSerialGC" in small and "-XX:+UseParallelGC" in large
-    assert "-XX:MetaspaceSize=256m" in small and "-XX:MetaspaceSize=256m" in large
-
-
-@pytest.mark.parametrize(
-    ("says", "log", "problem"),
-    [
-        ("[JAVA_GATEWAY_EXITED] Java gateway process exited", "Unrecognized option: -Xmany\n"
-         "Error: Could not create the Java Virtual Machine.\nError: A fatal exception has occurred.\n",
-         "Unrecognized option: -Xmany"),
-        ("[JAVA_GATEWAY_EXITED] Java gateway process exited", "no words of Java\n", "Java gateway process exited"),
-        ("Cannot call methods on a stopped SparkContext", "26/11/27 04:48:14 ERROR StandaloneSchedulerBackend: Application "
-         "has been killed. Reason: All masters are unresponsive! Giving up.\n", "All masters are unresponsive! Giving up"),
-        ("Could not parse Master URL: 'local[x]'", "Error: of something else\n", "Could not parse Master URL: 'local[x]'"),
-    ],
-)  # fmt: skip
-def test_why_spark_does_not_start(says: str, log: str, problem: str):
-    assert start_problem(Exception(says), log) == problem
-
-
 @pytest.mark.ci
 def test_a_command_says_why_spark_does_not_start(tmp_path):
     (tmp_path / "in.tsv").write_text("x\ty\ta\t1\n")
@@ -338,22 +270,6 @@ def test_a_command_says_why_spark_does_not_start(tmp_path):
     command += ["--master=local[0]"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 2 and "Spark does not start: Asked to run locally with 0 threads" in done.stderr, done.stderr
-
-
-@pytest.mark.long
-def test_classes_are_stored_and_loaded(tmp_path, monkeypatch):
-    monkeypatch.setattr(kernel_cache.config, "CACHE_DIR", str(tmp_path / "kernels"))
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
-    kernel_cache.places.cache_clear()
-    command = [sys.executable, "-m", "rpq.cli", "spark", "warm-up"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and "classes of Spark: " in done.stderr, done.stderr
-    assert class_archive.options_to_load(spark_home())
-    (tmp_path / "in.txt").write_text("x\ty\ta\t1\n")
-    words = ["prepare", "--input", tmp_path / "in.txt", "--output", tmp_path / "data", "--master", "local[1]"]
-    done = subprocess.run([*command[:-1], *map(str, words)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and "warning" not in done.stdout, done.stderr
-    kernel_cache.places.cache_clear()
 
 
 @pytest.mark.parametrize("command", ["prepare", "replay", "stream"])
@@ -379,7 +295,6 @@ def test_without_java_there_is_a_sentence(tmp_path, monkeypatch, capfd, command:
             ["prepare", "--input", "in.txt", "--output", "out", "--stats", "./in.txt"],
             "--stats ./in.txt and --input in.txt are the same file",
         ),
-        (["prepare", "--input", "in.txt", "--output", "out", "--log", "in.txt"], "--input in.txt are the same file"),
         (["prepare", "--input", "data", "--output", "data/out"], "--output data/out is --input data, or inside it"),
         (["prepare", "--input", "in.txt", "--output", "in.txt/out"], "--output in.txt/out is --input in.txt, or inside it"),
         (["replay", "a", "--input", "data", "--output", "in.txt/out"], "--output in.txt/out: cannot be created: "),

@@ -250,18 +250,19 @@ class TopicJob:
         folder.mkdir(exist_ok=True)
         self.rows, self.state, self.log = folder / "rows", folder / "state", folder / "log"
         self._command = [sys.executable, "-m", "rpq.cli", "spark", "stream", *OPTIONS, "--input", uri, "--partitions", "2"]
-        self._command += ["--output", str(self.rows), "--checkpoint", str(self.state), "--log", str(self.log)]
+        self._command += ["--output", str(self.rows), "--checkpoint", str(self.state)]
         self._command += ["--master", "local[2]", *more]
 
     def start(self, *more: str) -> subprocess.Popen:
-        """Start it."""
-        return subprocess.Popen([*self._command, *more], start_new_session=True, stderr=subprocess.PIPE, text=True)
+        """Start it; what it says is in `log`."""
+        with self.log.open("a") as log:
+            return subprocess.Popen([*self._command, *more], start_new_session=True, stderr=log)
 
     def to_the_end(self) -> str:
         """Run until all that is there has been read; what it says."""
         process = self.start("--once")
-        said = process.communicate()[1]
-        assert process.returncode == 0, said
+        status, said = process.wait(), self.log.read_text()
+        assert status == 0, said
         return said
 
     def offsets(self) -> int:
@@ -323,9 +324,9 @@ def test_a_topic_gives_the_rows_of_its_messages_in_order_and_secrets_are_kept_no
 def test_without_the_connector_its_coordinates_are_named_and_with_them_it_is_fetched(kafka, connector, tmp_path) -> None:
     topic = kafka.new()
     kafka.send(topic, edges(100))
-    without = TopicJob(kafka.uri(topic), tmp_path / "without").start("--once")
-    said = without.communicate()[1]
-    assert without.returncode == 1 and "--packages org.apache.spark:spark-sql-kafka-0-10_2.13:" in said
+    without = TopicJob(kafka.uri(topic), tmp_path / "without")
+    status, said = without.start("--once").wait(), without.log.read_text()
+    assert status == 1 and "--packages org.apache.spark:spark-sql-kafka-0-10_2.13:" in said
     coordinates = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{CONNECTOR}"
     job = TopicJob(kafka.uri(topic), tmp_path, "--packages", coordinates, "--conf", f"spark.jars.ivy={tmp_path / 'ivy'}")
     job.to_the_end()
@@ -350,9 +351,9 @@ def test_a_stream_of_topics_that_is_killed_goes_on_where_it_stood(kafka, connect
         while process.poll() is None and job.offsets() < enough:
             time.sleep(0.01)
         time.sleep(drawn.uniform(0, 2))
-        assert process.poll() is None, process.communicate()[1]
+        assert process.poll() is None, job.log.read_text()
         os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.wait()
     for number, part in enumerate(parts):
         kafka.send(topic, part[sent[number] :], partition=number)
     # What lets all go that waits: later than any delay, and of a label that no query has.

@@ -37,9 +37,10 @@ from rpq.language.hypercube import Share
 from rpq.spark.division import engine_bytes, partition_keys, share_limit
 from rpq.spark.envelopes import pack
 from rpq.spark.errors import PipelineError
+from rpq.spark.shipping import ShippedObject
 from rpq.spark.stream import engine_host
 from rpq.spark.stream.engine_host import connect_engine, error_parts, restore_error
-from rpq.spark.stream.packed_rows import PackedRows, StreamPacking, row_frames
+from rpq.spark.stream.packed_rows import PackedRows, pack_rows, row_frames
 from rpq.spark.stream.processor import AnswerChanges, PartitionRecord, fields
 from rpq.spark.stream.share_engine import PUSHED_ROWS, EngineCache, LocalEngine, ShareSpec
 from tests.spark.state.share_rows import changes_in
@@ -84,9 +85,9 @@ def wait_for_end(parent: int) -> None:
         time.sleep(0.05)
 
 
-def share_spec(*queries: rpq.Query, number: int = 0, memory_limit: int | None = None, packing=StreamPacking) -> ShareSpec:
+def share_spec(*queries: rpq.Query, number: int = 0, memory_limit: int | None = None, packing=pack_rows) -> ShareSpec:
     queries = queries or (QUERY,)
-    return ShareSpec(queries=queries, share=Share(number, 2), threads=1, memory_limit=memory_limit, packing=packing())
+    return ShareSpec(queries=queries, share=Share(number, 2), threads=1, memory_limit=memory_limit, packing=packing)
 
 
 def tuples(batch: int, *, count: int = 60) -> pa.Table:
@@ -104,43 +105,31 @@ def rows_of(engine, batch: int) -> Counter:
     return changes_in(pd.concat(row_frames(engine.apply(tuples(batch), None))))
 
 
-class TellsLimit(StreamPacking):
+class TellsLimit(ShippedObject):
     """Packs the memory limit of the process."""
 
-    def __call__(self):
-        return self
-
-    def add(self, changes):
-        yield from ()
-
-    def finish(self):
+    def __call__(self, changes):
         (engine,) = (one for one in gc.get_objects() if isinstance(one, LocalEngine))
         yield PackedRows(str(engine._limit).encode(), 0)
 
 
-class NoSpace(StreamPacking):
+class NoSpace(ShippedObject):
     """Packs nothing: there is no space left."""
 
-    def __call__(self):
+    def __call__(self, changes):
         raise OSError(28, "no space left")
 
 
-class Slow(StreamPacking):
-    """Takes its time, and has packed nothing before the end."""
+class Slow(ShippedObject):
+    """Takes its time, and packs nothing."""
 
-    def __call__(self):
-        return self
-
-    def add(self, changes):
+    def __call__(self, changes):
         self.path.write_text(self.path.read_text() + "x")
         time.sleep(0.2)
-        yield from ()
-
-    def finish(self):
-        yield from ()
+        return iter(())
 
 
-class OfAnotherRelease(StreamPacking):
+class OfAnotherRelease(ShippedObject):
     """An object that another release of this package has packed."""
 
     def __getstate__(self):
@@ -256,7 +245,7 @@ def test_shares_beyond_the_cores_have_less_each(folder, monkeypatch):
     assert share_limit(99, threads=1, shares=4 * cores) == 99
     for number in range(1, 4 * cores):
         (folder / f"rpq-engines-{number}.json").write_text("")
-    with connect_engine(share_spec(packing=TellsLimit), EngineCache()) as engine:
+    with connect_engine(share_spec(packing=TellsLimit()), EngineCache()) as engine:
         engine.build(None, None)
         (metrics,) = engine.apply(tuples(0), None)
     assert metrics.rows == str(whole // (4 * cores)).encode()
@@ -383,7 +372,7 @@ def test_those_that_say_nothing_keep_nobody_waiting(folder):
 
 @pytest.mark.ci
 def test_an_error_of_files_is_told_like_others(folder, parent):
-    with connect_engine(share_spec(packing=NoSpace), EngineCache()) as engine:
+    with connect_engine(share_spec(packing=NoSpace()), EngineCache()) as engine:
         engine.build(None, None)
         with pytest.raises(RuntimeError, match=r"OSError: \[Errno 28\] no space left"):
             rows_of(engine, 0)
@@ -392,7 +381,7 @@ def test_an_error_of_files_is_told_like_others(folder, parent):
 def test_what_it_cannot_read_is_told(folder):
     with (
         pytest.raises(PipelineError, match=r"streaming-rpq .* the driver has 0\.0\.1"),
-        connect_engine(share_spec(packing=OfAnotherRelease), EngineCache()),
+        connect_engine(share_spec(packing=OfAnotherRelease()), EngineCache()),
     ):
         pass
     with connect_engine(share_spec(), EngineCache()) as engine:
@@ -411,7 +400,7 @@ def test_a_call_ends_with_who_called(folder, tmp_path):
         return made
 
     packed.write_text("")
-    with connect_engine(share_spec(packing=slow), EngineCache()) as engine:
+    with connect_engine(share_spec(packing=slow()), EngineCache()) as engine:
         engine.build(None, None)
         engine._send(pickle.dumps(("apply", (tuples(0, count=slices * PUSHED_ROWS), None))))
         while not packed.read_text():

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.spark import motif
+from rpq import motif
 from tests.twins import examples
 
 WINDOW = rpq.Window(size=6, slide=2)

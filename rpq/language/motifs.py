@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import rpq
 from rpq.errors import QueryError
+from rpq.language.query import Query
 
 if TYPE_CHECKING:
     from rpq.stream.window import AnyWindow
@@ -52,7 +52,7 @@ def motif(
     name: str = "",
     semantics: Literal["implicit", "explicit"] | None = None,
     node_label: str = "type",
-) -> rpq.Query:
+) -> Query:
     """Return the query of a motif of GraphFrames over a window.  This needs the extra `match`.
 
     `labels` is the label of all edges, or a mapping from the names of edges to their labels, in which "" stands for edges
@@ -68,9 +68,9 @@ def motif(
 
     >>> import rpq
     >>> window = rpq.Window(size="30d", slide="1d")
-    >>> query = motif("(a)-[e]->(b); (b)-[]->(c); !(c)-[]->(a)", window=window, labels={"e": "pays"}, where="e.amount > 10")
+    >>> query = rpq.motif("(a)-[e]->(b); (b)-[]->(c); !(c)-[]->(a)", window=window, labels={"e": "pays"}, where="e.n > 10")
     >>> query.expression
-    'MATCH (a)-[e:pays]->(b), (b)-[]->(c) WHERE (e.amount > 10) AND NOT EXISTS { (c)-[]->(a) } RETURN a, b, c'
+    'MATCH (a)-[e:pays]->(b), (b)-[]->(c) WHERE (e.n > 10) AND NOT EXISTS { (c)-[]->(a) } RETURN a, b, c'
     """
     edges, alone = _terms(text)
     positive = [edge for edge in edges if not edge.is_negated]
@@ -91,7 +91,7 @@ def motif(
         + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
         + f" RETURN {'DISTINCT ' if distinct else ''}{', '.join(columns)}"
     )
-    return rpq.Query(match, window=window, name=name or text, semantics=semantics, node_label=node_label, language="gql")
+    return Query(match, window=window, name=name or text, semantics=semantics, node_label=node_label, language="gql")
 
 
 def _terms(text: str) -> tuple[list[_Edge], list[str]]:
