@@ -201,7 +201,6 @@ def demo(edges: int, seed: int, page: bool, port: int, output: str | None) -> No
     window = rpq.Window(size=WINDOW_DAYS * DAY, slide=SLIDE_DAYS * DAY)
     query, pattern = rpq.Query(EXPRESSION, window=window), rpq.Query(PATTERN, window=window)
     with notice_after(1.0, compiling_notice, shown=True):
-        rpq.warm_up(query)
         rpq.warm_up(query, witness=True)
         rpq.warm_up(pattern)
     engine = rpq.Engine(query, pattern)

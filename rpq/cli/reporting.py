@@ -138,7 +138,6 @@ def compile_kernels(
     integers: bool,
     threads: int = 1,
     witness: bool = False,
-    state: bool = False,
     quiet: bool = False,
 ) -> float:
     """Compile or load the kernels of queries over integers or texts as vertices, and return the seconds taken."""
@@ -146,7 +145,7 @@ def compile_kernels(
         from rpq.language.kinds import one_query_of_each_kind
 
         return sum(
-            rpq.warm_up(query, vertices="int64" if integers else "string", threads=threads, witness=witness, state=state)
+            rpq.warm_up(query, vertices="int64" if integers else "string", threads=threads, witness=witness)
             for query in one_query_of_each_kind(queries)
         )
 
