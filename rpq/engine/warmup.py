@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import tempfile
 import time
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from rpq.engine.engine import Engine
 from rpq.errors import RpqError
@@ -99,16 +102,15 @@ def warm_up(query: Query, *, vertices: str = "string", threads: int = 1, witness
     return time.perf_counter() - started
 
 
-def _tuples_of(query: Query, name: Callable[[int], int | str]) -> Iterator[tuple[str | None, dict[str, Any]]]:
-    """Yield a few tuples for each stream that a query reads, with its name: edges with each label, and deletes."""
+def _tuples_of(query: Query, name: Callable[[int], int | str]) -> Iterator[tuple[str | None, pa.Table]]:
+    """Yield a few tuples for each stream that a query reads, with its name: edges with each label."""
     properties = properties_of(query)
     for reading in readings_of(query):
         labels = [*sorted(map(text_of, reading.labels.plain.named)), "another"]
-        numbers = range(10 * len(labels) + 1)
+        numbers = range(10 * len(labels))
         ends = {"source": [name(n % 10) for n in numbers], "target": [name(n * 7 % 10) for n in numbers]}
         others = {"label": [labels[n // 10 % len(labels)] for n in numbers], "timestamp": [n // 10 for n in numbers]}
-        signs = ["-" if n == numbers[-1] else "+" for n in numbers]
-        yield reading.stream, {**ends, **others, "op": signs, **{one: [n % 5 for n in numbers] for one in properties}}
+        yield reading.stream, pa.table({**ends, **others, **{one: [n % 5 for n in numbers] for one in properties}})
 
 
 def _save_and_restore(engine: Engine, *, threads: int = 1, witness: bool = False) -> None:
@@ -182,6 +184,13 @@ def run_warm_up_steps(slides: int | None) -> None:
     steps = warm_up_steps(slides)
     for line in sys.stdin:
         steps[int(line)]()
+        print(line, end="", flush=True)
+
+
+def run_warm_ups() -> None:
+    """Run the warm-ups of queries that the lines of standard input contain, and print each line afterwards."""
+    for line in sys.stdin:
+        pickle.loads(b64decode(line)).run()
         print(line, end="", flush=True)
 
 
