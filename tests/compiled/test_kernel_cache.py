@@ -324,7 +324,7 @@ def test_the_engine_logs_once_why_kernels_are_compiled(python):
     lines = run(python, "-c", script + ASK, "[3, 4]", cwd="/").stderr.splitlines()
     warnings = [line for line in lines if line.startswith("rpq ")]
     beside = site_packages(python) / "__pycache__" / "rpq"
-    message = f"rpq WARNING compiling kernels, which takes up to a minute: there is no cache yet; kept in {beside}"
+    message = f"rpq WARNING compiling kernels, which takes up to half a minute: there is no cache yet; kept in {beside}"
     assert warnings == [message]
     assert "rpq " not in run(python, "-c", script + ASK, "[3, 4]", cwd="/").stderr
 
