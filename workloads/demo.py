@@ -186,7 +186,8 @@ def demo(edges: int, seed: int, page: bool, port: int, output: str | None) -> No
 
     import rpq
     from rpq.cli.options import check_files
-    from rpq.cli.reporting import compiling_notice, notice_after
+    from rpq.cli.reporting import compile_each
+    from rpq.engine.compilation import WarmUp
     from rpq.workloads.generate.interactions import Interactions, generate_interactions
 
     check_files(written=[("--output", output)])
@@ -200,13 +201,6 @@ def demo(edges: int, seed: int, page: bool, port: int, output: str | None) -> No
         sys.exit(show_page(stream, port=port))
     window = rpq.Window(size=WINDOW_DAYS * DAY, slide=SLIDE_DAYS * DAY)
     query, pattern = rpq.Query(EXPRESSION, window=window), rpq.Query(PATTERN, window=window)
-    with notice_after(1.0, compiling_notice, shown=True):
-        rpq.warm_up(query)
-        rpq.warm_up(query, witness=True)
-        rpq.warm_up(pattern)
-    engine = rpq.Engine(query, pattern)
-    changes = engine.push(stream)
-    figures, of_path, of_pattern = (engine.statistics(name) for name in (None, query.name, pattern.name))
     console.print(
         f"\nThe stream: {edges:,} edges between users of a question-and-answer site, 120 days, seed {seed}.\n"
         "  a2q  from the author of an answer to the author of the question\n"
@@ -215,7 +209,13 @@ def demo(edges: int, seed: int, page: bool, port: int, output: str | None) -> No
         f"A path:     [bold]{EXPRESSION}[/bold] over the last {WINDOW_DAYS} days, moving by {SLIDE_DAYS}: x answered a "
         "question of someone\n  who commented on an answer of someone who commented on … an answer of y.\n"
     )
+    kernels = compile_each([WarmUp(query, witness=True), WarmUp(pattern)])
+    next(kernels)
     console.print(_table(_latest(query, stream)))
+    next(kernels)
+    engine = rpq.Engine(query, pattern)
+    changes = engine.push(stream)
+    figures, of_path, of_pattern = (engine.statistics(name) for name in (None, query.name, pattern.name))
     console.print(
         f"\n{of_path.rows_added:,} rows, one whenever a pair became an answer.  {of_path.answers_live:,} pairs are answers "
         f"now, with {of_path.edges_live:,} edges in the window.\n\n"

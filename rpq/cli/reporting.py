@@ -11,9 +11,11 @@ import math
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,6 +34,9 @@ from rpq.stream.durations import NANOSECONDS, length_text
 from rpq.stream.window import size_and_slide
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from rpq.engine.compilation import WarmUp
     from rpq.engine.engine import Engine
 
 REFRESH_SECONDS = 0.5
@@ -39,10 +44,11 @@ REFRESH_SECONDS = 0.5
 
 
 @contextmanager
-def notice_after(seconds: float, text: Callable[[], str], *, shown: bool) -> Iterator[None]:
+def notice_after(seconds: float, text: Callable[[], str], *, shown: bool, done: int = 0, count: int = 0) -> Iterator[None]:
     """Print a notice to stderr if the block takes longer than `seconds` and the notice is to be `shown`.
 
-    It is printed again whenever its text is another one `seconds` later.
+    It is printed again whenever its text is another one `seconds` later. On a terminal a bar follows for a block of which
+    `count` take place and `done` have ended.
     """
     if not shown:
         yield
@@ -51,24 +57,38 @@ def notice_after(seconds: float, text: Callable[[], str], *, shown: bool) -> Ite
 
     def watch() -> None:
         last = None
-        while not has_ended.wait(seconds):
-            if (notice := text()) != last:
-                click.echo(notice, err=True)
-            last = notice
+        with ExitStack() as bar:
+            while not has_ended.wait(seconds):
+                if (notice := text()) != last:
+                    bar.close()
+                    click.echo(notice, err=True)
+                    if count and sys.stderr.isatty():
+                        bar.enter_context(progress_bar()).add_task("", total=count, completed=done)
+                last = notice
 
-    threading.Thread(target=watch, daemon=True).start()
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
     try:
         yield
     finally:
         has_ended.set()
+        watcher.join()
 
 
-def compiling_notice() -> str:
-    """Return the notice that kernels are being loaded, or compiled, and why."""
+def progress_bar() -> Progress:
+    """Return a bar on stderr with the part that is done and the time, which is removed at its end."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+    return Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+
+
+def compiling_notice(what: str = "") -> str:
+    """Return the notice that kernels are being loaded, or compiled, and why; `what` says for what."""
     from rpq.engine.compilation import why_compiled
 
     why = why_compiled()
-    return "loading kernels …" if why is None else f"compiling kernels ({why}) …"
+    return f"loading kernels{what} …" if why is None else f"compiling kernels{what} ({why}) …"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,17 +158,32 @@ def compile_kernels(
     integers: bool,
     threads: int = 1,
     witness: bool = False,
-    state: bool = False,
     quiet: bool = False,
 ) -> float:
     """Compile or load the kernels of queries over integers or texts as vertices, and return the seconds taken."""
-    with notice_after(1.0, compiling_notice, shown=not quiet):
-        from rpq.language.kinds import one_query_of_each_kind
+    from rpq.engine.compilation import WarmUp
+    from rpq.language.kinds import one_query_of_each_kind
 
-        return sum(
-            rpq.warm_up(query, vertices="int64" if integers else "string", threads=threads, witness=witness, state=state)
-            for query in one_query_of_each_kind(queries)
-        )
+    started, vertices = time.perf_counter(), "int64" if integers else "string"
+    one_of_each = (WarmUp(query, vertices, threads, witness) for query in one_query_of_each_kind(queries))
+    deque(compile_each([*one_of_each], quiet=quiet), maxlen=0)
+    return time.perf_counter() - started
+
+
+def compile_each(warm_ups: Sequence[WarmUp], *, quiet: bool = False) -> Iterator[None]:
+    """Compile or load the kernels of queries, paths first, in as many processes as there are cores. Yield after each."""
+    from rpq.engine.compilation import cores, warm_up_each
+    from rpq.language.kinds import kind_of
+
+    _ = rpq.Engine  # which registers the kinds
+    in_turn = sorted(warm_ups, key=lambda one: kind_of(one.query).name != "path")
+    steps = warm_up_each(in_turn, jobs=cores())
+    for done, one in enumerate(in_turn):
+        what = f" for a query of the kind {kind_of(one.query).name}, {done + 1} of {len(in_turn)}"
+        with notice_after(1.0, partial(compiling_notice, what), shown=not quiet, done=done, count=len(in_turn)):
+            next(steps)
+        yield
+    deque(steps, maxlen=0)
 
 
 _IN_COMMON = frozenset({"vertices_live", "engine_seconds", "non_numeric"})

@@ -68,7 +68,6 @@ class RunParts:
             integers=integers,
             threads=self.settings.threads,
             witness=self.settings.witness,
-            state=self.settings.checkpoint is not None,
             quiet=self.settings.quiet,
         )
 

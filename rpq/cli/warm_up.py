@@ -38,7 +38,7 @@ def warm_up(cpu: str | None, jobs: int | None, slides: int | None) -> None:
         os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = cpu, ""
     from numba import config
 
-    from rpq.engine.compilation import CompilationError, check_processor, writable_kernel_folder
+    from rpq.engine.compilation import CompilationError, check_processor, cores, writable_kernel_folder
 
     if config.DISABLE_JIT:
         raise click.UsageError("NUMBA_DISABLE_JIT is set, so nothing can be compiled; unset it")
@@ -48,9 +48,8 @@ def warm_up(cpu: str | None, jobs: int | None, slides: int | None) -> None:
         except CompilationError as error:
             raise click.UsageError(f"--cpu {error}") from error
     started = time.perf_counter()
-    jobs = jobs or min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     try:
-        _compile_all(jobs, slides)
+        _compile_all(jobs or min(4, cores()), slides)
     except CompilationError as error:
         raise click.ClickException(str(error)) from error
     click.echo(

@@ -194,24 +194,6 @@ class KernelCache(_Cache):
                 except OSError:
                     continue
 
-    # --- whether a call will compile -------------------------------------------------------------------------
-
-    def reason_to_compile(self, sig: Any, target_context: Any) -> str | None:
-        """Return why the variant for these argument types is not cached, or None if it is. Reads first lines of files."""
-        if not places(self._file):
-            return "a function that is in no file of this package is not cached"
-        key = self._key(sig, target_context.codegen())
-        if key is None:
-            return PACKAGE_REPLACED
-        for fitting in _fitting(key):
-            for place in places(self._file):
-                try:
-                    if _key_of(place.directory / self._name(fitting)) == fitting:
-                        return None
-                except OSError:
-                    continue
-        return self._reason(key)
-
     # --- files -----------------------------------------------------------------------------------------------
 
     @property
@@ -545,16 +527,3 @@ def why_compiled() -> str | None:
     if not _reasons or _reasons[0] == PACKAGE_REPLACED:
         return _reasons[0] if _reasons else None
     return f"{_reasons[0]}; {_location_text(__file__)}"
-
-
-def reason_to_compile(kernel: Any, *arguments: Any) -> str | None:
-    """Return why calling a kernel with these arguments will compile it; None if it is loaded, or in the cache.
-
-    Nothing is compiled and no code is loaded: this takes well under a millisecond.
-    """
-    if config.DISABLE_JIT:
-        return None
-    types = tuple(kernel.typeof_pyval(argument) for argument in arguments)
-    if types in kernel.overloads or not isinstance(kernel._cache, KernelCache):
-        return None
-    return kernel._cache.reason_to_compile(types, kernel.targetctx)

@@ -1,6 +1,6 @@
 """Time inside an engine, without the time in which numba compiles or loads kernels, and a log message when it compiles.
 
-Kernels are compiled at their first call, in the middle of a push: seconds to a minute on a machine that has never
+Kernels are compiled at their first call, in the middle of a push: seconds to half a minute on a machine that has never
 run this version, which is not the engine's work.
 """
 
@@ -81,4 +81,4 @@ class Stopwatch:
         if not self._has_logged:
             self._has_logged = True
             why = why_compiled() or "they do not belong to this package"
-            _LOGGER.warning("compiling kernels, which takes up to a minute: %s", why)
+            _LOGGER.warning("compiling kernels, which takes up to half a minute: %s", why)

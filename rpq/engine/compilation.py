@@ -1,4 +1,4 @@
-"""Compilation of kernels ahead of time: of all of them, in several processes, or of those of some queries once on a machine.
+"""Compilation of kernels ahead of time, in several processes: of all of them, or of those of some queries.
 
 Importing this module imports Numba, which then reads from the environment for which processor it compiles, but not the
 engine.
@@ -7,17 +7,21 @@ engine.
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
+from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
+from typing import NamedTuple
 
 from rpq.compiled import kernel_cache, processors
 from rpq.compiled.kernel_sources import digest
@@ -33,6 +37,11 @@ _LOCK = "compiling.lock"
 
 class CompilationError(RpqError):
     """Kernels that cannot be compiled, or compiled and stored; the message says why, and what would be right."""
+
+
+def cores() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def kernel_folders() -> tuple[Path, ...]:
@@ -81,14 +90,15 @@ def compile_all(*, slides: int | None = None, jobs: int) -> Iterator[float]:
         tried = ", ".join(map(str, kernel_folders()))
         raise CompilationError(f"there is no place for the kernels: none of these folders can be written: {tried}")
     count = len(warm_up_steps(slides))
-    numbers = iter(range(count))  # the threads below take them in turn
-    finished: SimpleQueue[int | Future[None]] = SimpleQueue()
+    numbers = iter(map(str, range(count)))  # the threads below take them in turn
+    finished: SimpleQueue[str | Future[None]] = SimpleQueue()
     steps = processes = 0
     yield 0.0
     with ThreadPoolExecutor(jobs) as pool:
         try:
+            call = f"run_warm_up_steps({slides!r})"
             for _ in range(jobs):
-                pool.submit(_compile, slides, numbers, finished.put).add_done_callback(finished.put)
+                pool.submit(_compile, call, numbers, finished.put).add_done_callback(finished.put)
             while processes < jobs:
                 one = finished.get()
                 if isinstance(one, Future):
@@ -101,15 +111,15 @@ def compile_all(*, slides: int | None = None, jobs: int) -> Iterator[float]:
             deque(numbers, maxlen=0)  # nobody begins another one
 
 
-def _compile(slides: int | None, numbers: Iterator[int], report: Callable[[int], object]) -> None:
-    """Run steps of `warm_up_steps(slides)` in another process, and report each number.
+def _compile(call: str, lines: Iterator[str], report: Callable[[str], object]) -> None:
+    """Call a function of `rpq.engine.warmup` in another process, which does what each line says; report the lines done.
 
     Numba compiles one kernel at a time, and the code may crash here.
     """
     path = os.pathsep.join(filter(None, (str(kernel_cache.PACKAGE.parent), os.environ.get("PYTHONPATH"))))
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-c", f"from rpq.engine.warmup import *; run_warm_up_steps({slides!r})"],
+            [sys.executable, "-P", "-c", f"from rpq.engine.warmup import *; {call}"],
             env={**os.environ, "PYTHONPATH": path},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -118,11 +128,11 @@ def _compile(slides: int | None, numbers: Iterator[int], report: Callable[[int],
         )
         with suppress(BrokenPipeError), process:  # which closes its input, too
             assert process.stdin is not None and process.stdout is not None
-            for number in numbers:
-                print(number, file=process.stdin, flush=True)
+            for line in lines:
+                print(line, file=process.stdin, flush=True)
                 if not process.stdout.readline():
                     break
-                report(number)
+                report(line)
         errors.seek(0)
         _check_compiler(process.returncode, errors.read())
 
@@ -136,6 +146,52 @@ def _check_compiler(status: int, said: str) -> None:
         raise CompilationError(f"a process that compiled kernels was ended by {name}: {why}")
     if status:
         raise CompilationError(f"kernels cannot be compiled:\n{said.strip()}")
+
+
+# --- queries ---------------------------------------------------------------------------------------------------------
+
+
+class WarmUp(NamedTuple):
+    """The arguments of `rpq.warm_up` for a query."""
+
+    query: Query
+    vertices: str = "string"
+    threads: int = 1
+    witness: bool = False
+
+    def run(self) -> None:
+        """Compile or load the kernels in this process."""
+        from rpq.engine.warmup import warm_up
+
+        warm_up(self.query, vertices=self.vertices, threads=self.threads, witness=self.witness)
+
+
+def warm_up_each(warm_ups: Sequence[WarmUp], *, jobs: int) -> Iterator[None]:
+    """Run each warm-up, and yield after it. While this process compiles, up to `jobs` - 1 others compile for later ones."""
+    has_ended = threading.Event()
+
+    def compile_ahead(one: WarmUp) -> None:
+        while why_compiled() is None and not has_ended.wait(0.05):
+            pass
+        if not has_ended.is_set():
+            _compile("run_warm_ups()", iter([b64encode(pickle.dumps(one)).decode()]), lambda line: None)
+
+    if jobs == 1 or len(warm_ups) == 1 or writable_kernel_folder() is None:
+        yield from (one.run() for one in warm_ups)
+        return
+    with ThreadPoolExecutor(jobs - 1) as pool:
+        try:
+            ahead = [pool.submit(compile_ahead, one) for one in warm_ups[1:]]
+            warm_ups[0].run()
+            if why_compiled() is None:
+                has_ended.set()
+            yield
+            for one, process in zip(warm_ups[1:], ahead, strict=True):
+                wait([process])  # if it has failed, the error appears here
+                one.run()
+                yield
+        finally:
+            has_ended.set()
 
 
 # --- once on a machine -----------------------------------------------------------------------------------------------

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from base64 import b64decode
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
-from math import gcd
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from rpq.engine.engine import Engine
-from rpq.language.kinds import kind_of
+from rpq.errors import RpqError
 from rpq.language.options import Paths
-from rpq.language.query import PAIR_AND_LENGTH, PatternQuery, Query
-from rpq.language.readings import has_conditions, is_ordered
+from rpq.language.query import PAIR_AND_LENGTH, Query
+from rpq.language.readings import is_ordered, properties_of, readings_of
 from rpq.operators.paths.closure.closure_index import ClosureIndex
 from rpq.operators.paths.index.delta_index import cell_type
 from rpq.operators.paths.path_query import PathQuery
@@ -35,8 +37,9 @@ from rpq.stream.edges.edge_table import EdgeTable
 from rpq.stream.edges.outcomes import WindowMembership
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.labels import LabelDictionary
+from rpq.stream.names.stream_labels import text_of
 from rpq.stream.names.vertices import FixedNames, VertexDictionary
-from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
+from rpq.stream.window import CountWindow, UnboundedWindow, Window
 
 _CONFLICT = "a/b*/c"
 """An expression that is hard to evaluate under simple paths."""
@@ -71,59 +74,67 @@ def _width(slides: int) -> int:
     return np.dtype(np.int64).itemsize if cell is None else cell.itemsize
 
 
-def warm_up(
-    query: Query, *, vertices: str = "string", threads: int = 1, witness: bool = False, state: bool = False
-) -> float:
-    """Run a tiny stream through every kernel that the query needs, and return the seconds that it took.
+def warm_up(query: Query, *, vertices: str = "string", threads: int = 1, witness: bool = False) -> float:
+    """Compile or load the kernels that a query needs for its first rows, and return the seconds that it took.
 
-    This takes about half a minute on a machine that has never run this version, and well under a second with a warm cache,
-    from which the kernels of bits, which many path queries never need, are not loaded. `vertices` is "string" or "int64";
-    `threads` and `witness` are options of the future engine; `state` is true if the engine will be saved and restored.
+    A few edges with its labels run through the query. This takes 10 to 20 s on a machine that has never run this
+    version, and well under a second with a warm cache. Kernels that the query needs later, or perhaps never (for a change of
+    its index to bits, for saved states, for single inserts), are compiled or loaded at need; `rpq warm-up` compiles all.
+    `vertices` is "string" or "int64"; `threads` and `witness` are options of the future engine.
 
     >>> import rpq
     >>> rpq.warm_up(rpq.Query("a/b*", window=rpq.Window(size=10, slide=1))) > 0
     True
     """
     started = time.perf_counter()
+    with suppress(RpqError):  # a query that needs another stream compiles its kernels when that comes
+        engine = Engine(
+            query,
+            threads=threads,
+            time_unit="ns",
+            edges="parallel" if is_ordered(query) else "triple",
+            memory_limit=1 << 60,
+            witness=witness,
+            _capacity=16,
+        )
+        for stream, tuples in _tuples_of(query, _names(vertices)):
+            engine.push(tuples, stream=stream).to_arrow(query.name)
+    return time.perf_counter() - started
+
+
+def _tuples_of(query: Query, name: Callable[[int], int | str]) -> Iterator[tuple[str | None, pa.Table]]:
+    """Yield a few tuples for each stream that a query reads, with its name: edges with each label."""
+    properties = properties_of(query)
+    for reading in readings_of(query):
+        labels = [*sorted(map(text_of, reading.labels.plain.named)), "another"]
+        numbers = range(10 * len(labels))
+        ends = {"source": [name(n % 10) for n in numbers], "target": [name(n * 7 % 10) for n in numbers]}
+        others = {"label": [labels[n // 10 % len(labels)] for n in numbers], "timestamp": [n // 10 for n in numbers]}
+        yield reading.stream, pa.table({**ends, **others, **{one: [n % 5 for n in numbers] for one in properties}})
+
+
+def _save_and_restore(engine: Engine, *, threads: int = 1, witness: bool = False) -> None:
+    """Save the state of an engine, and restore it."""
+    with tempfile.TemporaryDirectory(prefix="rpq-") as folder:
+        engine.save(Path(folder) / "state")
+        Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60, witness=witness)
+
+
+def _follow_paths(query: Query, vertices: str, *, threads: int) -> None:
+    """Run a path query over inserts and deletes: witnesses, answers, saved states, simple paths that are set aside."""
     name = _names(vertices)
-    _fill_columns()
-    _read_and_write()
-    _push_few(vertices)
-    if query.window.kind != "time":
-        _count(query.window, name, paths=query.paths, threads=threads, witness=witness, state=state)
-    if has_conditions(query):
-        _replace_edges(name, paths=query.paths)
-    if query.has_length:
-        _measure_lengths(query, name, threads=threads, witness=witness, state=state)
-    if is_ordered(query):
-        _order_edges(_plain(query.window), name, witness=witness, state=state)
-    if isinstance(query, PatternQuery):
-        _judge_streams()
-        _join(name, state=state)
-        _share(name)
-        if query.pattern.path_expressions:
-            plain = Query(_CONFLICT, window=query.window, paths=query.paths)
-            warm_up(plain, vertices=vertices, state=state)
-            _join_paths(plain, name, state=state)
-        return time.perf_counter() - started
-    if kind_of(query).name in ("sparql", "match"):
-        _join(name, state=state)
-        if _has_paths(query):
-            _join_paths(Query(_CONFLICT, window=_plain(query.window), paths=query.paths), name, state=state)
-        _solve(name, state=state)
-        return time.perf_counter() - started
     names = [name(number) for number in range(10)]
     tiny = Query(
         _CONFLICT,
-        window=_plain(query.window),
+        window=query.window,
         paths=query.paths,
         simple_budget=3,
         on_budget="set_aside",
         semantics="explicit",
-        sources=None if query.sources is None else names,
-        targets=None if query.targets is None else names,
+        sources=names,
+        targets=names,
     )
-    engine = Engine(tiny, threads=threads, memory_limit=1 << 60, witness=witness, _capacity=16)
+    engine = Engine(tiny, threads=threads, memory_limit=1 << 60, witness=True, _capacity=16)
     x, y, z = names[:3]
     engine.push_rows([(x, y, "a", 0), (x, y, "a", 0, "-"), (x, y, "a", 0)])
     engine.delete(x, y, "a", 0)
@@ -136,20 +147,12 @@ def warm_up(
     engine.answers()
     engine.statistics()
     engine._evaluation.collector.collect()
-    if state:
-        # Without a folder for temporary files, the kernels for saving are compiled at the first save.
-        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
-            engine.save(Path(folder) / "state")
-            Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60, witness=witness)
+    _save_and_restore(engine, threads=threads, witness=True)
     latest, slide = engine._evaluation.running.latest, tiny.window.slide
     engine.advance(min(slide, latest))
     _set_aside(engine, names)
     engine.advance(min(3 * slide, latest))
-    if query.paths == "walk" and not witness:
-        _use_bits(_plain(query.window), name, if_compiled=False)
-    if query.sources is not None or query.targets is not None:  # as with thousands of users, each with one query
-        _share_trees(_plain(query.window), name)
-    return time.perf_counter() - started
+    _share_trees(query.window, name)
 
 
 _VERTICES = ("string", "int64")
@@ -184,12 +187,24 @@ def run_warm_up_steps(slides: int | None) -> None:
         print(line, end="", flush=True)
 
 
+def run_warm_ups() -> None:
+    """Run the warm-ups of queries that the lines of standard input contain, and print each line afterwards."""
+    for line in sys.stdin:
+        pickle.loads(b64decode(line)).run()
+        print(line, end="", flush=True)
+
+
 def _steps_of_joins(vertices: str) -> list[Callable[[], object]]:
-    """Return the steps for kernels that no variant has: those of patterns, of SPARQL and of MATCH without paths."""
+    """Return the steps for kernels that no variant has: of tuples and rows, patterns, SPARQL and MATCH without paths."""
     name = _names(vertices)
-    steps: list[Callable[[], object]] = [_judge_streams, partial(_join, name, state=True), partial(_share, name)]
+    steps: list[Callable[[], object]] = [
+        partial(_read_tuples, vertices),
+        _judge_streams,
+        partial(_join, name),
+        partial(_share, name),
+    ]
     if find_spec("rdflib") is not None:  # otherwise there are queries neither in SPARQL nor with MATCH
-        steps.append(partial(_solve, name, state=True))
+        steps.append(partial(_solve, name))
     return steps
 
 
@@ -197,45 +212,33 @@ def _steps_of_paths(variant: Variant, vertices: str) -> list[Callable[[], object
     """Return the steps for the kernels of a variant."""
     name, slides, paths = _names(vertices), variant.slides, variant.paths
     window, counts = Window(size=slides, slide=1), CountWindow(size=slides)
-    query = Query(_CONFLICT, window=window, paths=paths, sources=[name(1)], targets=[name(2)])
+    query = Query(_CONFLICT, window=window, paths=paths)
     steps: list[Callable[[], object]] = [
-        *(partial(warm_up, query, vertices=vertices, threads=threads, witness=True, state=True) for threads in (1, 2)),
+        *(partial(_follow_paths, query, vertices, threads=threads) for threads in (1, 2)),
         partial(_join_late, query, name),
         partial(_replace_edges, name, paths=paths),
     ]
     if paths == "walk":
-        lengths = Query("a/b*", window=window, select=PAIR_AND_LENGTH)
         steps += [
             partial(_use_bits, window, name),
-            partial(_measure_lengths, lengths, name, witness=False, state=True),
-            partial(_order_edges, _plain(window), name, witness=vertices == "string", state=True),
-            partial(_measure_lengths, lengths, name, witness=True, state=True),
+            partial(_measure_lengths, window, name, witness=False),
+            partial(_order_edges, window, name, witness=vertices == "string"),
+            partial(_measure_lengths, window, name, witness=True),
         ]
     return [
         *steps,
-        partial(_join_paths, query, name, state=True),
-        partial(_count, counts, name, paths=paths, threads=2, witness=False, state=True),
-        partial(_count, counts, name, paths=paths, threads=1, witness=True, state=True),
+        partial(_join_paths, query, name),
+        partial(_count, counts, name, paths=paths, threads=2, witness=False),
+        partial(_count, counts, name, paths=paths, threads=1, witness=True),
     ]
-
-
-def _has_paths(query: Any) -> bool:
-    """Return whether a query in SPARQL has property paths."""
-    from rpq.language.sparql.algebra import atoms_of  # path queries do not need it
-
-    return any(one.atom.edge is None for one in atoms_of(query.parsed.body))
 
 
 def _names(vertices: str) -> Callable[[int], int | str]:
     return str if vertices == "string" else int
 
 
-def _use_bits(window: Window, name: Callable[[int], int | str], *, if_compiled: bool = True) -> None:
-    """Change an index from cells to bits, which a query does where that is less work, and back.
-
-    Without `if_compiled`, nothing is done if the kernels are in the cache: they take 2.5 MB, which many queries never need,
-    and are loaded in a hundredth of a second.
-    """
+def _use_bits(window: Window, name: Callable[[int], int | str]) -> None:
+    """Change an index from cells to bits, which a query does where that is less work, and back."""
     engine = Engine(Query(_CONFLICT, window=window, name="bits"), memory_limit=1 << 60, _capacity=16)
     x, y, z = map(name, range(3))
     engine.push_rows([(x, y, "a", 0)])
@@ -243,8 +246,6 @@ def _use_bits(window: Window, name: Callable[[int], int | str], *, if_compiled: 
     assert isinstance(running, PathQuery)
     (index,) = running.indexes
     assert isinstance(index, ClosureIndex)
-    if not (if_compiled or index.compiles_bits(SingleTuple().view)):
-        return
     index.use_bits()
     engine.push_rows([(y, z, "c", 0), (y, y, "b", 0)])
     engine.delete(y, y, "b", 0)  # which lacks in-edges
@@ -280,7 +281,7 @@ def _join_late(query: Query, name: Callable[[int], int | str]) -> None:
         engine._evaluation.collector.collect()
 
 
-def _join(name: Callable[[int], int | str], *, state: bool) -> None:
+def _join(name: Callable[[int], int | str]) -> None:
     """Run patterns: insert and delete edges, register in mid-stream, request answers, and exceed the first capacity."""
     window = Window(size=10, slide=1)
     chain = Query("?x a ?y . ?y b ?z", window=window, semantics="explicit", name="chain")
@@ -304,16 +305,13 @@ def _join(name: Callable[[int], int | str], *, state: bool) -> None:
     engine.answers("product")
     engine.witness(*next(iter(engine.answers("chain")), (x, y, z)), query="chain")
     engine.statistics()
-    if state:
-        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
-            engine.save(Path(folder) / "state")
-            Engine.restore(Path(folder) / "state", memory_limit=1 << 60)
+    _save_and_restore(engine)
     engine.unregister("shorter")
     engine.advance(30)
     engine._evaluation.collector.collect()
 
 
-def _solve(name: Callable[[int], int | str], *, state: bool) -> None:
+def _solve(name: Callable[[int], int | str]) -> None:
     """Run operators of SPARQL over changes of both sides, until they exceed the first capacity."""
     bodies = {
         "group": "SELECT ?y (AVG(?x) AS ?n) (COUNT(*) AS ?m) { ?x <a> ?y } GROUP BY ?y",
@@ -337,10 +335,7 @@ def _solve(name: Callable[[int], int | str], *, state: bool) -> None:
     engine.push_rows([(name(number), name(number * 3 % 40), "ab"[number % 2], 4) for number in range(60)])
     engine.register(Query(bodies["windows"], window=window, name="late"), start="empty")
     engine.answers("optional")
-    if state:
-        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
-            engine.save(Path(folder) / "state")
-            Engine.restore(Path(folder) / "state", memory_limit=1 << 60)
+    _save_and_restore(engine)
     # Numbers that are no small integers; where vertices are text, one of another type too, and texts that come and go.
     engine.push_rows([(name(2**31), y, "a", 12), (name(7), y, "a", 12)])
     if name is str:
@@ -382,6 +377,13 @@ def _share_trees(window: Window, name: Callable[[int], int | str]) -> None:
     engine._evaluation.collector.collect()
 
 
+def _read_tuples(vertices: str) -> None:
+    """Read tuples and write rows in all of their forms."""
+    _fill_columns()
+    _read_and_write()
+    _push_few(vertices)
+
+
 def _fill_columns() -> None:
     """Create columns of short texts, long texts and numbers for the rows of events, and compute shares of vertices."""
     vertices = VertexDictionary(capacity=1)
@@ -421,9 +423,9 @@ def _read_and_write() -> None:
     joined_lines([text_array(["a"]), "\n"])
 
 
-def _join_paths(query: Query, name: Callable[[int], int | str], *, state: bool) -> None:
+def _join_paths(query: Query, name: Callable[[int], int | str]) -> None:
     """Run patterns with path atoms, from all vertices and from selected ones, and change the selection."""
-    window = _plain(query.window)
+    window = query.window
 
     def pattern(text: str) -> Query:
         return Query(text, window=window, paths=query.paths, simple_budget=3)
@@ -436,28 +438,17 @@ def _join_paths(query: Query, name: Callable[[int], int | str], *, state: bool) 
     engine._evaluation.collector.collect()
     engine.register(pattern("?x a/b*/c ?y . ?y b ?z"))
     engine.statistics("?x r 2 . ?x b+ ?y")
-    if state:
-        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
-            engine.save(Path(folder) / "state")
-            Engine.restore(Path(folder) / "state", memory_limit=1 << 60)
+    _save_and_restore(engine)
     engine.unregister("?x r 2 . ?x b+ ?y")
     engine.advance(min(window.size + window.slide, engine._evaluation.running.latest))
 
 
-def _count(
-    window: AnyWindow,
-    name: Callable[[int], int | str],
-    *,
-    paths: Paths,
-    threads: int,
-    witness: bool,
-    state: bool,
-) -> None:
+def _count(window: CountWindow, name: Callable[[int], int | str], *, paths: Paths, threads: int, witness: bool) -> None:
     """Run windows without time: insert and delete edges in addition to static edges, and register in mid-stream."""
     path = Query("a/b*", window=window, paths=paths, semantics="explicit", name="path")
     pattern = Query("?x a ?y . ?y b _:z", window=CountWindow(size=2), name="pattern")
     every = Query("a", window=UnboundedWindow(), paths=paths, name="every")
-    timed = Query("a/b", window=_plain(window), paths=paths, name="timed")
+    timed = Query("a/b", window=window.numbers, paths=paths, name="timed")
     queries = (path, every, timed) if witness else (path, pattern, every, timed)
     engine = Engine(*queries, threads=threads, memory_limit=1 << 60, witness=witness, _capacity=16)
     engine.load_static([(name(5), name(6), "b"), (name(6), name(7), "a")])
@@ -467,16 +458,13 @@ def _count(
     engine.push_rows([(name(number), name(number * 7 % 40), "ab"[number % 2], 1) for number in range(120)])
     engine.register(Query("a/b", window=window, paths=paths, name="late"))
     engine.delete(name(5), name(6), "b", 1)
-    if state:
-        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
-            engine.save(Path(folder) / "state")
-            Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60, witness=witness)
+    _save_and_restore(engine, threads=threads, witness=witness)
     engine.unregister("late")
     engine.advance(2)
     engine.statistics()
 
 
-def _order_edges(window: Window, name: Callable[[int], int | str], *, witness: bool, state: bool) -> None:
+def _order_edges(window: Window, name: Callable[[int], int | str], *, witness: bool) -> None:
     """Apply edges to queries about paths in time order: edges in order, late edges and deletes, with and without bounds."""
     strict, other = "order", "other"
     engine = Engine(
@@ -496,10 +484,7 @@ def _order_edges(window: Window, name: Callable[[int], int | str], *, witness: b
     engine.witness(x, y, query=strict)
     engine.register(Query("a/b", window=window, order="increasing", name="late"))
     engine.answers(other)
-    if state:
-        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
-            engine.save(Path(folder) / "state")
-            Engine.restore(Path(folder) / "state", memory_limit=1 << 60, witness=witness)
+    _save_and_restore(engine, witness=witness)
     for running in [*engine._evaluation.running]:  # as patterns do, where vertices become roots
         for index in running.indexes:
             index.grow(np.zeros(1, np.int64))
@@ -509,25 +494,19 @@ def _order_edges(window: Window, name: Callable[[int], int | str], *, witness: b
     engine._evaluation.collector.collect()
 
 
-def _measure_lengths(
-    query: Query, name: Callable[[int], int | str], *, threads: int = 1, witness: bool = False, state: bool = False
-) -> None:
+def _measure_lengths(window: Window, name: Callable[[int], int | str], *, witness: bool) -> None:
     """Follow the lengths of shortest walks: edges that come, go, expire, and a chain that needs wider cells."""
-    first = Query("a/b*", window=query.window, select=PAIR_AND_LENGTH, name="lengths")
-    engine = Engine(first, threads=threads, memory_limit=1 << 60, witness=witness, _capacity=1)
+    first = Query("a/b*", window=window, select=PAIR_AND_LENGTH, name="lengths")
+    engine = Engine(first, memory_limit=1 << 60, witness=witness, _capacity=1)
     x, y, z = (name(number) for number in range(3))
     engine.insert(x, y, "a", 0)
     engine.push_rows([(name(number), name(number + 1), "b", 0) for number in range(1, 8)])
     engine.push_rows([(y, name(5), "b", 0), (y, name(5), "b", 0, "-"), (z, y, "a", 0)])
     engine.answers("lengths")
     engine.witness(x, y, 1, query="lengths")
-    engine.register(Query("(a|b)+", window=query.window, select=PAIR_AND_LENGTH, name="late"))
-    if state:
-        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
-            engine.save(Path(folder) / "state")
-            Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60, witness=witness)
-    if query.window.kind == "time":
-        engine.advance(min(2 * query.window.size, engine._evaluation.running.latest))
+    engine.register(Query("(a|b)+", window=window, select=PAIR_AND_LENGTH, name="late"))
+    _save_and_restore(engine, witness=witness)
+    engine.advance(min(2 * window.size, engine._evaluation.running.latest))
     engine.statistics()
     engine._evaluation.collector.collect()
 
@@ -566,15 +545,3 @@ def _judge_streams() -> None:
     graph.resolve_with_streams(tuples, tuples, np.zeros(1, np.uint8), 0)
     graph.lose(np.full(1, -1, np.int32), single.chunk)
     WindowMembership([UnboundedWindow()]).apply(tuples, tuples, 0)
-
-
-def _plain(window: AnyWindow) -> Window:
-    """Return a time window with as many slides, in plain numbers."""
-    if isinstance(window, CountWindow):
-        return window.numbers
-    if isinstance(window, UnboundedWindow):
-        return Window(size=1, slide=1)
-    if window.unit is None:
-        return window
-    step = gcd(window.size, window.slide)
-    return Window(size=window.size // step, slide=window.slide // step)

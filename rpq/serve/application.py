@@ -549,9 +549,8 @@ MAX_KNOWN_KINDS = 10_000
 class KernelCompiler:
     """A compiler of the kernels that queries need, for one query at a time."""
 
-    def __init__(self, *, threads: int = 1, state: bool = False) -> None:
+    def __init__(self, *, threads: int = 1) -> None:
         self._threads = threads
-        self._state = state
         self._lock = threading.Lock()
         self._known: set[Hashable] = set()
 
@@ -564,6 +563,6 @@ class KernelCompiler:
             if kind in self._known:
                 return
             vertices = "int64" if integers else "string"
-            warm_up(query, vertices=vertices, threads=self._threads, witness=witness, state=self._state)
+            warm_up(query, vertices=vertices, threads=self._threads, witness=witness)
             if len(self._known) < MAX_KNOWN_KINDS:
                 self._known.add(kind)

@@ -101,7 +101,6 @@ def serve_with(
             queries or [rpq.Query("a", window=rpq.Window(size=1, slide=1))],
             integers=False,
             threads=settings.threads,
-            state=checkpoint is not None,
             quiet=settings.quiet,
         )
         properties = frozenset().union(*map(properties_of, queries))
@@ -121,7 +120,7 @@ def serve_with(
         playback, feeds = _feeds(service, settings, playback_speed)
         names = [*hosts, *([] if host in ("", "0.0.0.0", "::") else [host])]
         admission = Admission(hosts=names, origins=tuple(origins), tokens=roles)
-        kernels = KernelCompiler(threads=settings.threads, state=checkpoint is not None)
+        kernels = KernelCompiler(threads=settings.threads)
         application = Application(service, admission=admission, playback=playback, kernels=kernels)
         sys.setswitchinterval(SWITCH_SECONDS)
         # Objects created so far live on: the garbage collector need not visit them each time.

@@ -52,7 +52,7 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
     """Check that the executors have the packages of the driver, and compile the kernels of `queries` on their machines.
 
     `integers` is True if vertices are integers.  The call takes one or two seconds if the kernels are compiled already,
-    otherwise up to a minute on each machine.  Raises `PipelineError` if a package is missing or of another version.
+    otherwise up to half a minute on each machine.  Raises `PipelineError` if a package is missing or of another version.
 
     >>> import rpq
     >>> from rpq.spark import check_workers, open_session

@@ -17,7 +17,6 @@ import numpy as np
 from rpq.compiled.arrays.lanes import LANES
 from rpq.compiled.arrays.lists import lists_bytes
 from rpq.compiled.growth import request
-from rpq.compiled.kernel_cache import reason_to_compile
 from rpq.compiled.views import view
 from rpq.errors import MemoryLimitError
 from rpq.operators.paths.closure import kernels, layout
@@ -77,24 +76,6 @@ class ClosureIndex(DeltaIndex):
         self.index = self.index._replace()  # a new object tells measurements of memory that arrays have changed
 
     # --- the change from one to the other --------------------------------------------------------------------
-
-    def compiles_bits(self, tuples: Any) -> bool:
-        """Return whether the kernels of bits would have to be compiled, without loading them. `tuples` is the view of any
-        chunk."""
-        closure = view(new_closure(capacity=1, slots=0, accepting=1, keeps_earlier=False))
-        calls: tuple[tuple[Any, *tuple[Any, ...]], ...] = (
-            (kernels.apply_chunk, tuples, 1),
-            (kernels.advance, 0),
-            (kernels.settle,),
-            (kernels.dissolve,),
-            (kernels.count_live,),
-            (kernels.live_pairs, 0, 0, 0, np.zeros(1, np.uint64), np.zeros(1, np.int64)),
-            (kernels.count_by_root, np.zeros(1, np.int64), np.zeros(1, np.int64)),
-            (kernels.find_path, 0, 0),
-        )
-        return reason_to_compile(kernels.keep_in_edges, self.view) is not None or any(
-            reason_to_compile(kernel, self.view, closure, *others) is not None for kernel, *others in calls
-        )
 
     def use_bits(self) -> None:
         """Change from cells to bits. Raises `MemoryLimitError`, and then keeps cells. O(edges × roots / 512)."""
