@@ -247,6 +247,7 @@ def _use_bits(window: Window, name: Callable[[int], int | str]) -> None:
     (index,) = running.indexes
     assert isinstance(index, ClosureIndex)
     index.use_bits()
+    index._enter(engine._evaluation.graph.chunk_of(np.zeros(0, np.int64)), np.zeros(0, np.int64), quiet=True)
     engine.push_rows([(y, z, "c", 0), (y, y, "b", 0)])
     engine.delete(y, y, "b", 0)  # which lacks in-edges
     engine.witness(x, z)

@@ -862,7 +862,7 @@ class Evaluation:
         for number, running in enumerate(self.running):
             if len(static.edge):
                 running.load_static(static)
-            chunk, inside = self._content_of(running, contents)
+            chunk, inside = self._content_of(running, contents, is_checked=quiet)
             try:
                 deltas += [(number, delta) for delta in running.load(time, chunk, *inside, quiet=quiet)]
             except RowLimitError as error:  # at an edge that is no tuple
@@ -1077,9 +1077,14 @@ class Evaluation:
             raise self.row_guard.refusal(overflow.query, overflow.number)
         return self.output.rows(deltas)
 
-    def _content_of(self, running: RunningQuery, contents: WindowContents) -> tuple[Chunk, list[np.ndarray]]:
-        """Return the edges that a query has to load, with the slides at which they leave each of its windows."""
-        if running.has_content:
+    def _content_of(
+        self, running: RunningQuery, contents: WindowContents, *, is_checked: bool = False
+    ) -> tuple[Chunk, list[np.ndarray]]:
+        """Return the edges that a query has to load, with the slides at which they leave each of its windows.
+
+        Those that other queries have loaded for it are needed only where that `is_checked`, as a `quiet` load does.
+        """
+        if running.has_content and not is_checked:
             return self.graph.chunk_of(_NONE), [_NONE for _ in running.windows]
         of_windows = list(zip(running.windows, self.running.keys(running), strict=True))
         tracked = None if self.multigraph is None else self.multigraph.tracker_of(running.question.name)
