@@ -95,7 +95,6 @@ def warm_up(query: Query, *, vertices: str = "string", threads: int = 1, witness
             edges="parallel" if is_ordered(query) else "triple",
             memory_limit=1 << 60,
             witness=witness,
-            _capacity=16,
         )
         for stream, tuples in _tuples_of(query, _names(vertices)):
             engine.push(tuples, stream=stream).to_arrow(query.name)
