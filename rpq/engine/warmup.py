@@ -95,7 +95,6 @@ def warm_up(query: Query, *, vertices: str = "string", threads: int = 1, witness
             edges="parallel" if is_ordered(query) else "triple",
             memory_limit=1 << 60,
             witness=witness,
-            _capacity=16,
         )
         for stream, tuples in _tuples_of(query, _names(vertices)):
             engine.push(tuples, stream=stream).to_arrow(query.name)
@@ -104,13 +103,13 @@ def warm_up(query: Query, *, vertices: str = "string", threads: int = 1, witness
 
 def _tuples_of(query: Query, name: Callable[[int], int | str]) -> Iterator[tuple[str | None, pa.Table]]:
     """Yield a few tuples for each stream that a query reads, with its name: edges with each label."""
-    properties = properties_of(query)
     for reading in readings_of(query):
         labels = [*sorted(map(text_of, reading.labels.plain.named)), "another"]
         numbers = range(10 * len(labels))
         ends = {"source": [name(n % 10) for n in numbers], "target": [name(n * 7 % 10) for n in numbers]}
-        others = {"label": [labels[n // 10 % len(labels)] for n in numbers], "timestamp": [n // 10 for n in numbers]}
-        yield reading.stream, pa.table({**ends, **others, **{one: [n % 5 for n in numbers] for one in properties}})
+        others = {"label": [labels[n // 10] for n in numbers], "timestamp": [n // 10 for n in numbers]}
+        # Nothing says whether a property is a number or a text; the kernels are the same.
+        yield reading.stream, pa.table({**ends, **others, **{one: pa.nulls(len(numbers)) for one in properties_of(query)}})
 
 
 def _save_and_restore(engine: Engine, *, threads: int = 1, witness: bool = False) -> None:

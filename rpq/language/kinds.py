@@ -18,6 +18,7 @@ from rpq.errors import QueryError, RpqError
 from rpq.language.options import OPTIONS, Vertex
 from rpq.language.protocol import EnginePart, Question, Resources, RunningQuery
 from rpq.language.query import PatternQuery, Query
+from rpq.language.readings import has_conditions
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.json_values import Damage, JsonValue
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
@@ -182,11 +183,17 @@ def one_query_of_each_kind(queries: Sequence[Query]) -> list[Query]:
 
 
 def kernels_of(query: Query) -> tuple[object, ...]:
-    """Return a key of the kernels that a query needs: notation and window; for paths also semantics and restrictions."""
+    """Return a key of the kernels that a query needs: notation, window and conditions; for paths also their restrictions.
+
+    >>> texts = ("a", "b", "a[n > 1]", "?x a ?y")
+    >>> len({kernels_of(Query(text, window=Window(size=1, slide=1))) for text in texts})
+    3
+    """
     window = query.window
     slides = (window.size // window.slide).bit_length() if window.kind == "time" else 0
+    kind = (type(query).__name__, window.kind, has_conditions(query))
     if isinstance(query, PatternQuery):
-        return ("pattern", window.kind)
+        return kind
     restricted = query.sources is None, query.targets is None
     order = (query.order, *(name for name, _ in query.time_lengths))
-    return ("path", window.kind, slides, query.paths, *restricted, *order, query.has_length)
+    return (*kind, slides, query.paths, *restricted, *order, query.has_length)

@@ -226,6 +226,7 @@ def test_a_process_that_cannot_compile_ends_warm_up_with_its_reason(monkeypatch,
 def test_queries_warm_up_the_kernels_of_their_first_rows_alone():
     script = """
 import rpq
+from rpq.engine.running.derived_edges import rows_to_apply
 from rpq.operators.paths.closure import kernels as bits
 from rpq.operators.paths.simple import judge
 from rpq.operators.patterns.joins import updates
@@ -233,11 +234,11 @@ window = rpq.Window(size=10, slide=1)
 rpq.warm_up(rpq.Query("?x a ?y . ?y b ?z", window=window))
 rpq.warm_up(rpq.Query("a/b*/c", window=window, paths="simple"))
 rpq.warm_up(rpq.Query("SELECT ?x { ?x <a> ?y }", window=window))
-rpq.warm_up(rpq.Query("a/b*", window=window))
-kernels = (judge.judge_insert, updates.apply_tuples, bits.apply_chunk)
+rpq.warm_up(rpq.Query("a[n > 1 and kind = 'x']/b*", window=window))
+kernels = (judge.judge_insert, updates.apply_tuples, rows_to_apply, bits.apply_chunk)
 print([bool(kernel.overloads) for kernel in kernels])
 """
-    assert run(Path(sys.executable), "-c", script, cwd=ROOT).stdout == "[True, True, False]\n"
+    assert run(Path(sys.executable), "-c", script, cwd=ROOT).stdout == "[True, True, True, False]\n"
 
 
 def refused_processor(name: str) -> str:
