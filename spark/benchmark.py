@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import rpq
 from rpq.language.hypercube import Share
 from rpq.run.time_division import TimeDivision
-from rpq.spark.batch.chunks import ChunkEngines, ChunkPlan, Divider, Slicer, plan_chunks
+from rpq.spark.batch.chunks import ChunkEngines, ChunkPlan, Divider, Slicer, plan_chunks, unpack_slice
 from rpq.spark.columns import TRIPLES
 from rpq.spark.division import EdgeDivision, OwnEdges, engine_bytes
 from rpq.spark.envelopes import engine_columns, pack, unpack
@@ -159,30 +159,30 @@ def chunks(task: Mapping[str, Any]) -> Figures:
         slices = pa.Table.from_batches(list(slicer(tuples.to_batches(max_chunksize=CHUNK_SLICE_ROWS))))
         listed = slices.drop_columns("edges").to_pylist()
         plans = [plan_chunks(listed, division, most=number, max_taken_in=float("inf")) for number in task["counts"]]
-        spent: list[list[float]] = [[] for _ in plans]
-        for _ in range(task["repeat"] + 1):
-            for seconds, plan in zip(spent, plans, strict=True):
-                seconds.append(_run_chunks(query, plan, slices, listed))
+        turns = [[_run_chunks(query, plan, slices, listed) for plan in plans] for _ in range(task["repeat"] + 1)]
         edges = sum(one["tuples"] for one in listed)
-        for seconds, plan in zip(spent, plans, strict=True):
-            taken_in = sum(part.begin for parts in plan.parts for part in parts if part.takes_in) / edges
-            figures = {"query": query.name, "chunks": len(plan.chunks), "taken_in": taken_in, "edges": edges}
-            yield {**figures, "cpu_seconds": min(seconds[1:])}
+        for plan, runs in zip(plans, zip(*turns[1:], strict=True), strict=True):
+            figures = {"query": query.name, "chunks": len(plan.chunks), "edges": edges, "taken_in": runs[0][1] / edges}
+            yield {**figures, "cpu_seconds": min(seconds for seconds, _ in runs)}
 
 
-def _run_chunks(query: rpq.Query, plan: ChunkPlan, slices: pa.Table, listed: Sequence[Mapping[str, Any]]) -> float:
-    """Return the processor seconds of the engines of all chunks."""
+def _run_chunks(
+    query: rpq.Query, plan: ChunkPlan, slices: pa.Table, listed: Sequence[Mapping[str, Any]]
+) -> tuple[float, int]:
+    """Return the processor seconds of the engines of all chunks, and the number of edges that they take in."""
     parts = {(one["file"], one["row"]): of_slice for one, of_slice in zip(listed, plan.parts, strict=True)}
     options: dict[str, Any] = {"shares": 1, "threads": 1, "memory_limit": None, "sizes": {}}
     engines = ChunkEngines([query], plan.chunks, edges=TRIPLES, **options)
     tasks: dict[int, list[pa.RecordBatch]] = {}
+    taken_in = 0
     for batch in Divider(parts, engines.keys, 1, EdgeDivision([query], 1))(slices.to_batches()):
         tasks.setdefault(batch["partition"][0].as_py(), []).append(batch)
+        taken_in += 0 if batch["is_own"][0].as_py() else len(unpack_slice(batch["edges"][0]))
     started = time.process_time()
     for batches in tasks.values():
         for _ in engines.changes(batches):
             pass
-    return time.process_time() - started
+    return time.process_time() - started, taken_in
 
 
 def _without_dictionaries(tuples: pa.Table) -> pa.Table:

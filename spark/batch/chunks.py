@@ -106,7 +106,8 @@ def _pack(tuples: pa.Table) -> bytes:
     return bytes(out.getvalue())
 
 
-def _unpack(edges: pa.Scalar) -> pa.Table:
+def unpack_slice(edges: pa.Scalar) -> pa.Table:
+    """Return the tuples of a slice, or of a part of one."""
     with pa.ipc.open_stream(edges.as_buffer()) as reader:
         tuples: pa.Table = reader.read_all()
     return tuples
@@ -218,7 +219,7 @@ class Divider(ShippedObject):
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for file, row, edges in zip(batch["file"].to_pylist(), batch["row"].to_pylist(), batch["edges"], strict=True):
-                tuples = _unpack(edges)
+                tuples = unpack_slice(edges)
                 for part in self._parts[file, row]:
                     begin = 0
                     if part.above is not None:
@@ -302,9 +303,9 @@ class ChunkEngines(ShippedObject):
             for is_own, some in groupby(of_task, key=itemgetter(1)):
                 if is_own:
                     for _, _, edges in some:
-                        yield engine.push(_unpack(edges))
+                        yield engine.push(unpack_slice(edges))
                 else:
-                    times.begin(engine, (_unpack(edges) for _, _, edges in some))
+                    times.begin(engine, (unpack_slice(edges) for _, _, edges in some))
             yield times.end(engine)
 
     def _engine(self, share: Share) -> Engine:

@@ -145,9 +145,9 @@ def replay_to(
     check_classic(spark, "replay_to", "write the data frame of replay, replay(…).write.parquet(…)")
     named = parse_column_names(columns, label, has_ids=edges == "id")
     rules = rules_of(edges_from, columns, label)
-    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges, sizes, rules)
     if hadoop_files.exists(spark, output):
         raise PipelineError(f"{output}: exists already; remove it or choose another name")
+    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges, sizes, rules)
     addition: Any = _RowCounts()  # not a subclass of a PySpark class, so that this module can be imported without PySpark
     row_counts = spark.sparkContext.accumulator(Counter({(query.name, op): 0 for query in queries for op in "+-"}), addition)
     microseconds = NANOSECONDS[plan.unit] // NANOSECONDS["us"] if plan.is_time else None
