@@ -69,9 +69,8 @@ def stream_check(options: dict[str, Any]) -> Callable[[Sequence[rpq.Query]], Non
     from rpq.spark.columns import check_supported_values
 
     edges = options["edges"]
-    if is_topic(options["folder"]) or options["files"] != "parquet":
-        where = "in topics on Spark" if is_topic(options["folder"]) else f"in {options['files']} files on Spark"
-        return lambda queries: check_query_columns(queries, edges, where)
+    if is_topic(options["folder"]):
+        return lambda queries: check_query_columns(queries, edges, "in topics on Spark")
     return lambda queries: check_supported_values(queries, edges)
 
 
@@ -112,7 +111,6 @@ topic_options = shared.combine_options(
 
 _TOPIC_DEFAULTS = {"kafka_config": None, "max_messages": MAX_MESSAGES}
 _FILE_DEFAULTS = {
-    "files": ("parquet", "the first message determines whether messages are JSON objects or fields"),
     "max_files": (1, "--max-messages bounds a micro-batch"),
     "sequence": (None, "tuples of one timestamp are ordered by topic, partition and offset"),
 }
@@ -382,14 +380,7 @@ def replay_command(**options: Any) -> None:
     "folder",
     required=True,
     metavar="FOLDER",
-    help="A folder in which files of edges appear, or topics: kafka://BROKER:PORT/TOPIC,TOPIC.",
-)
-@click.option(
-    "--files",
-    type=click.Choice(["parquet", "csv", "tsv"]),
-    default="parquet",
-    show_default=True,
-    help="Ending of the names of the files; csv and tsv are text with the columns of edges, with or without a header.",
+    help="A folder in which Parquet files of edges appear, or topics: kafka://BROKER:PORT/TOPIC,TOPIC.",
 )
 @click.option("--output", required=True, metavar="FOLDER", help="Folder for the rows, as Parquet.")
 @click.option("--checkpoint", required=True, metavar="FOLDER", help="Folder for the state, from which the stream continues.")
@@ -419,18 +410,13 @@ def stream_command(**options: Any) -> None:
     _check_files(options, read=files)
     _check_inputs(options, files)
     rules = _rules(options)
-    settings = _settings(options)
-    if not is_topic(options["folder"]) and options["files"] != "parquet":
-        from rpq.spark.stream.file_edges import WHOLE_FILES
-
-        settings = {**WHOLE_FILES, **settings}
-    with _session(options, options["partitions"], settings) as session:
+    with _session(options, options["partitions"]) as session:
         from rpq.spark.columns import edge_columns, parse_column_names
         from rpq.spark.division import counted_labels
         from rpq.spark.jvm.session import SHUFFLE_PARTITIONS, share_count
         from rpq.spark.record_edges import record_columns
         from rpq.spark.stream import stream_identity
-        from rpq.spark.stream.file_edges import file_edges, store_types
+        from rpq.spark.stream.file_edges import file_edges, store_schema
         from rpq.spark.stream.run import EdgeStream, label_sizes, stream_summary
 
         # An existing stream continues with the same number of shares, even if the cluster has another size now.
@@ -443,7 +429,6 @@ def stream_command(**options: Any) -> None:
             name: None if is_topic(options["folder"]) else options[name] for name in ("columns", "label", "edges_from")
         }
         names = parse_column_names(named["columns"], named["label"], has_ids=options["edges"] == "id")
-        applied_rules: EdgeRules | None = None
         if is_topic(options["folder"]):
             topics = read_topics(session, options, rules)
             edges, first_edges, sequence = topics.edges, topics.first_edges, topics.sequence
@@ -453,20 +438,14 @@ def stream_command(**options: Any) -> None:
             found = file_edges(
                 session,
                 options["folder"],
-                options["files"],
                 names=names,
-                rules=rules,
-                sequence=sequence,
-                has_ids=options["edges"] == "id",
-                on_error=options["on_error"],
+                has_rules=rules is not None,
                 max_files=options["max_files"],
                 checkpoint=options["checkpoint"],
                 is_begun=bool(begun),
             )
-            edges, first_edges, applied_rules = found.edges, found.first_edges, found.applied_rules
-            if applied_rules is not None:
-                rules, named["edges_from"] = None, None
-        # Rules that remain apply to the data frame, whose rows are records.
+            edges, first_edges = found.edges, found.first_edges
+        # Rules apply to a data frame whose rows are records.
         read: Callable[..., EdgeColumns] = partial(edge_columns, names=names)
         if rules is not None:
             read = partial(record_columns, rules=rules)
@@ -494,11 +473,10 @@ def stream_command(**options: Any) -> None:
             max_delay=options["max_delay"],
             identity=options["edges"],
             sizes=sizes,
-            applied_rules=applied_rules,
             **named,
         )
         if not is_topic(options["folder"]):
-            store_types(session, options["checkpoint"], options["files"], found.types)
+            store_schema(session, options["checkpoint"], found.schema)
         _prepare_workers(session, queries, integers, options)
         figures = stream.run(once=options["once"])
     _report(options, figures, _summary_text(stream_summary(figures)))
@@ -659,9 +637,7 @@ def _check_new_output(output: str) -> None:
 
 
 @contextmanager
-def _session(
-    options: dict[str, Any], partitions: int | None, settings: dict[str, str] | None = None
-) -> Iterator[SparkSession]:
+def _session(options: dict[str, Any], partitions: int | None) -> Iterator[SparkSession]:
     """Open a session for a block; errors of this package and of Spark become those of the command."""
     from rpq.spark.errors import PipelineError, plain_message
     from rpq.spark.jvm.session import open_session
@@ -670,7 +646,7 @@ def _session(
         session = open_session(
             master=options["master"],
             partitions=partitions,
-            settings=settings or _settings(options),
+            settings=_settings(options),
             py_files=options["py_files"],
             archives=options["archives"],
         )

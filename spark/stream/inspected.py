@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
-
-    from rpq.spark.stream.processor import AnswerChanges
 
 
 def open_states(states: Mapping[str, tuple[str, ...]], handle: StatefulProcessorHandle) -> dict[str, Any]:
@@ -26,11 +24,22 @@ def open_states(states: Mapping[str, tuple[str, ...]], handle: StatefulProcessor
     }
 
 
+class ShareProcessor(Protocol):
+    """The part of `rpq.spark.stream.processor.AnswerChanges` that is used here."""
+
+    @property
+    def states(self) -> dict[str, tuple[str, ...]]: ...
+
+    def open_states(self, states: Mapping[str, Any]) -> None: ...
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]: ...  # noqa: N802, N803
+
+
 class InspectedProcessor(StatefulProcessor):
     """A stateful processor that declares the state of another, and unpickles that one with the first micro-batch."""
 
-    def __init__(self, processor: AnswerChanges) -> None:
-        self._processor: AnswerChanges | None = processor
+    def __init__(self, processor: ShareProcessor) -> None:
+        self._processor: ShareProcessor | None = processor
         self._packed: bytes | None = None
         self._states = processor.states
 

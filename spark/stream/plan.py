@@ -89,7 +89,6 @@ def rpq_changes(
     identity: Identity = "triple",
     sizes: Mapping[str, int] | None = None,
     edges_from: str | None = None,
-    _applied_rules: EdgeRules | None = None,
 ) -> DataFrame:
     """Return the answer changes of `queries` over `edges`: query, columns of the queries (source, target), timestamp, op.
 
@@ -188,7 +187,7 @@ def rpq_changes(
             on_error=on_error,
             sizes=known_sizes,
             max_delay=delay,
-            columns=_columns_identity(names, label, rules or _applied_rules),
+            columns=_columns_identity(names, label, rules),
             output=None if output is None else hadoop_files.qualify(session, output),
             edges=identity,
             properties=types,
@@ -241,7 +240,6 @@ class WriterOptions(TypedDict, total=False):
     identity: Identity
     sizes: Mapping[str, int] | None
     edges_from: str | None
-    _applied_rules: EdgeRules | None
 
 
 class ChangesOptions(WriterOptions, total=False):

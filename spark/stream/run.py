@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from rpq.readers.column_names import ColumnNames
-    from rpq.readers.text.edge_rules import EdgeRules
 
 COUNTS = "rpq"
 """The name of the figures in Spark's progress."""
@@ -52,7 +51,6 @@ class EdgeStream:
         identity: Identity = "triple",
         sizes: Mapping[str, int] | None = None,
         edges_from: str | None = None,
-        applied_rules: EdgeRules | None = None,
     ) -> None:
         self._session = edges.sparkSession
         self._checkpoint = checkpoint
@@ -72,7 +70,6 @@ class EdgeStream:
             identity=identity,
             sizes=sizes,
             edges_from=edges_from,
-            _applied_rules=applied_rules,
         )
 
     def run(self, *, once: bool) -> dict[str, Any]:

@@ -127,7 +127,7 @@ def test_a_checkpoint_knows_the_sizes_that_shape_a_division(session, tmp_path):
 def test_labels_are_counted_in_the_files_that_are_there(session, tmp_path):
     """Of those that divide patterns; a label that does not occur is small, and without a label nothing is known."""
     rows = [(f"v{number}", "w", "a" if number % 4 else "b", number) for number in range(40)]
-    existing = file_edges(session, str(incoming(tmp_path / "in", rows[:30], rows[30:])), "parquet").first_edges
+    existing = file_edges(session, str(incoming(tmp_path / "in", rows[:30], rows[30:]))).first_edges
     labels = counted_labels([query("?x a ?y . ?y b ?z . ?z c ?w"), query("?x d ?y"), query("e/f*")], 4)
     assert label_sizes(existing(), None, labels) == {"a": 30, "b": 10, "c": 1}
     assert label_sizes(existing(), None, ["y"]) == {}
@@ -308,6 +308,18 @@ def test_memory_is_that_of_all_engines_of_a_worker(monkeypatch):
         run(10_000)
 
 
+def test_an_active_session_keeps_its_settings(session):
+    zone, shuffle = "spark.sql.session.timeZone", "spark.sql.shuffle.partitions"
+    before = session.conf.get(zone)
+    session.conf.set(zone, "Europe/Berlin")
+    try:
+        again = pipeline.open_session(master="local[1]")
+        assert again is session and again.sparkContext.master == "local[2]"
+        assert (again.conf.get(zone), again.conf.get(shuffle)) == ("Europe/Berlin", "2")
+    finally:
+        session.conf.set(zone, before)
+
+
 def test_files_by_the_session(session, tmp_path):
     uri = f"file://{tmp_path}/a/b"
     assert not hadoop_files.exists(session, uri)
@@ -366,3 +378,20 @@ def test_a_task_with_several_cores_is_one_share_with_as_many_threads(tmp_path):
     rows = sorted(tuple(row.values()) for row in pq.read_table(tmp_path / "rows").to_pylist())
     engine = rpq.Engine(query(size=50))
     assert rows == sorted(map(tuple, engine.push(pq.read_table(folder / "0.parquet")).rows()))
+
+
+@pytest.mark.long
+def test_a_stream_goes_on_while_its_folder_is_empty(rpq_on_spark, tmp_path):
+    """With the columns that its first files had."""
+    folder = incoming(tmp_path / "in", [("x", "y", "a", 1)])
+    places = ["--input", str(folder), "--output", str(tmp_path / "rows"), "--checkpoint", str(tmp_path / "state")]
+    command = ["spark", "stream", "a/b*", *WINDOW, "--once", *places]
+    status, _, said = rpq_on_spark(*command)
+    assert status == 0, said
+    (folder / "0.parquet").unlink()
+    status, _, said = rpq_on_spark(*command)
+    assert status == 0 and "tuples      0 in 0 micro-batches" in said, said
+    (tmp_path / "state" / "rpq-files.json").write_text("{}")
+    (tmp_path / "state" / ".rpq-files.json.crc").unlink()
+    status, _, said = rpq_on_spark(*command)
+    assert status == 1 and "rpq-files.json is damaged" in said

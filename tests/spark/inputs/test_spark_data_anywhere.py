@@ -9,7 +9,6 @@ import datetime as dt
 import gzip
 import json
 import os
-import time
 from collections import Counter
 
 import pytest
@@ -23,7 +22,6 @@ import pyarrow.parquet as pq
 import rpq
 import rpq.spark as pipeline
 from rpq.readers import open_reader
-from rpq.spark.columns import parse_column_names
 from rpq.spark.errors import PipelineError, plain_message
 from rpq.spark.jvm.data_sets import edges_in, statistics_in
 from rpq.spark.jvm.session import check_java
@@ -201,32 +199,6 @@ def test_lines_with_other_names_and_with_times(session, mounted, tmp_path):
         pipeline.prepare(session, [f"{tmp_path}/in/0.csv", f"{tmp_path}/in/naive.csv"], f"{tmp_path}/other", **names)
 
 
-@pytest.mark.long
-def test_a_stream_of_text_with_times(session, tmp_path):
-    """The first one that is there tells; what is neither integer nor time is said before anything starts."""
-    (tmp_path / "in").mkdir()
-    file, names = tmp_path / "in" / "0.csv", parse_column_names("timestamp=at", None)
-    for stamp, kind in (("5", "bigint"), ("2024-05-01T12:00:00Z", "timestamp"), ("2024-05-01", "timestamp"), ("", "bigint")):
-        file.write_text(f"source,target,label,at\nx,y,a,{stamp}\n")
-        on_error = "stop" if stamp else "skip"
-        edges = file_edges(session, str(tmp_path / "in"), "csv", names=names, on_error=on_error).edges
-        assert edges.schema["at"].dataType.simpleString() == kind
-    file.write_text("source,target,label,at\nx,y,a,soon\n")
-    with pytest.raises(rpq.InputError, match="0.csv:2: column 'timestamp': 'soon' is not an integer; expected"):
-        file_edges(session, str(tmp_path / "in"), "csv", names=names)
-    lines = [",".join([*row[:3], written(row)[:20]]) for row in ROWS]
-    file.write_text("\n".join(["source,target,label,at", *lines]))
-    edges = file_edges(session, str(tmp_path / "in"), "csv", names=names).edges
-    durations = rpq.Query(QUERY.expression, window=rpq.Window(size="40s", slide="5s"), semantics="explicit")
-    changes = pipeline.rpq_changes(edges, durations, columns="timestamp=at")
-    writer = changes.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "state"))
-    writer.trigger(availableNow=True).start(str(tmp_path / "rows")).awaitTermination()
-    found = session.read.parquet(str(tmp_path / "rows"))
-    whole = found.selectExpr("query", "source", "target", "unix_seconds(timestamp)", "op").collect()
-    inserts = [(*row[:4], "+") for row in ROWS]
-    assert Counter(map(tuple, whole)) == Counter(map(tuple, rpq.Engine(QUERY).push_rows(inserts).rows()))
-
-
 QUOTED = "source,target,label,timestamp,number\n" + """\
 "a""b",y,a,1,2
 "c, d",z,a,2,3
@@ -235,102 +207,6 @@ f",y,b\\,2,5
 x,y,a,3,9
 x,z,a,3,8
 """
-
-
-def test_a_stream_of_text_has_the_rows_of_its_lines(session, tmp_path):
-    """Quotes, line ends in them and backslashes are read as by `rpq run`; a column may order tuples of one timestamp."""
-    folder = tmp_path / "in"
-    folder.mkdir()
-    (folder / "0.csv").write_text(QUOTED)
-    bad = 'x,y,a,4,1,more\nx\nx,z,a,soon,2\n"x"z",y,a,4,4\n'
-    (folder / "1.csv").write_text(QUOTED.splitlines()[0] + "\n" + bad + "ok,y,a,5,3\n")
-    every = rpq.Query("!()", window=rpq.Window(size=40, slide=5))
-    found = []
-    for on_error in ("skip", "stop"):
-        edges = file_edges(session, str(folder), "csv", max_files=2, sequence="number", on_error=on_error).edges
-        changes = pipeline.rpq_changes(edges, every, partitions=1, sequence="number", on_error=on_error)
-        state = str(tmp_path / on_error)
-        stream = changes.writeStream.format("memory").queryName("text").option("checkpointLocation", state)
-        try:
-            stream.trigger(availableNow=True).start().awaitTermination()
-        except Exception as error:  # that of Spark
-            assert on_error == "stop" and "1.csv:2: found 6 fields, expected 5: source" in plain_message(error)
-        else:
-            found = [tuple(row) for row in session.table("text").collect()]
-    engine = rpq.Engine(every)
-    whole = [row for batch in open_reader("edges", folder / "0.csv") for row in engine.push(batch.columns).rows()]
-    assert Counter(found) == Counter([*map(tuple, whole), ("!()", "ok", "y", 5, "+")])
-    (folder / "0.csv").write_text("target,source,label,timestamp,number\nx,y,a,1,1\n")
-    (folder / "1.csv").write_text(QUOTED)
-    read = file_edges(session, str(folder), "csv").first_edges().select("source", "target", "timestamp").collect()
-    files = [open_reader("edges", folder / f"{number}.csv") for number in range(2)]
-    columns = [batch.columns.select(["source", "target", "timestamp"]) for file in files for batch in file]
-    assert Counter(map(tuple, read)) == Counter(tuple(row.values()) for batch in columns for row in batch.to_pylist())
-    assert ("y", "x", 1) in read
-
-
-@pytest.mark.long
-def test_a_file_that_appears_later_may_be_older(session, tmp_path):
-    """Copies may keep the time of the original; by default Spark ignores files that are a week older than the newest one."""
-    folder, query = tmp_path / "in", rpq.Query("a+", window=QUERY.window)
-    folder.mkdir()
-    for number, (edge, days) in enumerate((("x,y,a,1", 0), ("y,z,a,2", 30))):
-        file, modified = folder / f"{number}.csv", time.time() - days * 86_400
-        file.write_text(f"source,target,label,timestamp\n{edge}\n")
-        os.utime(file, (modified, modified))
-        edges = file_edges(session, str(folder), "csv").edges
-        writer = pipeline.rpq_changes(edges, query, partitions=2).writeStream.format("parquet")
-        writer = writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True)
-        writer.start(str(tmp_path / "rows")).awaitTermination()
-    rows = session.read.parquet(str(tmp_path / "rows")).select("source", "target")
-    assert Counter(map(tuple, rows.collect())) == Counter([("x", "y"), ("y", "z"), ("x", "z")])
-
-
-@pytest.mark.long
-def test_a_stream_of_text_with_several_line_ends_and_other_bytes(session, tmp_path):
-    """A carriage return at the end of a line is no part of a name; text that is not UTF-8 is a bad line.
-
-    So is a time to which the size of the window cannot be added.
-    """
-    folder, asked = tmp_path / "in", rpq.Query("a", window=QUERY.window)
-    folder.mkdir()
-    lines = ["timestamp,source,target,label", "1,x,y,a\r", "2,y,z,a", '3,z,w,"a"\r', "4,z,v,a\r"]
-    (folder / "0.csv").write_bytes("\n".join(lines).encode())
-    engine = rpq.Engine(asked)
-    whole = [row for batch in open_reader("edges", folder / "0.csv") for row in engine.push(batch.columns).rows()]
-    assert [row.target for row in whole] == ["y", "z", "w", "v"]
-    more = b"5,M\xfcller,y,a\n6,M\xf6ller,y,a\n7,M\xc3\xbcller,y,a\n9223372036854775807,x,y,a\n"
-    (folder / "1.csv").write_bytes(b"timestamp,source,target,label\n" + more)
-    found = []
-    for on_error in ("skip", "stop"):
-        edges = file_edges(session, str(folder), "csv", max_files=2, on_error=on_error).edges
-        changes = pipeline.rpq_changes(edges, asked, partitions=2, on_error=on_error)
-        writer = changes.writeStream.format("parquet").option("checkpointLocation", f"{tmp_path}/{on_error}-state")
-        query = writer.trigger(availableNow=True).start(f"{tmp_path}/{on_error}")
-        if on_error == "skip":
-            query.awaitTermination()
-            found = [tuple(row) for row in session.read.parquet(f"{tmp_path}/skip").collect()]
-        else:
-            with pytest.raises(Exception, match="is not UTF-8 text"):
-                query.awaitTermination()
-    assert Counter(found) == Counter([*map(tuple, whole), ("a", "Müller", "y", 7, "+")])
-
-
-@pytest.mark.long
-def test_a_stream_of_text_with_byte_order_marks(session, tmp_path):
-    """As spreadsheets export them, with the names of columns in quotes or without."""
-    folder, names = tmp_path / "in", ["source", "target", "label", "timestamp"]
-    folder.mkdir()
-    for number, header in enumerate((",".join(names), ",".join(f'"{name}"' for name in names))):
-        (folder / "0.csv").write_text(f"\ufeff{header}\nx,y,a,5\n", encoding="utf-8")
-        edges, existing, *_ = file_edges(session, str(folder), "csv")
-        assert edges.columns == existing().columns == [*names, "op"]
-        stream = edges.writeStream.format("memory").queryName(f"marked{number}").trigger(availableNow=True).start()
-        stream.awaitTermination()
-        assert session.table(f"marked{number}").collect() == [("x", "y", "a", 5, "+")]
-    (folder / "0.csv").write_text("")
-    with pytest.raises(PipelineError, match="its .csv files are empty; expected a header"):
-        file_edges(session, str(folder), "csv")
 
 
 @pytest.mark.long
@@ -351,8 +227,25 @@ def test_deletes_that_only_later_files_have(session, mounted, tmp_path, column: 
     assert rows_of(pipeline.replay(session, str(folder), QUERY, partitions=2)) == Counter(map(tuple, expected))
     statistics = pipeline.prepare(session, f"{mounted}/in", f"{mounted}/data")
     assert (statistics["tuples"], statistics["deletes"]) == (4, 1)
-    edges = file_edges(session, str(folder), "parquet").edges
+    edges = file_edges(session, str(folder)).edges
     writer = pipeline.rpq_changes(edges, QUERY, partitions=2).writeStream.format("parquet")
     writer = writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True)
     writer.start(str(tmp_path / "rows")).awaitTermination()
     assert rows_of(session.read.parquet(str(tmp_path / "rows"))) == Counter(map(tuple, expected))
+
+
+@pytest.mark.ci
+def test_deletes_of_debezium_in_columns_are_not_read_as_inserts(session, tmp_path):
+    rows = [("x", "y", "a", 1, False), ("x", "y", "a", 2, True)]
+    frame = session.createDataFrame(rows, "source string, target string, label string, timestamp bigint, __deleted boolean")
+    frame.write.parquet(str(tmp_path / "in"))
+    query = rpq.Query("a", window=rpq.Window(size=10, slide=1))
+    for data in (frame, str(tmp_path / "in")):
+        with pytest.raises(PipelineError, match="column '__deleted' says which rows are deletes of Debezium"):
+            pipeline.replay(session, data, query)
+        found = pipeline.replay(session, data, query, columns="delete=__deleted", partitions=1).collect()
+        assert sorted((row["timestamp"], row["op"]) for row in found) == [(1, "+"), (2, "-")]
+    rules = "timestamp = 'timestamp'\n[[edge]]\nlabel = 'a'\nsource = 'source'\ntarget = 'target'\n"
+    (tmp_path / "edges.toml").write_text(rules)
+    with pytest.raises(PipelineError, match="column '__deleted' says which records are deletes of Debezium"):
+        pipeline.replay(session, frame, query, edges_from=str(tmp_path / "edges.toml"))

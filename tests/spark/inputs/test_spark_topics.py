@@ -226,7 +226,6 @@ def test_settings_in_the_names_of_librdkafka_are_those_of_java() -> None:
 
 
 REFUSED = [
-    (["--input", "kafka://localhost/a", "--files", "csv"], "--files applies to files, not to topics"),
     (["--input", "kafka://localhost/a", "--sequence", "n"], "ordered by topic, partition and offset"),
     (["--input", "folder", "--kafka-config", "f"], "--kafka-config applies to topics only; expected --input kafka://BROKER/TOPIC"),
     (["--input", "folder", "--max-messages", "5"], "--max-messages applies to topics only"),
