@@ -263,8 +263,8 @@ def _machines(
 ) -> Iterator[Record]:
     """Yield the edges from which n machines beat one, by job.
 
-    One machine runs `rpq run`, whose work all of its cores divide without loss.  Spark starts in the processor seconds of a
-    driver and then of executors, all at once; then all cores divide reading, writing, and the work of the chunks.
+    One machine runs `rpq run` with a job for each core.  Spark starts in the processor seconds of a driver and then of
+    executors, all at once; then all cores divide the work of as many chunks, and what Spark adds for edges and rows.
     """
     _, driver, executor, million_read, million_row = coefficients.tolist()
     start, read, row = driver + executor, million_read / 1e6, million_row / 1e6
@@ -274,7 +274,7 @@ def _machines(
     for one, seconds in works:
         edge, rows = seconds / one["edges"], one["rows"] / one["edges"]
         for machines in MACHINES:
-            gain = edge / CORES - (read + CHUNKS * edge + rows * row) / (CORES * machines)
+            gain = CHUNKS * edge / CORES - (CHUNKS * edge + read + rows * row) / (CORES * machines)
             edges = (start - alone) / gain if gain > 0 else None
             yield {
                 "what": "machines",
@@ -295,10 +295,10 @@ EXPERIMENT = Experiment(
         "local-cluster[n,1,1024], a task each. Model: CPU seconds = session (or driver of a cluster) + executors · "
         "executor + million edges · read + million rows · row + CPU seconds of rpq run --threads 1 less its "
         "start; fitted to every other replay, none of the terms negative, and compared with all. Machines: the edges from "
-        "which Spark beats rpq run on one machine of 16 cores, if both divide their work evenly over all cores, the "
-        "network is no limit, Spark starts in the CPU seconds of a driver and of an executor, and all chunks take 3.3 times "
-        "the CPU seconds of one engine. The load is that of the machine before the command: above the number of its "
-        "cores, wall seconds are too long."
+        "which Spark beats rpq run --jobs 16 on one machine of 16 cores, if both divide their work evenly over all cores, "
+        "the network is no limit, Spark starts in the CPU seconds of a driver and of an executor, and all chunks, of both, "
+        "take 3.3 times the CPU seconds of one engine. The load is that of the machine before the command: above the number "
+        "of its cores, wall seconds are too long."
     ),
     columns=(
         Column(key="command", heading="command"),

@@ -132,6 +132,7 @@ COLUMNS = (
     Column(key="window_edges", heading="window, tuples", format=","),
     Column(key="shares", heading="shares", format=","),
     Column(key="chunks", heading="chunks", format=","),
+    Column(key="edges", heading="edges", format=","),
     Column(key="taken_in", heading="taken in", format=".2f"),
     Column(key="cpu_seconds", heading="CPU s", format=".2f"),
     Column(key="times_one", heading="× one engine", format=".2f"),
