@@ -417,7 +417,8 @@ def stream_command(**options: Any) -> None:
         from rpq.spark.record_edges import record_columns
         from rpq.spark.stream import stream_identity
         from rpq.spark.stream.file_edges import file_edges, store_schema
-        from rpq.spark.stream.run import EdgeStream, label_sizes, stream_summary
+        from rpq.spark.stream.plan import stream_to
+        from rpq.spark.stream.run import label_sizes, run_stream, stream_summary
 
         # An existing stream continues with the same number of shares, even if the cluster has another size now.
         begun = stream_identity.read(session, options["checkpoint"]) or {}
@@ -461,15 +462,15 @@ def stream_command(**options: Any) -> None:
             sizes = label_sizes(first, names, labels)
             if sizes and not options["quiet"]:
                 click.echo(f"sizes of labels in the first tuples: {_sizes_text(sizes)} (--sizes for others)", err=True)
-        stream = EdgeStream(
+        writer = stream_to(
             edges,
-            queries,
+            options["output"],
+            *queries,
             partitions=partitions,
             sequence=sequence,
             time_unit=unit,
             on_error=options["on_error"],
             checkpoint=options["checkpoint"],
-            output=options["output"],
             max_delay=options["max_delay"],
             identity=options["edges"],
             sizes=sizes,
@@ -478,7 +479,7 @@ def stream_command(**options: Any) -> None:
         if not is_topic(options["folder"]):
             store_schema(session, options["checkpoint"], found.schema)
         _prepare_workers(session, queries, integers, options)
-        figures = stream.run(once=options["once"])
+        figures = run_stream(writer, session, options["checkpoint"], once=options["once"])
     _report(options, figures, _summary_text(stream_summary(figures)))
     if figures["ended"] == "interrupted":
         sys.exit(_INTERRUPTED)

@@ -46,7 +46,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
-    # A busy machine takes long to start a Python process.
+    # How long Python waits for the JVM of a busy machine.
     "spark.python.authenticate.socketTimeout": "120s",
 }
 

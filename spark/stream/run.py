@@ -5,19 +5,18 @@ from __future__ import annotations
 import time
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-import rpq
-from rpq.spark.columns import Identity, quote_name, rejected_metric
-from rpq.spark.stream.plan import stream_to
+from rpq.spark.columns import quote_name, rejected_metric
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from rpq.readers.column_names import ColumnNames
 
@@ -31,80 +30,38 @@ LATE_SHARE = 0.01
 """The share of late tuples above which a run ends with a warning."""
 
 
-class EdgeStream:
-    """A stream of queries over a streaming DataFrame of edges, into a folder of Parquet files."""
-
-    def __init__(
-        self,
-        edges: DataFrame,
-        queries: Sequence[rpq.Query],
-        *,
-        partitions: int,
-        sequence: str | None,
-        time_unit: str | None,
-        on_error: str,
-        checkpoint: str,
-        output: str,
-        max_delay: str = "0",
-        columns: str | None = None,
-        label: str | None = None,
-        identity: Identity = "triple",
-        sizes: Mapping[str, int] | None = None,
-        edges_from: str | None = None,
-    ) -> None:
-        self._session = edges.sparkSession
-        self._checkpoint = checkpoint
-        self._writer = stream_to(
-            edges,
-            output,
-            *queries,
-            checkpoint=checkpoint,
-            partitions=partitions,
-            sequence=sequence,
-            time_unit=time_unit,
-            on_error=on_error,
-            counts=COUNTS,
-            max_delay=max_delay,
-            columns=columns,
-            label=label,
-            identity=identity,
-            sizes=sizes,
-            edges_from=edges_from,
+def run_stream(writer: DataStreamWriter, session: SparkSession, checkpoint: str, *, once: bool) -> dict[str, Any]:
+    """Run a stream until no files are left (with `once`) or until it is interrupted, and return the figures."""
+    started = time.perf_counter()
+    query = (writer.trigger(availableNow=True) if once else writer).start()
+    totals, ended = _Totals(), "end of the input"
+    try:
+        while query.isActive:
+            time.sleep(LOOK_SECONDS)  # where Ctrl-C finds the program, and not in a call of the JVM
+            totals.add_all(query)
+        query.awaitTermination()  # which raises the error of the stream
+    except KeyboardInterrupt:
+        ended = "interrupted"
+        query.stop()
+    totals.add_all(query)
+    seconds = sorted(totals.seconds)
+    if totals.late > LATE_SHARE * totals.tuples:
+        click.echo(
+            f"warning: {totals.late:,} of {totals.tuples:,} tuples arrived too late for every window, and were dropped",
+            err=True,
         )
-
-    def run(self, *, once: bool) -> dict[str, Any]:
-        """Run until no files are left (with `once`) or until interrupted, and return the figures."""
-        started = time.perf_counter()
-        writer = self._writer.trigger(availableNow=True) if once else self._writer
-        query = writer.start()
-        totals, ended = _Totals(), "end of the input"
-        try:
-            while query.isActive:
-                time.sleep(LOOK_SECONDS)  # where Ctrl-C finds the program, and not in a call of the JVM
-                totals.add_all(query)
-            query.awaitTermination()  # which raises the error of the stream
-        except KeyboardInterrupt:
-            ended = "interrupted"
-            query.stop()
-        totals.add_all(query)
-        seconds = sorted(totals.seconds)
-        if totals.late > LATE_SHARE * totals.tuples:
-            click.echo(
-                f"warning: {totals.late:,} of {totals.tuples:,} tuples arrived too late for every window, and were dropped",
-                err=True,
-            )
-        return {
-            "ended": ended,
-            "batches": len(seconds),
-            "tuples": totals.tuples,
-            "late": totals.late,
-            "rejected": totals.rejected,
-            "rows": totals.rows,
-            "batch_seconds_median": seconds[len(seconds) // 2] if seconds else None,
-            "batch_seconds_longest": seconds[-1] if seconds else None,
-            "partitions": partition_records(self._session, self._checkpoint),
-            "total_seconds": time.perf_counter() - started,
-        }
+    return {
+        "ended": ended,
+        "batches": len(seconds),
+        "tuples": totals.tuples,
+        "late": totals.late,
+        "rejected": totals.rejected,
+        "rows": totals.rows,
+        "batch_seconds_median": seconds[len(seconds) // 2] if seconds else None,
+        "batch_seconds_longest": seconds[-1] if seconds else None,
+        "partitions": partition_records(session, checkpoint),
+        "total_seconds": time.perf_counter() - started,
+    }
 
 
 def stream_summary(figures: dict[str, Any]) -> dict[str, str]:
