@@ -375,9 +375,10 @@ def test_commands_of_spark_refuse_values_of_edges(text, options, message, tmp_pa
     pytest.importorskip("pyspark")
     from rpq.spark.cli import spark
 
-    options = [*options, "--window", "10", "--slide", "5", "--input", str(tmp_path), "--output", str(tmp_path / "rows")]
-    for command, more in (("replay", []), ("stream", ["--checkpoint", str(tmp_path / "state"), "--files", "csv"])):
-        result = CliRunner().invoke(spark, [command, text, *options, *more])
+    options = [*options, "--window", "10", "--slide", "5", "--output", str(tmp_path / "rows")]
+    topics = ["--input", "kafka://localhost:1/edges", "--checkpoint", str(tmp_path / "state")]
+    for command, data in (("replay", ["--input", str(tmp_path)]), ("stream", topics)):
+        result = CliRunner().invoke(spark, [command, text, *options, *data])
         assert result.exit_code == 2 and re.search(message, result.output.replace("\n", " ")), result.output
 
 
