@@ -23,7 +23,6 @@ from rpq.rows.typed_columns import kinds_of
 from rpq.run.time_division import TimeDivision
 from rpq.spark.batch.chunks import PARTS_SCHEMA, PLACE, SLICES_SCHEMA, TIMES, ChunkEngines, Divider, Slicer, plan_chunks
 from rpq.spark.columns import (
-    UNITS,
     Identity,
     check_supported_values,
     edge_columns,
@@ -219,7 +218,7 @@ def _plan_replay(
         )
     count = share_count(spark, partitions)
     equip_driver(spark)
-    unit = time_unit if time_unit in UNITS else _TIMES
+    unit = time_unit or _TIMES
     tuples = _read_tuples(spark, data, queries, sequence, time_unit, unit, named, identity, rules)
     sizes = tuples.sizes if sizes is None else check_sizes(sizes)
     columns, resolved_queries = tuples.columns, tuples.queries

@@ -28,7 +28,6 @@ from rpq.language.query_file import ArgumentPlace, query_entry
 from rpq.language.sparql.algebra import reads_default
 from rpq.rows.changes import Changes
 from rpq.spark.columns import (
-    UNITS,
     EdgeModel,
     Identity,
     arrow_type,
@@ -228,7 +227,7 @@ def _analysis(
         raise PipelineError(f"identity is 'triple', 'parallel' or 'id', not {identity!r}")
     check_supported_values([query], identity)
     has_ids = identity == "id"
-    unit = time_unit if time_unit in UNITS else _TIMES
+    unit = time_unit or _TIMES
     found = edge_expressions(
         schema,
         sequence=sequence,

@@ -117,6 +117,8 @@ def test_folders_that_tell_columns_and_names_of_columns(session, mounted, tmp_pa
         pipeline.rpq_changes(edges, durations, columns="lable=kind")
     with pytest.raises(PipelineError, match="sequence is 'n', which orders the tuples of a data frame"):
         pipeline.replay(session, f"{mounted}/in", durations, sequence="n", **names)
+    with pytest.raises(PipelineError, match="time_unit is 'ns'; expected one of s, ms, us"):
+        pipeline.replay(session, frame, durations, sequence="n", time_unit="ns", **names)
 
 
 def test_a_data_frame_is_prepared_and_read_as_one(session, tmp_path):
