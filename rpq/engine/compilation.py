@@ -176,7 +176,7 @@ def warm_up_each(warm_ups: Sequence[WarmUp], *, jobs: int) -> Iterator[None]:
         if not has_ended.is_set():
             _compile("run_warm_ups()", iter([b64encode(pickle.dumps(one)).decode()]), lambda line: None)
 
-    if jobs == 1 or len(warm_ups) == 1 or writable_kernel_folder() is None:
+    if jobs == 1 or len(warm_ups) <= 1 or writable_kernel_folder() is None:
         yield from (one.run() for one in warm_ups)
         return
     with ThreadPoolExecutor(jobs - 1) as pool:

@@ -12,16 +12,16 @@ from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from rpq.engine.engine import Engine
-from rpq.errors import RpqError
+from rpq.errors import QueryError, RpqError
 from rpq.language.options import Paths
 from rpq.language.query import PAIR_AND_LENGTH, Query
-from rpq.language.readings import is_ordered, properties_of, readings_of
+from rpq.language.readings import properties_of, readings_of
 from rpq.operators.paths.closure.closure_index import ClosureIndex
 from rpq.operators.paths.index.delta_index import cell_type
 from rpq.operators.paths.path_query import PathQuery
@@ -77,7 +77,8 @@ def _width(slides: int) -> int:
 def warm_up(query: Query, *, vertices: str = "string", threads: int = 1, witness: bool = False) -> float:
     """Compile or load the kernels that a query needs for its first rows, and return the seconds that it took.
 
-    A few edges with its labels run through the query. This takes 10 to 20 s on a machine that has never run this
+    A few edges with its labels run through the query; what its conditions, constants, sources and targets need more, as
+    these edges do not have them, is compiled or loaded at need. This takes 10 to 20 s on a machine that has never run this
     version, and well under a second with a warm cache. Kernels that the query needs later, or perhaps never (for a change of
     its index to bits, for saved states, for single inserts), are compiled or loaded at need; `rpq warm-up` compiles all.
     `vertices` is "string" or "int64"; `threads` and `witness` are options of the future engine.
@@ -88,14 +89,11 @@ def warm_up(query: Query, *, vertices: str = "string", threads: int = 1, witness
     """
     started = time.perf_counter()
     with suppress(RpqError):  # a query that needs another stream compiles its kernels when that comes
-        engine = Engine(
-            query,
-            threads=threads,
-            time_unit="ns",
-            edges="parallel" if is_ordered(query) else "triple",
-            memory_limit=1 << 60,
-            witness=witness,
-        )
+        options: dict[str, Any] = {"threads": threads, "time_unit": "ns", "memory_limit": 1 << 60, "witness": witness}
+        try:
+            engine = Engine(query, **options)
+        except QueryError:  # its rows contain edges, or paths are in the order of time
+            engine = Engine(query, edges="parallel", **options)
         for stream, tuples in _tuples_of(query, _names(vertices)):
             engine.push(tuples, stream=stream).to_arrow(query.name)
     return time.perf_counter() - started

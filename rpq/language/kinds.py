@@ -9,6 +9,7 @@ patterns and of SPARQL, which take 20 MB.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -183,7 +184,8 @@ def one_query_of_each_kind(queries: Sequence[Query]) -> list[Query]:
 
 
 def kernels_of(query: Query) -> tuple[object, ...]:
-    """Return a key of the kernels that a query needs: notation, window and conditions; for paths also their restrictions.
+    """Return a key of the kernels that a query needs: notation, window and conditions; for paths also their restrictions,
+    for other queries the operators and the words in capitals of their text.
 
     >>> texts = ("a", "b", "a[n > 1]", "?x a ?y")
     >>> len({kernels_of(Query(text, window=Window(size=1, slide=1))) for text in texts})
@@ -193,7 +195,7 @@ def kernels_of(query: Query) -> tuple[object, ...]:
     slides = (window.size // window.slide).bit_length() if window.kind == "time" else 0
     kind = (type(query).__name__, window.kind, has_conditions(query))
     if isinstance(query, PatternQuery):
-        return kind
+        return (*kind, frozenset(re.findall(r"[A-Z]{2,}|[*+/|^]", query.expression)))
     restricted = query.sources is None, query.targets is None
     order = (query.order, *(name for name, _ in query.time_lengths))
     return (*kind, slides, query.paths, *restricted, *order, query.has_length)

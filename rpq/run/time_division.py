@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rpq.errors import QueryError
+from rpq.language.readings import report_windows_of
 from rpq.stream.stream_time import report_steps, windows_of
 from rpq.stream.window import CountWindow, UnboundedWindow
 
@@ -62,7 +63,7 @@ class TimeDivision:
                 raise QueryError(f"query {name!r}: roots that are set aside stay so, whatever the time; use threads instead")
             report: Any = getattr(query, "report", "change")
             if report != "change":
-                steps.add(report_steps(report, windows_of(query))[0])
+                steps.add(report_steps(report, report_windows_of(query))[0])
         self._step = lcm(*steps) if steps else None
 
     def cuts(self, times: np.ndarray, *, before: int | None) -> np.ndarray:

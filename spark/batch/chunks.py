@@ -53,7 +53,8 @@ class Slicer(ShippedObject):
 
     The order is by the file (`file_key`) and the row in the file, or in all tuples if they have no file.  `properties` are
     the names of properties and ids.  Tuples that no query reads are left out, except the last of a slice, which has its
-    time: one that follows advances the time at least as far.  They stay where tuples are out of order, and with `whole`.
+    time: one that follows advances the time at least as far; and the first, since rows before the first edge have its time.
+    They stay where tuples are out of order, and with `whole`.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Slicer(ShippedObject):
             if self._readers is not None and (np.diff(times) >= 0).all():
                 labels = tuples["label"].combine_chunks().dictionary_encode()
                 is_read = np.array([reads(label) for label in labels.dictionary.to_pylist()])[labels.indices.to_numpy()]
-                is_read[-1] = True
+                is_read[[0, -1]] = True
                 tuples, times = tuples.filter(pa.array(is_read)), times[is_read]
             cuts = np.zeros(0, np.int64) if self._division is None else self._division.cuts(times, before=None)
             cut = int(cuts[-1]) if len(cuts) else 0
@@ -247,13 +248,13 @@ class Divider(ShippedObject):
         )
 
     def _divided(self, tuples: pa.Table) -> list[pa.Table]:
-        """Return the tuples that each share gets, and the last one, which has the time; or one table if all get the same.
+        """Return the tuples that each share gets, with the first and the last one; or one table if all get the same.
 
         Where tuples are out of order, all of them are needed: even a tuple that a share does not read advances the time.
         """
         if self._division is None or not len(tuples) or (np.diff(tuples["timestamp"].to_numpy()) < 0).any():
             return [tuples]
-        return [tuples.take(pa.array(np.union1d(rows, [len(tuples) - 1]))) for rows in self._division.rows(tuples)]
+        return [tuples.take(pa.array(np.union1d(rows, [0, len(tuples) - 1]))) for rows in self._division.rows(tuples)]
 
 
 class ChunkEngines(ShippedObject):

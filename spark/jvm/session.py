@@ -86,7 +86,8 @@ def open_session(
     check_version()
     os.environ.setdefault("PYSPARK_PYTHON", _python_in(archives[0]) if archives else sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    existing = SparkSession.getActiveSession()
+    # A session is active in the thread that began it; Spark uses it in other threads as well.
+    existing = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     chosen: dict[str, str] = {} if existing is not None else {**SETTINGS, "spark.app.name": "rpq"}
     if existing is None and master is not None:
         chosen["spark.master"] = master

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -40,6 +41,13 @@ QUERIES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [  # text, options o
     ("?x ?e:a ?y", {"select": ["?x", "?e", "?e.w"]}, {"edges": "parallel"}),
     ("?x ?e:a ?y . ?y ?f:b ?z", {"filter": "?f.timestamp > ?e.timestamp"}, {"edges": "parallel"}),
     ("SELECT ?x (COUNT(?y) AS ?n) { ?x <a> ?y } GROUP BY ?x", {"semantics": "explicit"}, {}),
+    ("SELECT (COUNT(?y) AS ?n) { ?x <a> ?y }", {"semantics": "explicit"}, {}),
+    (
+        "SELECT ?x ?y FROM NAMED WINDOW <w> [RANGE 10 STEP 5] FROM NAMED WINDOW <v> [RANGE 20 STEP 10] "
+        "{ WINDOW <w> { ?x <a> ?y } WINDOW <v> { ?y <b>+ ?x } }",
+        {"semantics": "explicit"},
+        {},
+    ),
     ("SELECT DISTINCT ?x { ?x <a> ?y . FILTER NOT EXISTS { ?y <b> ?x } }", {"semantics": "explicit"}, {}),
 ]
 
@@ -70,7 +78,7 @@ def streams(draw: st.DrawFn) -> list[dict[str, Any]]:
         time += draw(steps)
         is_delete = bool(tuples) and draw(st.integers(0, 6)) == 0
         edge = draw(st.sampled_from(tuples)) if is_delete else {
-            "source": draw(names), "target": draw(names), "label": draw(st.sampled_from("ab")),
+            "source": draw(names), "target": draw(names), "label": draw(st.sampled_from("aaaabbbbc")),
             "edge": f"e{draw(st.integers(0, 20))}",
         }  # fmt: skip
         moment = max(0, time - draw(st.sampled_from([0, 0, 0, 3, 50])))
@@ -168,6 +176,12 @@ def test_chunks_have_the_rows_of_one_engine(drawn, tuples, size, chunk):
 def test_what_time_does_not_divide_is_refused(options, message):
     with pytest.raises(rpq.QueryError, match=message):
         TimeDivision([rpq.Query("a/b", **options)])
+
+
+def test_cuts_are_at_the_reports_of_the_own_window_where_others_are_declared():
+    text = "SELECT ?x FROM NAMED WINDOW <w> [RANGE 10 STEP 5] { WINDOW <w> { ?x <a> ?y } }"
+    division = TimeDivision([rpq.Query(text, window=rpq.Window(size=10, slide=7), semantics="explicit", report="slide")])
+    assert division.cuts(np.array([6, 8, 11]), before=1).tolist() == [1]
 
 
 class WorkOfEndedProcess(Work):

@@ -83,6 +83,15 @@ def test_chunks_have_the_rows_of_one_engine(drawn, tuples, batch, tasks, most):
     assert Counter(str(tuple(row.values())) for rows in found for row in rows) == Counter(map(str, map(tuple, expected)))
 
 
+@pytest.mark.parametrize("report", ["change", "slide"])
+def test_rows_before_the_first_edge_have_the_time_of_a_tuple_that_no_query_reads(report):
+    text, window = "SELECT (COUNT(*) AS ?n) { ?x <a> ?y }", rpq.Window(size=5, slide=1)
+    query = rpq.Query(text, window=window, semantics="explicit", report=report)
+    tuples = {"source": ["u", "u"], "target": ["v", "v"], "label": ["z", "a"], "timestamp": [1, 6], "op": ["+", "+"]}
+    found = rows_of_chunks([query], pa.table(tuples), identity="triple", tasks=1, batch=9, types={}, most=9)
+    assert [tuple(row.values()) for rows in found for row in rows] == list(map(tuple, rpq.Engine(query).push(tuples).rows()))
+
+
 VALUE_QUERIES = {
     "paths": ([("a[n > 1]/b*", {}), ("!(b)[n > 0]", {})], "triple"),
     "parallel paths": ([("a[n > 1]/b*", {}), ("a+", {})], "parallel"),

@@ -287,7 +287,10 @@ class ClosureIndex(DeltaIndex):
             boundaries = len(np.unique(slides[0]))
             is_cheap = self._choice.begins_with_bits(self._work(), len(chunk.edge), boundaries)
             if not is_cheap or self._outgrows_cells(self._closure):
-                self.use_cells()
+                try:
+                    self.use_cells()
+                except MemoryLimitError:
+                    self._choice.postpone()
             self._choice.begin(self._work(), 0, self.current)
         return delta
 
