@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
@@ -104,10 +104,16 @@ def _tuples_of(query: Query, name: Callable[[int], int | str]) -> Iterator[tuple
     for reading in readings_of(query):
         labels = [*sorted(map(text_of, reading.labels.plain.named)), "another"]
         numbers = range(10 * len(labels))
-        ends = {"source": [name(n % 10) for n in numbers], "target": [name(n * 7 % 10) for n in numbers]}
-        others = {"label": [labels[n // 10] for n in numbers], "timestamp": [n // 10 for n in numbers]}
+        ends = {"source": _column(name(n % 10) for n in numbers), "target": _column(name(n * 7 % 10) for n in numbers)}
+        others = {"label": _column(labels[n // 10] for n in numbers), "timestamp": _column(n // 10 for n in numbers)}
         # Nothing says whether a property is a number or a text; the kernels are the same.
         yield reading.stream, pa.table({**ends, **others, **{one: pa.nulls(len(numbers)) for one in properties_of(query)}})
+
+
+def _column(names: Iterable[Any]) -> pa.Array:
+    """Return integers or texts as an array; Arrow would import pandas to convert a list."""
+    values = [*names]
+    return integer_array(values) if isinstance(values[0], int) else text_array(values)
 
 
 def _save_and_restore(engine: Engine, *, threads: int = 1, witness: bool = False) -> None:
