@@ -1,7 +1,8 @@
 """The division of a replay by time: chunks of a stream that engines evaluate independently.
 
-An engine evaluates a chunk after it has *taken in* what the windows need of the tuples before: it is pushed silently. Its
-rows are then those that one engine has for the tuples of the chunk. Let M be the largest time of the tuples before a place.
+An engine evaluates a chunk after it has *taken in* what the windows need of the tuples before: they are applied to the graph
+alone, and then queries load their windows, without rows. Its rows are then those that one engine has for the tuples of the
+chunk. Let M be the largest time of the tuples before a place.
 
 - A cut stands before a tuple whose time t exceeds M; with reports, where a boundary that is common to all queries with
   reports lies from M on and before t. So it is never inside an event, and no report is divided.

@@ -40,8 +40,8 @@ MAX_DEVIATION = 0.25
 CORES, MACHINES = 16, (2, 4, 8)
 """The cores of a machine, and the numbers of machines that are compared with one."""
 CHUNKS = 3.3
-"""The processor time of all chunks, as a multiple of one engine's, if they take in as much as a plan allows; measured by
-`rpq bench spark`."""
+"""The processor time of all chunks, as a multiple of one engine's, if they take in as much as a plan allows: no less than
+`rpq bench spark` measures."""
 
 
 @dataclass(frozen=True, kw_only=True)
