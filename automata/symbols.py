@@ -102,9 +102,13 @@ class ConditionLabel:
 
     label: str | None
     condition: str
+    """The condition, or what `step_condition` makes of one and of tests of the ends of an edge."""
 
     def __str__(self) -> str:
-        return ("(other)" if self.label is None else write_name(self.label)) + f"[{self.condition}]"
+        tests = StepTests.of(self.condition)
+        name = "(other)" if self.label is None else write_name(self.label)
+        step = f"{name}[{tests.edge}]" if tests.edge else name
+        return "/".join([*(f"@[{test}]" for test in tests.source), step, *(f"@[{test}]" for test in tests.target)])
 
     def __lt__(self, other: LabelSymbol) -> bool:
         return _order(self) < _order(other)
@@ -115,6 +119,37 @@ class ConditionLabel:
 
 LabelSymbol: TypeAlias = str | ConditionLabel
 """A label, with or without a condition."""
+
+_PART, _TEST = "\x1f", "\x1e"
+
+
+class StepTests(NamedTuple):
+    """What an edge and its ends have to satisfy: the condition on the edge, empty for none, and tests of both vertices.
+
+    >>> condition = StepTests("n > 1", target=("risk > 3",)).condition
+    >>> StepTests.of(condition).target, StepTests.of("n > 1").edge, print(ConditionLabel("transfer", condition))
+    transfer[n > 1]/@[risk > 3]
+    (('risk > 3',), 'n > 1', None)
+    """
+
+    edge: str = ""
+    source: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
+
+    @property
+    def condition(self) -> str:
+        """All of them as the condition of a `ConditionLabel`; equal ones are equal texts."""
+        if not (self.source or self.target):
+            return self.edge
+        return _PART.join([self.edge, *(_TEST.join(sorted({*tests})) for tests in (self.source, self.target))])
+
+    @classmethod
+    def of(cls, condition: str) -> StepTests:
+        """Return what a condition of a `ConditionLabel` consists of."""
+        if _PART not in condition:
+            return cls(condition)
+        edge, source, target = condition.split(_PART)
+        return cls(edge, *(tuple(tests.split(_TEST)) if tests else () for tests in (source, target)))
 
 
 def _order(label: LabelSymbol) -> tuple[str, str]:

@@ -46,6 +46,7 @@ TUPLE_COLUMNS = frozenset({"source", "target", "label", "op", "stream", "edge", 
 """The columns that every tuple may have, other than `timestamp`. No property has one of these names."""
 
 _PLAIN_NAME = re.compile(r"[^\W\d][\w.]*")
+_LABEL = re.compile(r"\w[\w.-]*")
 _SIGNS = {"==": "="}
 _BINDING = {"+": 4, "-": 4, "*": 5, "/": 5, "%": 5}
 _OR, _AND, _NOT, _COMPARISON, _PRIMARY = 0, 1, 2, 3, 6
@@ -88,11 +89,35 @@ def condition_of(text: str) -> Condition:
     return Condition(normal, parse_where(normal))
 
 
+NODE_COLUMNS = frozenset({"node", "labels", "op", "timestamp"})
+"""The columns of node records that are no properties. `id` is the name of the vertex."""
+
+
+@functools.lru_cache(maxsize=65536)
+def node_test_of(text: str) -> Condition:
+    """Parse a test of a node. Raises `WhereError`, also for a name that cannot be a property.
+
+    The names in it that begin with a colon are labels.
+
+    >>> test = node_test_of("3 < risk and :Account|Person and !:Closed")
+    >>> test.text, sorted(test.where.names)
+    ('(:Account or :Person) and not :Closed and risk > 3', [':Account', ':Closed', ':Person', 'risk'])
+    """
+    where = parse_where(text, labels=True)
+    for node in nodes_of(where.tree):
+        if isinstance(node, Name) and node.name in NODE_COLUMNS:
+            raise where.error(f"{node.name!r} is no property of a node", node.column)
+    check_types(where)
+    normal = _text(where.tree, 0)
+    return Condition(normal, parse_where(normal, labels=True))
+
+
 def check_types(where: Where) -> None:
     """Raise `WhereError` if a condition has an error that no types of the properties would remove."""
     from rpq.language.predicate import ColumnKind, Predicate  # imports Arrow
 
-    Predicate(where, {name: ColumnKind(key=name, kind="unknown") for name in where.names})
+    kinds = {name: "boolean" if name.startswith(":") else "unknown" for name in where.names}
+    Predicate(where, {name: ColumnKind(key=name, kind=kind) for name, kind in kinds.items()})
 
 
 def nodes_of(node: Node) -> Iterator[Node]:
@@ -140,6 +165,9 @@ def _text_and_precedence(node: Node) -> tuple[str, int]:
         case WhereConstant(value):
             return _constant(value), _PRIMARY
         case Name(name):
+            if name.startswith(":"):
+                label = name[1:]
+                return ":" + (label if _LABEL.fullmatch(label) else "`" + label.replace("`", "``") + "`"), _PRIMARY
             is_plain = _PLAIN_NAME.fullmatch(name) is not None and name.lower() not in WORDS
             return name if is_plain else "`" + name.replace("`", "``") + "`", _PRIMARY
         case Logical() | Between():

@@ -14,6 +14,8 @@
 Text is in single or double quotes, which are doubled inside; a name that is not a plain word is in backticks.  Keywords are
 case-insensitive.  `rpq.language.predicate` defines the meaning of values.
 
+A condition on a node has labels as further primaries: ':A', ':A|B', ':A&B', '!:A'; a label is a name, or text in backticks.
+
 A filter of a pattern has variables in place of names, of vertices and of properties of edges: `?x`, `?e.amount`.
 """
 
@@ -35,9 +37,12 @@ _TOKEN = re.compile(
     |(?P<variable>\?\w+(?:\.(?:\w+|`(?:[^`]|``)+`))?)
     |(?P<quoted>`(?:[^`]|``)+`)
     |(?P<word>[^\W\d][\w.]*)
+    |(?P<label>!?:(?!:)\s*(?:\w[\w.-]*|`(?:[^`]|``)+`)(?:\s*(?:\|\s*(?:\w[\w.-]*|`(?:[^`]|``)+`)
+        |&\s*(?:\w[\w.-]*|`(?:[^`]|``)+`)))*)
     |(?P<sign>==|!=|<>|<=|>=|[-+*/%=<>(),]))""",
     re.VERBOSE,
 )
+_LABEL = re.compile(r"([:|&])\s*(\w[\w.-]*|`(?:[^`]|``)+`)")
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -208,18 +213,21 @@ class Where:
         return WhereError(message, column, self.text)
 
 
-def parse_where(text: str, *, variables: bool = False) -> Where:
+def parse_where(text: str, *, variables: bool = False, labels: bool = False) -> Where:
     """Parse a condition; raise `WhereError` with the place of an error.  O(length).
 
-    With `variables` its names are those of variables, `?x`, and of properties of variables, `?e.amount`.
+    With `variables` its names are those of variables, `?x`, and of properties of variables, `?e.amount`. With `labels` it
+    may test labels of a node, which are names that begin with a colon.
 
     >>> sorted(parse_where("amount > 10 and not starts_with(`first name`, 'A')").names)
     ['amount', 'first name']
     >>> sorted(parse_where("?e.amount > 10 and ?x <> ?y", variables=True).names)
     ['e.amount', 'x', 'y']
+    >>> sorted(parse_where(":Account|`a b` and !:Closed and risk > 3", labels=True).names)
+    [':Account', ':Closed', ':a b', 'risk']
     """
     try:
-        return _Parser(text, variables=variables).parse()
+        return _Parser(text, variables=variables, labels=labels).parse()
     except RecursionError:
         raise WhereError("the parentheses are nested too deeply", 1, text) from None
 
@@ -232,9 +240,10 @@ class _Token:
 
 
 class _Parser:
-    def __init__(self, text: str, *, variables: bool = False) -> None:
+    def __init__(self, text: str, *, variables: bool = False, labels: bool = False) -> None:
         self._text = text
         self._has_variables = variables
+        self._has_labels = labels
         self._names: set[str] = set()
         self._tokens = self._cut()
         self._place = 0
@@ -369,6 +378,8 @@ class _Parser:
             return WhereConstant(token.text[1:-1].replace(quote * 2, quote), column=token.column)
         if token.kind == "word" and self._take("("):
             return self._call(token)
+        if token.kind == "label":
+            return self._labels(token)
         if (token.kind == "variable") != self._has_variables:
             hint = "variables, as in ?x or ?e.amount" if self._has_variables else "names without ?"
             raise WhereError(f"unexpected {token.text!r}; values are named by {hint}", token.column, self._text)
@@ -379,6 +390,21 @@ class _Parser:
             name = token.text if token.kind == "word" else token.text[1:-1].replace("``", "`")
         self._names.add(name)
         return Name(name, column=token.column)
+
+    def _labels(self, token: _Token) -> Node:
+        """Return the test of labels that a token is."""
+        if not self._has_labels:
+            raise WhereError(f"unexpected {token.text!r}; only nodes have labels", token.column, self._text)
+        text = token.text.removeprefix("!")
+        found = [(sign, name.strip()) for sign, name in _LABEL.findall(text)]
+        if len({sign for sign, _ in found[1:]}) > 1:
+            raise WhereError("& beside | in labels; write :A and (:B or :C)", token.column, self._text)
+        names = [":" + (name[1:-1].replace("``", "`") if name.startswith("`") else name) for _, name in found]
+        self._names.update(names)
+        parts = tuple(Name(name, column=token.column) for name in names)
+        word = "and" if found[-1][0] == "&" else "or"
+        node = Logical(word, parts, column=token.column) if len(parts) > 1 else parts[0]
+        return Not(node, column=token.column) if token.text.startswith("!") else node
 
     def _call(self, token: _Token) -> Node:
         function = token.text.lower()

@@ -10,6 +10,9 @@ they are edges of that graph alone, not of the default graph (`stream_of_graph`)
 The same holds for conditions on properties, as in `transfer[amount > 1000]`: a tuple with label l that satisfies a condition
 c is also an edge with the label "l where c", a `ConditionLabel`.
 
+Facts of nodes are edges as well, which no tuple brings: from a vertex to itself for a test that it satisfies (`NodeTest`),
+and to a vertex that stands for the value of a property (`NodeValue`). Queries read them over an unbounded window.
+
 An edge that an edge variable may bind is a vertex of its own between two edges: one from its source, one to its target.
 Their labels are an `EdgeEnd` each.
 """
@@ -29,6 +32,9 @@ __all__ = [
     "EdgeEnd",
     "LabelName",
     "LabelSymbol",
+    "NodeLabel",
+    "NodeTest",
+    "NodeValue",
     "StreamLabel",
     "graph_of",
     "is_static_stream",
@@ -60,6 +66,31 @@ class EdgeEnd(ConditionLabel):
 
     def __str__(self) -> str:
         return f"{self.condition} of {self.label}"
+
+
+@dataclass(frozen=True, order=False)
+class NodeLabel(ConditionLabel):
+    """The label of edges that stand for facts of nodes; `label` is the same for all of a kind."""
+
+
+@dataclass(frozen=True, order=False)
+class NodeTest(NodeLabel):
+    """The label of the edges from vertices that satisfy a test, `condition`, to themselves.
+
+    With an empty test all vertices with a record have one.
+
+    >>> print(NodeTest("node", "risk > 3"))
+    node[risk > 3]
+    """
+
+
+@dataclass(frozen=True, order=False)
+class NodeValue(NodeLabel):
+    """The label of the edges from vertices to those that stand for the value of a property, `condition`, or for its lack.
+
+    >>> print(NodeValue("value", "risk"))
+    value[risk]
+    """
 
 
 EDGE_ENDS = ("subject", "object", "subject, no loops,", "object, no loops,")
