@@ -5,10 +5,10 @@ becomes two new states, a start and an end, around the automata of its operands 
 algorithm*). Two extensions: an inverse is pushed down to the labels while the tree is traversed (`^(a/b)` is `^b/^a`), and
 a negated set becomes one edge for each symbol of the alphabet that it accepts.
 
-A test of a vertex is a link without a step that has a guard. `remove_tests` makes it part of the letters beside it: all tests
-between two steps are put at the begin of the second (those behind the last step at its end), or all at the end of the first,
-whichever makes fewer letters. So a letter is an edge with a label that satisfies a condition, between vertices that satisfy
-tests. Some letters imply others (`@[t]/a` implies `a`), and everything that follows takes letters as independent all the
+A test of a vertex is a link without a step that has a guard. `remove_tests` makes it part of the letters beside it: all
+tests between two steps are put at the begin of the second (those behind the last step at its end), or all at the end of the
+first, whichever makes fewer letters. So a letter is an edge with a label that satisfies a condition, between vertices that
+satisfy tests. Some letters imply others (`@[t]/a` implies `a`), and everything that follows takes letters as independent all the
 same, as it does with conditions: a graph has an edge for each letter that holds, so a word that an automaton accepts is a
 path, and containment between languages is containment of answers, whichever tests hold. Letters that imply others can only
 hide a containment, never feign one. A cycle can be left out of a path as well, since a letter says of a vertex what the
@@ -249,7 +249,8 @@ def _turned(nfa: NFA) -> NFA:
     alphabet = tuple(sorted(symbols, key=Symbol.sort_key))
     columns = [alphabet.index(symbol) for symbol in symbols]
     states = range(len(nfa.moves))
-    found = NFA(alphabet=alphabet, epsilon=[[] for _ in states], moves=[[] for _ in states], start=nfa.final, final=nfa.start)
+    found = NFA(alphabet=alphabet, start=nfa.final, final=nfa.start)
+    found.epsilon, found.moves = [[] for _ in states], [[] for _ in states]
     for state in states:
         for after in nfa.epsilon[state]:
             found.epsilon[after].append(state)

@@ -307,7 +307,7 @@ def _test_form(text: str) -> str:
 
 
 def _conditions(tree: Expression) -> Iterator[tuple[str, str]]:
-    """Yield each condition in an expression, with the text of the label that it is on; with no text the tests of vertices."""
+    """Yield each condition in an expression with the text of the label that it is on, empty for the test of a vertex."""
     pending = [tree]
     while pending:
         node = pending.pop()
@@ -331,7 +331,8 @@ def _check_tests(tree: Expression, text: str, column: int) -> None:
         conditions[label].add(condition)
     tests = conditions.pop("", set())
     if tests and automata.nonempty(tree) is None:
-        raise ExpressionError("a test of a vertex without an edge is no path", column, "a label beside it, as in a/@[…]", text)
+        message = "a test of a vertex without an edge is no path"
+        raise ExpressionError(message, column, "a label beside it, as in a/@[…]", text)
     for name, found in (conditions or {"": set[str]()}).items():
         if len(found) + len(tests) > MAX_CONDITIONS:
             counts = [f"{name} has {len(found)} conditions"] if found else []

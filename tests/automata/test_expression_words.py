@@ -63,7 +63,7 @@ def all_words(length: int) -> list[Word]:
 def expressions(
     leaves: int = 5, labels: st.SearchStrategy[str] | None = None, more: st.SearchStrategy[Expression] | None = None
 ) -> st.SearchStrategy[Expression]:
-    """Random expressions, all operators, at most about `leaves` labels (those of NAMED), negated sets and what `more` gives."""
+    """Random expressions, all operators, at most about `leaves` labels (those of NAMED), negated sets, and of `more`."""
     labels = st.sampled_from(NAMED) if labels is None else labels
     symbols = st.builds(Symbol, labels, st.booleans())
     leaf = st.builds(Label, labels) | st.builds(NegatedSet, st.lists(symbols, max_size=3).map(tuple))
