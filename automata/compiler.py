@@ -8,11 +8,11 @@ a negated set becomes one edge for each symbol of the alphabet that it accepts.
 A test of a vertex is a link without a step that has a guard. `remove_tests` makes it part of the letters beside it: all
 tests between two steps are put at the begin of the second (those behind the last step at its end), or all at the end of the
 first, whichever makes fewer letters. So a letter is an edge with a label that satisfies a condition, between vertices that
-satisfy tests. Some letters imply others (`@[t]/a` implies `a`), and everything that follows takes letters as independent all the
-same, as it does with conditions: a graph has an edge for each letter that holds, so a word that an automaton accepts is a
-path, and containment between languages is containment of answers, whichever tests hold. Letters that imply others can only
-hide a containment, never feign one. A cycle can be left out of a path as well, since a letter says of a vertex what the
-snapshot says of it, whatever the path does before and after.
+satisfy tests. Some letters imply others (`@[t]/a` implies `a`), and everything that follows takes letters as independent
+all the same, as it does with conditions: a graph has an edge for each letter that holds, so a word that an automaton
+accepts is a path, and containment between languages is containment of answers, whichever tests hold. Letters that imply
+others can only hide a containment, never feign one. A cycle can be left out of a path as well, since a letter says of a
+vertex what the snapshot says of it, whatever the path does before and after.
 
 **The subset construction** (`determinize`) makes the automaton deterministic. A state of the result is the set of NFA states
 that a word can lead to (Rabin and Scott 1959, *Finite automata and their decision problems*). NFA states without steps of
