@@ -644,7 +644,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise InputError(f"labels are a collection of texts, as in ({labels!r},), not one text", column="labels")
         own = OWN_COLUMNS.intersection(properties or ())
         if own:
-            raise InputError(f"{(column := min(own))!r} is a column of records; a property of a node needs another name", column=column)
+            column = min(own)
+            raise InputError(f"{column!r} is a column of records; name the property otherwise", column=column)
         row = {"node": name, "timestamp": timestamp, "op": "=" if replace else "+", **(properties or {})}
         labels = [*labels]
         return self.push_nodes([row | ({"labels": labels} if labels else {})])

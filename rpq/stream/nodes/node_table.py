@@ -122,7 +122,7 @@ class _Property:
 
 def _numpy_of(values: pa.Array, dtype: np.dtype) -> np.ndarray:
     """Return values without nulls as an array; equal texts are one object."""
-    if dtype == object:
+    if dtype.kind == "O":
         encoded = values.dictionary_encode() if pa.types.is_string(values.type) else None
         if encoded is None:
             found = np.empty(len(values), object)
