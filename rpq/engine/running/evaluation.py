@@ -972,7 +972,7 @@ class Evaluation:
         before = self.running.rows()
         self._enter_derived_statics(begins=True)
         if self.multigraph is not None:
-            self._enter_facts(self.multigraph)
+            self.enter_facts(self.multigraph)
         deltas = [] if self._is_graph_only else self._load_all(time)
         deltas = self._report(self.output.at_reported_time(deltas), time)
         self.awaits_first = False
@@ -1167,11 +1167,11 @@ class Evaluation:
         self._room.reset()
         self._enter_derived_statics()  # which may need more room
         if self.multigraph is not None and self.graph.time is not None:
-            self._enter_facts(self.multigraph, known)
+            self.enter_facts(self.multigraph, known)
         self.note_first()
         return added
 
-    def _enter_facts(
+    def enter_facts(
         self, multigraph: Multigraph, known: Iterable[LabelName] = (), *, facts_only: bool = False
     ) -> np.ndarray:
         """Enter edges that follow from facts of nodes into the graph (`Multigraph.enter_facts`). Return their ids."""

@@ -38,7 +38,7 @@ from rpq.engine.running.condition_sets import ConditionSets, misfit
 from rpq.engine.running.derived_edges import DerivedChunk, chunk_of_operations
 from rpq.engine.running.edge_readings import EdgeReadings
 from rpq.engine.running.edge_vertex_links import EdgeVertexLinks, TupleEdges, effects_of
-from rpq.engine.running.node_edges import NodeEdges, ParallelKeys, ParallelRows
+from rpq.engine.running.node_edges import HAS_RECORD, NodeEdges, ParallelKeys, ParallelRows
 from rpq.engine.running.outcome_counts import NamedTuples, OutcomeCounts, lower_bound, lower_bounds
 from rpq.engine.running.retention import count_key
 from rpq.errors import InputError, QueryError, WhereError
@@ -57,7 +57,7 @@ from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.edges.static_edges import StaticEdges
 from rpq.stream.edges.window_edges import HidingEdge, Link, StaticEdge, Steps, WindowEdges
 from rpq.stream.names.labels import LabelDictionary
-from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelName, NodeLabel, StepTests
+from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelName, NodeLabel, NodeTest, StepTests
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.nodes.node_table import NodeTable, Records
 from rpq.stream.stream_time import StreamTime
@@ -680,7 +680,8 @@ class Multigraph:
         """
         made = self.node_edges.apply(records, time, graph, lambda keys: self._parallel_of(keys, graph))
         movers = np.flatnonzero(is_moving)
-        nowhere, label = np.full(len(movers), -1, np.int32), np.zeros(len(movers), np.int32)
+        (some_label,) = self._ids_of([NodeTest("node", HAS_RECORD)])
+        nowhere, label = np.full(len(movers), -1, np.int32), np.full(len(movers), some_label, np.int32)
         moved = Operations(nowhere, label, nowhere, time[movers], np.ones(len(movers), np.uint8), movers)
         columns = [np.concatenate(one) for one in zip(moved, made, strict=True)]
         order = np.argsort(columns[-1], kind="stable")
