@@ -685,7 +685,10 @@ class Multigraph:
         moved = Operations(nowhere, label, nowhere, time[movers], np.ones(len(movers), np.uint8), movers)
         columns = [np.concatenate(one) for one in zip(moved, made, strict=True)]
         order = np.argsort(columns[-1], kind="stable")
-        return Operations(*(column[order] for column in columns))
+        made = Operations(*(column[order] for column in columns))
+        if self.parallel is not None:
+            self.parallel.note(made.as_chunk(), self.readings.ordered_labels())
+        return made
 
     def _parallel_of(self, keys: ParallelKeys, graph: SnapshotGraph) -> ParallelRows:
         """Return the parallel edges of edges of the graph that a query about paths in time order reads; deletes once."""
