@@ -233,7 +233,9 @@ class DFA:
         """
         columns = self._columns
         inverse = bool(inverse)
-        other = ConditionLabel(None, label.condition) if isinstance(label, ConditionLabel) else None
+        other: LabelSymbol | None = None
+        if isinstance(label, ConditionLabel):  # those of other kinds have no other labels
+            other = ConditionLabel(None, label.condition) if type(label) is ConditionLabel else label
         return columns.get(Symbol(label, inverse), columns.get(Symbol(other, inverse), -1))
 
     @property

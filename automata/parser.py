@@ -49,6 +49,7 @@ from rpq.automata.symbols import (
 
 _OPERAND = "a name, '(', '!' or '^'"
 _PRIMARY = "a name, '(' or '!'"
+_TEST = "a test such as risk > 3"
 _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _DIGITS = "0123456789"
 _HEXADECIMAL = _DIGITS + "abcdefABCDEF"
@@ -105,6 +106,17 @@ def parse_name(text: str, start: int) -> tuple[str | None, int]:
     parser = _Parser(text, start)
     name = parser._name()
     return name, parser._position
+
+
+def parse_test(text: str, start: int, *, read_test: ReadCondition = str.strip) -> tuple[str | None, int]:
+    """Parse the test of a vertex in brackets; return it, or None if none begins at `start`, and the position after it.
+
+    >>> parse_test("?x [ risk > 3 ] a ?y", 2)
+    ('risk > 3', 15)
+    """
+    parser = _Parser(text, start)
+    test = parser._brackets(read_test, _TEST)
+    return test, parser._position
 
 
 @dataclass
@@ -213,7 +225,7 @@ class _Parser:
             members = self._negated()
             return NegatedSet(members, self._condition())
         if self._take("@"):
-            test = self._brackets(self._read_test, "a test such as risk > 3")
+            test = self._brackets(self._read_test, _TEST)
             return self._unexpected("'[' and a test of a vertex after '@'") if test is None else VertexTest(test)
         name = self._name()
         if name is None:

@@ -27,7 +27,7 @@ from rpq.automata.expressions import (
     Repetition,
     VertexTest,
 )
-from rpq.automata.parser import parse, parse_prefix
+from rpq.automata.parser import parse, parse_prefix, parse_test
 from rpq.automata.symbols import ConditionLabel, write_name
 from rpq.errors import ExpressionError, WhereError
 from rpq.language.where import (
@@ -291,6 +291,11 @@ def parse_expression_prefix(text: str, start: int) -> tuple[Expression, int]:
     tree, end = parse_prefix(text, start, read_condition=_normal_form, read_test=_test_form)
     _check_tests(tree, text, start + 1)
     return tree, end
+
+
+def parse_node_test(text: str, start: int) -> tuple[str | None, int]:
+    """Parse the test of a node in brackets at `start`, with its normal form (`automata.parser.parse_test`)."""
+    return parse_test(text, start, read_test=_test_form)
 
 
 def _normal_form(text: str, read: Callable[[str], Condition] = condition_of) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from rpq.automata.expressions import Alternation, Expression, Inverse, Label, NegatedSet
 from rpq.automata.symbols import ConditionLabel
 from rpq.errors import QueryError, WhereError, did_you_mean
-from rpq.language.conditions import TUPLE_COLUMNS, check_types, condition_of, nodes_of, parse_expression
+from rpq.language.conditions import NODE_COLUMNS, TUPLE_COLUMNS, check_types, condition_of, nodes_of, parse_expression
 from rpq.language.where import (
     Arithmetic,
     Between,
@@ -165,12 +165,14 @@ class Value(NamedTuple):
     kind: ValueKind
     variable: str
     name: str = ""
-    """The name of the property."""
+    """The name of the property; `id` is the name of a vertex."""
 
     @property
     def column(self) -> str:
         """The name of its column, and its name in a filter."""
-        return self.variable if self.kind in ("vertex", "number") else f"{self.variable}.{self.name or 'timestamp'}"
+        if self.kind in ("vertex", "number") and not self.name:
+            return self.variable
+        return f"{self.variable}.{self.name or 'timestamp'}"
 
     @property
     def key(self) -> str:
@@ -183,12 +185,15 @@ def value_of(entry: str, vertices: Sequence[str], edges: Sequence[str]) -> Value
 
     >>> value_of("e.amount", ["x"], ["e"]).kind, value_of("e", ["x"], ["e"]).kind, value_of("x", ["x"], ["e"]).kind
     ('property', 'number', 'vertex')
+    >>> value_of("x.risk", ["x"], []).kind
+    'fact'
     """
     variable, dot, attribute = entry.partition(".")
-    is_of_edge = bool(dot) and variable in edges
+    is_of_edge, is_of_vertex = bool(dot) and variable in edges, bool(dot) and variable in vertices
     if entry in vertices:
-        if is_of_edge:
-            return f"?{entry} is a variable, and may be {attribute!r} of the edge ?{variable} as well: rename the variable"
+        if is_of_edge or is_of_vertex:
+            what = "the edge" if is_of_edge else "the vertex"
+            return f"?{entry} is a variable, and may be {attribute!r} of {what} ?{variable} as well: rename the variable"
         return Value("vertex", entry)
     if entry in edges:
         return Value("number", entry)
@@ -198,10 +203,12 @@ def value_of(entry: str, vertices: Sequence[str], edges: Sequence[str]) -> Value
         if attribute in TUPLE_COLUMNS:
             return f"?{entry}: {attribute!r} is no property of an edge; there are ?{variable}.timestamp and its properties"
         return Value("property", variable, attribute)
-    if dot and variable in vertices:
-        return (
-            f"?{entry}: ?{variable} is a vertex, which has no properties; an edge variable has a colon, as in ?e:label"
-        )
+    if is_of_vertex and attribute == "id":
+        return Value("vertex", variable, attribute)
+    if is_of_vertex and attribute:
+        if attribute in NODE_COLUMNS:
+            return f"?{entry}: {attribute!r} is no property of a node; there are ?{variable}.id and its properties"
+        return Value("fact", variable, attribute)
     names = [*vertices, *edges]
     shown = ", ".join(f"?{name}" for name in names) or "none"
     return f"the pattern has no variable ?{variable}{did_you_mean(variable, names)}; its variables are {shown}"

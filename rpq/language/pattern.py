@@ -5,13 +5,20 @@ A pattern consists of atoms separated by dots, as in `?x a2q/c2a* ?y . ?y c2q ?z
     pattern   atom ('.' atom)* '.'?        a dot is followed by a blank, or by the end
     atom      term ('?' name ':')? path term   a path as in `rpq.automata.parser`; blanks around it
             | term '(' path order ')' term     a path whose edges are in an order in time
+            | vertex test                      a test alone
     order     'in' 'non-decreasing'? 'order' ('within' duration)? ('gap' duration)?   a duration is 6h, 500ms, or a number
-    term      '?' name                     a variable
+    term      vertex test?
+    vertex    '?' name                     a variable
             | '_:' name                    a blank node: a variable that cannot be selected
             | name | '<…>' | '"…"'         a constant, the vertex with that name
+    test      '[' text ']'                 what the vertex has to satisfy (`rpq.language.conditions.node_test_of`)
 
 In an expression, a `?` before a letter begins a variable; a `?` before a blank or an operator is a quantifier. A variable
 before an expression of one step, `?e:transfer`, is an edge variable (`rpq.language.edge_variables`).
+
+The test of a vertex is an atom of its own, behind the others: an edge from the vertex to itself, which is there while the
+vertex satisfies the test (`rpq.stream.names.stream_labels.NodeTest`). A variable that only tests have is a vertex with a
+record.
 """
 
 from __future__ import annotations
@@ -30,11 +37,11 @@ from rpq.automata.expressions import Expression, Inverse, Label
 from rpq.automata.parser import parse_name
 from rpq.automata.symbols import LabelSymbol, bare_name_end, starts_name, write_name
 from rpq.errors import ExpressionError, QueryError
-from rpq.language.conditions import parse_expression_prefix, with_hint
+from rpq.language.conditions import parse_expression_prefix, parse_node_test, with_hint
 from rpq.language.edge_variables import BindingFilter, Value, is_one_step, read_filter, value_of
 from rpq.language.time_order import TimeOrder, time_order
 from rpq.stream.edges.edge_ends import Ends
-from rpq.stream.names.stream_labels import EDGE_ENDS, EdgeEnd
+from rpq.stream.names.stream_labels import EDGE_ENDS, EdgeEnd, NodeLabel, NodeTest, NodeValue
 from rpq.stream.names.terms import lexical_form
 
 MAX_ATOMS = 32
@@ -104,7 +111,19 @@ class Atom:
             return self.object, self.expression.inner.name, self.subject
         return None
 
+    @cached_property
+    def fact(self) -> NodeLabel | None:
+        """The label of an atom that reads facts of nodes, None for others.
+
+        >>> [str(atom) for atom in parse_pattern("?x[3 < risk] a ?y") if atom.fact is not None]
+        ['?x[risk > 3]']
+        """
+        label = self.expression.name if isinstance(self.expression, Label) else None
+        return label if isinstance(label, NodeLabel) else None
+
     def __str__(self) -> str:
+        if isinstance(self.fact, NodeTest):
+            return f"{self.subject}[{self.fact.condition}]"
         named = "" if self.variable is None else f"?{self.variable}:"
         return f"{self.subject} {named}{self.reads} {self.object}"
 
@@ -131,7 +150,9 @@ def never_simple(atoms: Iterable[Atom]) -> tuple[str, ...]:
         f'{atom} never matches: no simple path leads from a vertex to itself; write paths="simple_cycle" for cycles that '
         'visit no other vertex twice, or paths="walk"'
         for atom in dict.fromkeys(atoms)
-        if atom.subject == atom.object and not (isinstance(atom.subject, Constant) and len(vertices_of(atom.subject)) > 1)
+        if atom.fact is None
+        and atom.subject == atom.object
+        and not (isinstance(atom.subject, Constant) and len(vertices_of(atom.subject)) > 1)
     )
 
 
@@ -140,6 +161,8 @@ def parse_pattern(text: str) -> tuple[Atom, ...]:
 
     >>> [str(atom) for atom in parse_pattern("?x a2q / c2a* ?y . ?y knows bob")]
     ['?x a2q/c2a* ?y', '?y knows bob']
+    >>> [str(atom) for atom in parse_pattern("?x[:Account] transfer ?y . ?y[risk > 3]")]
+    ['?x transfer ?y', '?x[:Account]', '?y[risk > 3]']
     """
     try:
         return _atoms_of(text)
@@ -149,26 +172,57 @@ def parse_pattern(text: str) -> tuple[Atom, ...]:
 
 def _atoms_of(text: str) -> tuple[Atom, ...]:
     atoms: list[Atom] = []
+    tests: list[Atom] = []
     place = _skip(text, 0)
-    while place < len(text) or not atoms:
-        if len(atoms) == MAX_ATOMS:
-            _fail(text, place, "too many atoms", f"at most {MAX_ATOMS}")
-        subject, place = _term(text, place, "the subject of an atom")
-        variable, start = _edge_variable(text, _skip(text, place))
+    while place < len(text) or not (atoms or tests):
+        if len(atoms) + len(tests) >= MAX_ATOMS:
+            _fail(text, place, "too many atoms", f"at most {MAX_ATOMS}, tests of vertices among them")
+        subject, test, place = _tested_term(text, place, "the subject of an atom")
+        tests += test
+        if test and (place == len(text) or text[place] == "."):
+            place = _next_atom(text, place)
+            continue
+        variable, start = _edge_variable(text, place)
         expression, order, place = _expression(text, start)
         if variable is not None and order is not None:
             _fail(text, start, "an edge variable before a path in time order", "an expression without an order")
         if variable is not None and not is_one_step(expression):
             expected = "a label, ^, | or !(…), with conditions: an edge variable binds one edge"
             _fail(text, start, f"{expression} is no single step", expected)
-        object_, place = _term(text, _skip(text, place), "'/', '|', a quantifier (* + ? {n,m}), or the object of the atom")
+        expected = "'/', '|', a quantifier (* + ? {n,m}), or the object of the atom"
+        object_, test, place = _tested_term(text, _skip(text, place), expected)
+        tests += test
         atoms.append(Atom(subject, expression, object_, variable, order))
-        place = _skip(text, place)
-        if place < len(text):
-            if text[place] != "." or not (text[place + 1 : place + 2].isspace() or place + 1 == len(text)):
-                _fail(text, place, f"unexpected '{text[place]}'", "'.' and a blank before the next atom, or the end")
-            place = _skip(text, place + 1)
-    return tuple(atoms)
+        place = _next_atom(text, place)
+    bound = {term for atom in atoms for term in (atom.subject, atom.object)}
+    alone = dict.fromkeys(test.subject for test in tests if test.subject not in bound)
+    tests += [_test_atom(term, "") for term in alone if not isinstance(term, Constant)]
+    return (*atoms, *dict.fromkeys(tests))
+
+
+def _next_atom(text: str, place: int) -> int:
+    """Return the place of the next atom, behind a dot; `place` is behind an atom and blanks."""
+    if place == len(text):
+        return place
+    if text[place] != "." or not (text[place + 1 : place + 2].isspace() or place + 1 == len(text)):
+        _fail(text, place, f"unexpected '{text[place]}'", "'.' and a blank before the next atom, or the end")
+    return _skip(text, place + 1)
+
+
+def _test_atom(term: Term, test: str) -> Atom:
+    return Atom(term, Label(NodeTest("node", test)), term)
+
+
+def _tested_term(text: str, place: int, expected: str) -> tuple[Term, list[Atom], int]:
+    """Return a term, the atom of its test if it has one, and the position after them and blanks."""
+    term, end = _term(text, place, expected)
+    test, end = parse_node_test(text, end)
+    end = _skip(text, end)
+    if test is None:
+        return term, [], end
+    if isinstance(term, Constant) and len(vertices_of(term)) > 1:
+        _fail(text, place, "the test of a literal, which means two vertices", "the name of the vertex in <…>")
+    return term, [_test_atom(term, test)], end
 
 
 _ORDER = re.compile(r"in\s+(non-decreasing\s+)?order(?=[\s)]|$)")
@@ -391,19 +445,23 @@ class Pattern:
 
     @property
     def has_values(self) -> bool:
-        """True if solutions are more than the bindings of a join: there are edge variables, or a filter."""
-        return self.filter is not None or bool(self.edge_variables)
+        """True if solutions are more than the bindings of a join: there are edge variables, a filter, or properties."""
+        return self.filter is not None or bool(self.edge_variables) or any(value.name for value in self.values)
 
     @property
     def properties(self) -> frozenset[str]:
         """The properties of edges that its columns and its filter read."""
-        read = (*self.values, *(self.filter.values if self.filter is not None else ()))
-        return frozenset(value.name for value in read if value.kind == "property")
+        return frozenset(value.name for value in self._read_values if value.kind == "property")
+
+    @property
+    def _read_values(self) -> tuple[Value, ...]:
+        return (*self.values, *(self.filter.values if self.filter is not None else ()))
 
     def to_join(self, *, paths: str) -> Pattern:
         """Return the pattern in which edges are vertices. Filter and columns are evaluated over its solutions.
 
-        All variables and blank nodes are its columns. An edge variable becomes a variable with a name that no text has.
+        All variables and blank nodes are its columns. An edge variable becomes a variable with a name that no text has, and
+        so does the value of a property of a vertex.
 
         >>> print(*Pattern.read("?x ?e:a ?y", None).to_join(paths="walk").atoms, sep=", ")
         ?x subject of a ?.e, ?.e object of a ?y
@@ -419,14 +477,21 @@ class Pattern:
             edge, text = Variable(edge_column(atom.variable)), str(atom.expression)
             atoms.append(Atom(atom.subject, Label(EdgeEnd(text, subject)), edge))
             atoms.append(Atom(edge, Label(EdgeEnd(text, object_)), atom.object))
+        for variable, name in dict.fromkeys(value[1:] for value in self._read_values if value.kind == "fact"):
+            atoms.append(Atom(Variable(variable), Label(NodeValue("value", name)), Variable(node_column(variable, name))))
         names = dict.fromkeys(_column_of(term) for term in _terms(atoms) if not isinstance(term, Constant))
         atoms = [replace(atom, subject=_as_variable(atom.subject), object=_as_variable(atom.object)) for atom in atoms]
         return Pattern(atoms=tuple(atoms), values=tuple(Value("vertex", name) for name in names))
 
     @cached_property
     def edge_labels(self) -> frozenset[LabelSymbol]:
-        """The labels of the edge atoms."""
-        return frozenset(atom.edge[1] for atom in self.atoms if atom.edge is not None)
+        """The labels of the edge atoms, without those of facts."""
+        return frozenset(atom.edge[1] for atom in self.atoms if atom.edge is not None and atom.fact is None)
+
+    @cached_property
+    def fact_labels(self) -> frozenset[LabelSymbol]:
+        """The labels of the atoms that read facts of nodes."""
+        return frozenset(atom.fact for atom in self.atoms if atom.fact is not None)
 
     @cached_property
     def accepted_edges(self) -> dict[LabelSymbol, frozenset[Ends]]:
@@ -465,6 +530,11 @@ def edge_column(variable: str) -> str:
 def node_column(variable: str, property: str) -> str:
     """Return the name of the vertex that stands for a property of a vertex variable, among the columns of a join."""
     return f".{variable}.{property}"
+
+
+def is_of_vertex(column: str) -> bool:
+    """Return whether a column of a join is a variable or blank node, and no edge or value of a property."""
+    return not column.startswith(".")
 
 
 def _column_of(term: Term) -> str:
@@ -510,6 +580,20 @@ def has_edge_variables(text: Any) -> bool:
     try:
         return any(atom.variable is not None for atom in parse_pattern(text))
     except automata.ExpressionError:
+        return False
+
+
+def selects_values(text: Any, select: Any) -> bool:
+    """Return whether a pattern selects more than the vertices that are its variables, such as a property of one.
+
+    >>> [selects_values("?x a ?y", select) for select in (["x", "x.risk"], ["x"], None)]
+    [True, False, False]
+    """
+    if not isinstance(select, (tuple, list)) or not any("." in str(name) for name in select):
+        return False
+    try:
+        return Pattern.read(text, select).has_values
+    except QueryError:
         return False
 
 

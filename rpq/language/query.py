@@ -36,8 +36,9 @@ from rpq.language.pattern import (
     accepted_edges_on_paths,
     has_edge_variables,
     never_simple,
+    selects_values,
 )
-from rpq.language.readings import LabelSet
+from rpq.language.readings import LabelSet, Reading
 from rpq.language.time_order import TimeLength, TimeOrder, time_order
 from rpq.stream.edges.edge_ends import ALL, Ends
 from rpq.stream.names.terms import normal_form
@@ -350,8 +351,9 @@ class PatternQuery(Query):
 
     - `expression`: the text of the pattern, such as `?x a2q ?y . ?y c2q ?z`
     - `select`: the variables that are columns of its rows; by default all of vertices, in order of appearance. Of an edge
-      variable `?e` there are the number of the edge, `?e`, `?e.timestamp`, and its properties, as `?e.amount`
-    - `filter`: a condition on properties of edges and on vertices, such as `?f.timestamp > ?e.timestamp and ?x <> ?y`
+      variable `?e` there are the number of the edge, `?e`, `?e.timestamp`, and its properties, as `?e.amount`; of a vertex
+      its properties, as `?x.risk`
+    - `filter`: a condition on properties of edges and vertices, such as `?f.timestamp > ?e.timestamp and ?x <> ?y`
     - `distinct`: a solution with several bindings is one answer; otherwise it occurs once for each binding
     - `matching`: with "isomorphism" different variables and constants match different vertices
     - `report`: rows are emitted at every "change" (the default), or as net changes when the stream time has passed a
@@ -370,7 +372,8 @@ class PatternQuery(Query):
     _notation: ClassVar[Language] = "pattern"
 
     def __new__(cls, expression: Any = None, **options: Any) -> PatternQuery:
-        if cls is PatternQuery and (options.get("filter") is not None or has_edge_variables(expression)):
+        has_values = options.get("filter") is not None or has_edge_variables(expression)
+        if cls is PatternQuery and (has_values or selects_values(expression, options.get("select"))):
             return object.__new__(EdgeValuesQuery)
         return object.__new__(cls)
 
@@ -520,7 +523,8 @@ class PatternQuery(Query):
             return pattern.columns
         from rpq.rows.typed_columns import ColumnKind, ValueColumns  # imports Arrow
 
-        kinds: dict[str, ColumnKind] = {"vertex": "vertex", "number": "value", "timestamp": "time", "property": "value"}
+        kinds: dict[str, ColumnKind] = {"vertex": "vertex", "timestamp": "time"}
+        kinds |= {"number": "value", "property": "value", "fact": "value"}
         return ValueColumns(pattern.columns, tuple(kinds[value.kind] for value in pattern.values))
 
     @property
@@ -530,13 +534,17 @@ class PatternQuery(Query):
         >>> Query("?x a ?y . ?y b ?z", window=Window(size=1, slide=1)).hypercube.grid(6).dimensions
         {'y': 6}
         """
-        pattern = self.pattern
-        columns = tuple((one.variable, place) for place, one in enumerate(pattern.values) if one.kind == "vertex")
+        found: dict[str, int] = {}
+        for place, one in enumerate(self.pattern.values):
+            if one.kind == "vertex":
+                found.setdefault(one.variable, place)
+        columns = tuple(found.items())
         if not columns:
             return None
-        if has_bare_path(pattern.atoms):
-            return undivided(*columns[0], roots=roots_of(pattern.atoms))
-        reads, paths = reads_of(pattern.atoms)
+        atoms = [atom for atom in self.pattern.atoms if atom.fact is None]  # every share has all facts
+        if has_bare_path(atoms):
+            return undivided(*columns[0], roots=roots_of(atoms))
+        reads, paths = reads_of(atoms)
         return Hypercube(columns=columns, reads=reads, paths=labels_of(paths), roots=roots_of(paths))
 
     @property
@@ -567,7 +575,8 @@ class PatternQuery(Query):
         >>> [Query("?x a ?y . ?y b+ ?z", window=Window(size=1, slide=1)).reads(label) for label in "abc"]
         [True, True, False]
         """
-        return label in self.join.edge_labels or any(path.is_relevant(label) for path in self._automata)
+        known = self.join.edge_labels, self.join.fact_labels
+        return any(label in labels for labels in known) or any(path.is_relevant(label) for path in self._automata)
 
     def accepts(self, label: LabelSymbol) -> frozenset[Ends]:
         """Return which edges of a label some atom accepts, by their ends; none where no atom reads the label.
@@ -604,6 +613,21 @@ class PatternQuery(Query):
             return LabelSet(self.join.edge_labels, others=False)
         conditions = frozenset().union(*(path.conditions_of_others for path in self._automata))
         return LabelSet.of(self.named_labels, self.reads, conditions)
+
+    @property
+    def readings(self) -> tuple[Reading, ...] | None:
+        """What it reads over its window, and the facts of nodes, which have none; None if it reads no facts.
+
+        >>> query = Query("?x[risk > 3] a ?y", window=Window(size=1, slide=1))
+        >>> [print(*reading.labels.named, "in", reading.window) for reading in query.readings]
+        a in Window(size=1, slide=1)
+        node[risk > 3] in UnboundedWindow()
+        [None, None]
+        """
+        if not self.join.fact_labels:
+            return None
+        facts = LabelSet(self.join.fact_labels, others=False)
+        return Reading(self.window, self.label_set), Reading(UnboundedWindow(), facts)
 
 
 class EdgeValuesQuery(PatternQuery):

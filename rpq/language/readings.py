@@ -60,7 +60,10 @@ class LabelSet(NamedTuple):
 
     def has(self, label: LabelSymbol) -> bool:
         """Return whether a label is in the set."""
-        has_others = label.condition in self.conditions if isinstance(label, ConditionLabel) else self.others
+        if isinstance(label, ConditionLabel):  # those of other kinds are in the set if they are named
+            has_others = type(label) is ConditionLabel and label.condition in self.conditions
+        else:
+            has_others = self.others
         return (label in self.named) != has_others
 
     def conditions_on(self, label: str) -> frozenset[str]:

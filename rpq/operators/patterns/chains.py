@@ -163,9 +163,11 @@ def _merge_pair(first: Chain, second: Chain, middle: Term) -> Chain | None:
         if walks[0] is None or walks[1] is None:
             return None
         whole = Concatenation((walks[0], walks[1]))
-        parts = sum(len(automata.compile(walk).accepting) for walk in (walks[0], walks[1]))
-        if len(automata.compile(whole).accepting) > _LARGER * parts:
+        of_parts, of_whole = [automata.compile(walk) for walk in (walks[0], walks[1])], automata.compile(whole)
+        if len(of_whole.accepting) > _LARGER * sum(len(part.accepting) for part in of_parts):
             return None
+        if not of_whole.labels <= of_parts[0].labels | of_parts[1].labels:
+            return None  # tests of the vertices would be on other edges than those that the query reads
     except (ExpressionError, SizeError):
         return None
     return Chain(Atom(begin, whole, end), (*first.links, *second.links))

@@ -22,6 +22,7 @@ from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.relations.path_relations import PathContent
 from rpq.operators.patterns.relations.shared_relations import RelationKey
 from rpq.stream.edges.edge_ends import ALL, ends_texts
+from rpq.stream.names.stream_labels import NodeLabel, NodeTest
 
 NODE_DISTANCE = 1.32
 """The distance of nodes in a drawing, along their circle."""
@@ -36,7 +37,7 @@ class ExplainedAtom:
     object: str
     reads: str
     kind: str
-    """`edge` or `path`."""
+    """`edge`, `path` or `test`: the test of a vertex."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +212,7 @@ class Explanation:
             *(f"warning      {warning}" for warning in self.warnings),
             "",
             "atoms",
-            *(f"  {n}  {atom.text}: {_READS[atom.kind]} {atom.reads}" for n, atom in enumerate(self.atoms, 1)),
+            *(f"  {n}  {atom.text}: {_atom_line(atom)}" for n, atom in enumerate(self.atoms, 1)),
             "",
             "relations",
             *(f"  {_relation_line(relation)}" for relation in self.relations),
@@ -229,6 +230,7 @@ class Explanation:
 _SHOWN = 10
 """The number of queries that are named among those that read a relation, and of kinds of edges that it stores."""
 _READS = {"edge": "edges labelled", "path": "paths along"}
+_TEST, _RECORD = "a test of the vertex, decided when its record changes", "the vertex has a record"
 _WHERE_WORTH_IT = "where the query examines many values in vain; decided while it runs"
 
 
@@ -383,8 +385,14 @@ def _explain_atom(atom: Any) -> ExplainedAtom:
         subject=_node(subject),
         object=_node(object_),
         reads=str(reads),
-        kind="path" if edge is None else "edge",
+        kind="test" if isinstance(atom.fact, NodeTest) else "path" if edge is None else "edge",
     )
+
+
+def _atom_line(atom: ExplainedAtom) -> str:
+    if atom.kind == "test":
+        return _RECORD if atom.text.endswith("[]") else _TEST
+    return f"{_READS[atom.kind]} {atom.reads}"
 
 
 def _node(term: Term) -> str:
@@ -481,6 +489,8 @@ def explain_running(
         if isinstance(content, PathContent):
             return replace(found, trees=host.paths[content].tree_count, cells=host.paths[content].index.live()[0])
         assert content.label is not None, "a pattern names its labels"
+        if isinstance(content.label, NodeLabel):
+            return found
         return replace(found, accepts=ends_texts(host.accepted_edges(content.label) or question.accepts(content.label)))
 
     return build_explanation(

@@ -31,6 +31,7 @@ from rpq.language.pattern import Term as AskedTerm
 from rpq.language.query import automaton_of
 from rpq.language.time_order import TimeOrder
 from rpq.operators.patterns.joins.plan import EdgeAtom
+from rpq.stream.names.stream_labels import NodeValue
 
 
 class Neighbours(NamedTuple):
@@ -141,6 +142,8 @@ def _bound_roots(term: Term, edges: Sequence[DirectedAtom], expression: Expressi
     dfa = automaton_of(str(expression))
     for source, label, target in edges:
         assert not isinstance(label, PathRead)
+        if isinstance(label, NodeValue):
+            continue  # every vertex has one
         for end, inward in ((source, False), (target, True)):
             column = dfa.column(label, inward)
             if end == term and (column < 0 or dfa.transitions[0, column] < 0):

@@ -271,7 +271,7 @@ class RunningPattern(HostedQuery):
         self._relations.set_labels(labels)
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        return self._relations.reads(labels)[:, None]
+        return self._relations.reads(labels)
 
     def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         self._graph = graph
@@ -302,7 +302,7 @@ class RunningPattern(HostedQuery):
         self._host.advance(time)
         self._host.invalidate_size(self.question.name)
         if chunk is not None:
-            self._relations.fill(chunk, slides[0], is_checked=quiet)
+            self._relations.fill(chunk, *slides, is_checked=quiet)
         # More than these will be refused.
         row_limit = None if quiet or chunk is None or not self._host.is_whole else self._most_rows
         self._count_all_solutions(row_limit=row_limit)
@@ -369,7 +369,7 @@ class RunningPattern(HostedQuery):
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         assert self._graph is not None
-        return [self._relations.slides(edges, self._graph.edges)]
+        return self._relations.slides(edges, self._graph.edges)
 
     def answers(self) -> list[IdRows]:
         return [ids_of_columns(self._own_rows(self._ids_of_answers()))]

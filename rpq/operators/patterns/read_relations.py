@@ -24,7 +24,15 @@ from rpq.stream.edges.outcomes import IRRELEVANT, NOT_HELD, WindowMembership
 from rpq.stream.edges.parallel_edges import youngest_of_parallel
 from rpq.stream.edges.snapshot import Edges
 from rpq.stream.json_values import Damage
-from rpq.stream.names.stream_labels import STATIC_ALONE, LabelName, graph_of, is_static_stream, name_in, stream_of_graph
+from rpq.stream.names.stream_labels import (
+    STATIC_ALONE,
+    LabelName,
+    NodeLabel,
+    graph_of,
+    is_static_stream,
+    name_in,
+    stream_of_graph,
+)
 from rpq.stream.window import UnboundedWindow
 
 BYTES_AN_EDGE = 100
@@ -70,7 +78,7 @@ class DerivedPath(NamedTuple):
 
 
 class ReadRelations:
-    """The relations that the atoms of one pattern read.
+    """The relations that the atoms of one pattern read: over its window, and those of facts of nodes, which have none.
 
     `RunningPattern` determines what is joined and reported; this class takes the relations from the host, fills them and
     counts tuples. `origin` is the host's number for queries that count edges from the same moment; `coordinates` are those
@@ -110,11 +118,14 @@ class ReadRelations:
         is_loopless = self._question.paths == "simple"
         self._atom_contents = [self._content(label, loopless=is_loopless) for label in self._labels]
         """The contents of the relations that atoms read."""
-        self._counting_contents = [] if self._paths else [self._content(label) for label in self._labels]
+        labels = [label for label in self._labels if not isinstance(label, NodeLabel)]
+        self._counting_contents = [] if self._paths else [self._content(label) for label in labels]
         """For each label the content of the relation that counts tuples, with all edges in the window; none with paths."""
         self._of_edges = {*self._counting_contents, *self._atom_contents}
 
     def _content(self, label: LabelSymbol, *, loopless: bool = False) -> RelationKey:
+        if isinstance(label, NodeLabel):
+            return RelationKey(label, UnboundedWindow())
         return RelationKey(label, self._question.window, self._numbered_labels, self.origin, loopless)
 
     @property
@@ -227,16 +238,20 @@ class ReadRelations:
     def set_labels(self, labels: np.ndarray) -> None:
         """Register the ids that labels have now."""
         if self._paths:
-            self._membership.read(self._reader, labels, self.reads(labels)[:, None])
+            self._membership.read(self._reader, labels, self.reads(labels)[:, :1])
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Return for each label id whether some atom reads the label."""
-        read = np.zeros(len(labels), bool)
+        """Return for each label id whether some atom reads the label over its window, and as a fact: (label id, reading)."""
+        read = np.zeros((len(labels), 1 + bool(self._fact_contents)), bool)
         for label in self._labels:
-            read |= labels == self._host.relations.label_id(label)
+            read[:, int(isinstance(label, NodeLabel))] |= labels == self._host.relations.label_id(label)
         for derived in self._derived_paths:
-            read |= self._host.paths[derived.content].reads(labels)
+            read[:, 0] |= self._host.paths[derived.content].reads(labels)
         return read
+
+    @property
+    def _fact_contents(self) -> list[RelationKey]:
+        return [content for content in self._atom_contents if isinstance(content.label, NodeLabel)]
 
     def count_from(self, number: int) -> None:
         """Set the number of inserts that a count window has numbered."""
@@ -262,17 +277,21 @@ class ReadRelations:
         edge_count = self._host.store.current_edges
         return not self._paths and all(edge_count(self._host.relations[content]) for content in self._of_edges)
 
-    def fill(self, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
+    def fill(self, chunk: Chunk, slides: np.ndarray, *of_facts: np.ndarray, is_checked: bool) -> None:
         """Fill the empty relations with their edges; with `is_checked` verify that the others hold theirs.
 
         Raises `Damage`.
         """
+        facts = self._fact_contents
+        for content in facts:
+            (never,), held = of_facts, of_facts[0] > NOT_HELD
+            fill(self._host, content, chunk, held, never, is_checked=is_checked, query=self._question.name)
         parallel, their_slides = chunk, slides
         if any(derived.content.order is not None for derived in self._derived_paths):
             youngest = youngest_of_parallel(chunk, slides)
             chunk, slides = Chunk(*(column[youngest] for column in chunk)), slides[youngest]
         everything = np.ones(len(chunk.edge), bool)
-        for content in self._of_edges:
+        for content in self._of_edges.difference(facts):
             fill(self._host, content, chunk, everything, slides, is_checked=is_checked, query=self._question.name)
         for derived in self._derived_paths:
             edges = (chunk, slides) if derived.content.order is None else (parallel, their_slides)
@@ -283,12 +302,17 @@ class ReadRelations:
 
     # --- figures ---------------------------------------------------------------------------------------------
 
-    def slides(self, edges: np.ndarray, graph_edges: Edges) -> np.ndarray:
-        """Return the slide at which each edge of the snapshot graph leaves the window; the smallest int64 if outside."""
+    def slides(self, edges: np.ndarray, graph_edges: Edges) -> list[np.ndarray]:
+        """Return for each reading the slide at which edges of the graph leave it; the smallest int64 if outside."""
+        facts = self._fact_contents
+        of_facts = [self._slides(edges, graph_edges, facts)] if facts else []
         if self._paths:
-            return self._membership.slides(self._reader, edges, graph_edges.label[edges])[0]
+            return [self._membership.slides(self._reader, edges, graph_edges.label[edges])[0], *of_facts]
+        return [self._slides(edges, graph_edges, self._counting_contents), *of_facts]
+
+    def _slides(self, edges: np.ndarray, graph_edges: Edges, contents: Sequence[RelationKey]) -> np.ndarray:
         found = np.full(len(edges), NOT_HELD, np.int64)
-        for content in self._counting_contents:
+        for content in contents:
             mine = graph_edges.label[edges] == self._host.relations.label_id(content.name)
             source, target = graph_edges.source[edges][mine], graph_edges.target[edges][mine]
             found[mine] = self._host.store.expiries(self._host.relations[content], source, target, NOT_HELD)
@@ -318,7 +342,9 @@ class ReadRelations:
 
     def sizes(self, edges: Edges | None) -> tuple[int, int]:
         """Return how many edges in the window some atom reads, and how many cells the indexes have that hold them."""
-        contents = self._atom_contents if self._paths else self._counting_contents
+        contents = self._counting_contents
+        if self._paths:
+            contents = [content for content in self._atom_contents if not isinstance(content.label, NodeLabel)]
         cells = sum(self._host.store.current_edges(self._host.relations[content]) for content in contents)
         if not self._paths:
             return cells, cells

@@ -112,6 +112,8 @@ class AtomWitness:
 class Witness:
     """The reason why a row is an answer of a pattern: a value for each variable and blank node, and edges for each atom.
 
+    There are no edges for the tests of vertices.
+
     If several bindings give the row, it is any one of them. The value of an edge variable is the id or the number of the
     edge, where edges have one. The text has a line for the values, and one for each atom.
 
@@ -250,6 +252,8 @@ def witness_of(
             values = {_term_text(name): graph.name_of(value) for name, value in binding.items()}
             steps: dict[int, tuple[Step, ...]] = {}
             for chain, edge in zip(chains, meaning.edges, strict=True):
+                if chain.atom.fact is not None:
+                    continue
                 walk = steps_of_atom(chain.atom, edge, binding, host, relation_of, index_of, graph)
                 pieces = split_walk(chain, walk) if len(chain.links) > 1 else [walk]
                 for link, piece in zip(chain.links, pieces, strict=True):
@@ -257,7 +261,7 @@ def witness_of(
                     atom = question.pattern.atoms[link.place]
                     ends = (atom.subject, piece[0].ends[0]), (atom.object, piece[-1].ends[1])
                     values |= {str(term): value for term, value in ends if not isinstance(term, Constant)}
-            atoms = enumerate(question.pattern.atoms)
+            atoms = [(place, atom) for place, atom in enumerate(question.pattern.atoms) if atom.fact is None]
             return Witness(
                 binding=tuple(values.items()),
                 atoms=tuple(AtomWitness(atom=str(atom), steps=steps[place]) for place, atom in atoms),
