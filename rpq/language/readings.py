@@ -11,7 +11,7 @@ from rpq.errors import QueryError
 from rpq.language.conditions import condition_of
 from rpq.language.edge_variables import BindingFilter, Value, step_of
 from rpq.stream.edges.edge_ends import ALL, Ends
-from rpq.stream.names.stream_labels import EdgeEnd, LabelName, label_in, text_of
+from rpq.stream.names.stream_labels import EdgeEnd, LabelName, NodeLabel, label_in, text_of
 from rpq.stream.window import AnyWindow, Window
 
 
@@ -187,7 +187,7 @@ def properties_of(question: Any) -> frozenset[str]:
         for label in labels.named:
             if isinstance(label, EdgeEnd):
                 conditions |= step_of(label.label or "").conditions
-            elif isinstance(label, ConditionLabel):
+            elif isinstance(label, ConditionLabel) and not isinstance(label, NodeLabel):
                 conditions.add(label.condition)
     own: frozenset[str] = getattr(question, "properties", frozenset())
     return own.union(*(condition_of(text).properties for text in conditions))
@@ -255,6 +255,12 @@ def for_identity(question: Any, identity: Identity) -> Any:
     """Return a question as it is evaluated in an engine whose edges have an identity (`rpq.Engine(…, edges=identity)`)."""
     convert = getattr(question, "for_identity", None)
     return question if convert is None else convert(identity)
+
+
+def for_nodes(question: Any, has_nodes: bool) -> Any:
+    """Return a question as it is evaluated beside records of nodes, or, unless it `has_nodes`, without any."""
+    convert = getattr(question, "for_nodes", None)
+    return question if convert is None else convert(has_nodes)
 
 
 def has_counted_window(question: Any, reading: Reading, identity: Identity) -> bool:

@@ -32,7 +32,7 @@ from typing import Literal, NamedTuple, assert_never
 
 from rpq.automata.expressions import NegatedSet
 from rpq.language import edge_variables
-from rpq.language.pattern import Atom, Blank, Constant, Term, Variable, edge_column
+from rpq.language.pattern import Atom, Blank, Constant, Term, Variable, edge_column, node_column
 from rpq.stream.durations import NANOSECONDS, duration_text
 from rpq.stream.window import Window
 
@@ -509,12 +509,23 @@ def variables_of(formula: Formula) -> Names:
 
 
 def column_of_value(value: edge_variables.Value) -> str:
-    """Return the variable of a value: that of the vertex, or that of the edge as a vertex.
+    """Return the variable of a value: that of the vertex, of the edge as a vertex, or of what stands for the property.
 
     >>> column_of_value(edge_variables.Value("property", "e", "amount"))
     '.e'
     """
+    if value.kind == "fact":
+        return node_column(value.variable, value.name)
     return value.variable if value.kind == "vertex" else edge_column(value.variable)
+
+
+def binding_of_value(value: edge_variables.Value) -> str:
+    """Return the variable of the vertex or the edge that has a value.
+
+    >>> binding_of_value(edge_variables.Value("fact", "x", "risk"))
+    'x'
+    """
+    return value.variable if value.kind == "fact" else column_of_value(value)
 
 
 def mentioned_variables(operator: Operator) -> Names:

@@ -24,7 +24,15 @@ from rpq.stream.edges.outcomes import IRRELEVANT, NOT_HELD, WindowMembership
 from rpq.stream.edges.parallel_edges import youngest_of_parallel
 from rpq.stream.edges.snapshot import Edges
 from rpq.stream.json_values import Damage
-from rpq.stream.names.stream_labels import STATIC_ALONE, LabelName, graph_of, is_static_stream, name_in, stream_of_graph
+from rpq.stream.names.stream_labels import (
+    STATIC_ALONE,
+    LabelName,
+    NodeLabel,
+    graph_of,
+    is_static_stream,
+    name_in,
+    stream_of_graph,
+)
 from rpq.stream.window import UnboundedWindow
 
 BYTES_AN_EDGE = 100
@@ -395,7 +403,8 @@ class WindowedReads:
         self._key = (self.readings, origin)
 
     def _content(self, read: WindowedEdge | WindowedPath) -> RelationKey | PathContent:
-        loopless = self._question.paths == "simple"
+        is_fact = isinstance(read, WindowedEdge) and isinstance(read.label, NodeLabel)
+        loopless = self._question.paths == "simple" and not is_fact  # a test is a loop
         if read.reading is None:
             alone, graphs = static_content(read.graph, self._graphs)
             if isinstance(read, WindowedEdge):
@@ -453,7 +462,7 @@ class WindowedReads:
         return self._host.paths[content]
 
     def time_of(self, edge: int, edges: Edges) -> int | None:
-        """Return the timestamp of an edge of a query with one window, or None where the window does not hold it."""
+        """Return the timestamp of an edge in the first window, or None where the window does not hold it."""
         return self._membership.timestamp(edge, int(edges.timestamp[edge]))
 
     @property

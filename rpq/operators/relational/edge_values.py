@@ -85,11 +85,11 @@ class BoundFilter:
         def kind_of(value: Value) -> ColumnKind:
             if value.kind == "timestamp":
                 return ColumnKind(key=value.column, kind="time", unit=unit)
-            if value.name in edges.types.loose:
+            if value.key in edges.types.loose:
                 return ColumnKind(key=value.column, kind="untyped")
-            if value.name not in edges.types.by_name:
+            if value.key not in edges.types.by_name:
                 return ColumnKind(key=value.column, kind="unknown")
-            of_type, own_unit = kind_of_type(edges.types.by_name[value.name])
+            of_type, own_unit = kind_of_type(edges.types.by_name[value.key])
             return ColumnKind(key=value.column, kind=of_type, unit=own_unit)
 
         where = self._condition.where
@@ -103,24 +103,19 @@ class BoundFilter:
     def _columns(self, rows: np.ndarray, vertices: VertexDictionary) -> dict[str, pa.Array]:
         edges, found = vertices.edges, {}
         for value in self._condition.values:
-            ids = rows[:, self._place[_column_of(value)]]
+            ids = rows[:, self._place[column_of_value(value)]]
             if value.kind == "vertex":
                 found[value.column] = vertices.names_of(ids)
             elif value.kind == "timestamp":
                 found[value.column] = edges.timestamps(ids)
             else:
-                found[value.column] = edges.values(value.name, ids)
+                found[value.column] = edges.values(value.key, ids)
         for same in self._condition.same_terms:
-            left, right = (rows[:, self._place[_column_of(one)]] for one in (same.left, same.right))
+            left, right = (rows[:, self._place[column_of_value(one)]] for one in (same.left, same.right))
             if same.left.kind == "number":
                 left, right = edges.numbers(left), edges.numbers(right)
             found[same.column] = pa.array(left == right)
         return found
-
-
-def _column_of(value: Value) -> str:
-    """Return the column of a join in which a value is found."""
-    return value.variable if value.kind == "vertex" else edge_column(value.variable)
 
 
 class RunningEdgeValues(RunningPattern):
@@ -134,7 +129,7 @@ class RunningEdgeValues(RunningPattern):
     def __init__(self, question: EdgeValuesQuery, resources: Resources) -> None:
         pattern, columns = question.pattern, question.join.columns
         self._values = pattern.values
-        self._places = [columns.index(_column_of(value)) for value in pattern.values]
+        self._places = [columns.index(column_of_value(value)) for value in pattern.values]
         self._filter = None if pattern.filter is None else BoundFilter(pattern.filter, columns)
         self._distinct = DistinctBag(len(pattern.values)) if question.distinct else None
         self._vertices: VertexDictionary | None = None
@@ -167,7 +162,7 @@ class RunningEdgeValues(RunningPattern):
         if self._vertices is None:
             return None
         edges, value = self._vertices.edges, next(one for one in self._values if one.column == column)
-        return edges.identity_type if value.kind == "number" else edges.types.by_name.get(value.name)
+        return edges.identity_type if value.kind == "number" else edges.types.by_name.get(value.key)
 
     # --- from bindings to rows -------------------------------------------------------------------------------
 
@@ -230,8 +225,8 @@ class RunningEdgeValues(RunningPattern):
         assert self._vertices is not None
         edges = self._vertices.edges
         different, places = np.unique(vertices, return_inverse=True)
-        if value.kind == "property":
-            found = edges.values(value.name, different)
+        if value.kind in ("property", "fact"):
+            found = edges.values(value.key, different)
         elif value.kind == "number":
             found = edges.identities(different)
         else:
@@ -489,7 +484,7 @@ def edge_values(edges: EdgeVertices, value: Value, ids: np.ndarray) -> pa.Array:
     elif value.kind == "number":
         found = edges.identities(bound)
     else:
-        found = edges.values(value.name, bound)
+        found = edges.values(value.key, bound)
     if is_bound.all():
         return found
     return found.take(pa.array(np.cumsum(is_bound) - 1, mask=~is_bound))
@@ -502,13 +497,13 @@ def value_ids(formula: EdgeValue, ids: np.ndarray, terms: TermIds) -> np.ndarray
     different, places = np.unique(ids, return_inverse=True)
     values = edge_values(edges, value, different)
     texts = value_texts(values)
-    if formula.is_number and value.name in edges.types.loose:
+    if formula.is_number and value.key in edges.types.loose:
         loose = UntypedColumn(values)
         non_numeric = pc.and_(loose.is_valid(), loose.numbers().is_null()).to_numpy(zero_copy_only=False)
         edges.count_non_numeric(value.column, int(np.count_nonzero(non_numeric[places])))
     if formula.is_summed and pa.types.is_floating(values.type):
         texts = [None if text is None else literal_text(_FLOATS.get(text, text), XSD + "double") for text in texts]
-    if formula.is_summed and pa.types.is_string(values.type) and value.name not in edges.types.loose:
+    if formula.is_summed and pa.types.is_string(values.type) and value.key not in edges.types.loose:
         texts = [None if text is None else literal_text(text) for text in texts]
     return np.array([terms.intern(text) for text in texts], np.int32)[places.reshape(-1)]
 
