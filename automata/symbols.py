@@ -102,7 +102,7 @@ class ConditionLabel:
 
     label: str | None
     condition: str
-    """The condition, or what `step_condition` makes of one and of tests of the ends of an edge."""
+    """The condition, or `StepTests.condition` of one and of tests of the ends of an edge."""
 
     def __str__(self) -> str:
         tests = StepTests.of(self.condition)
@@ -194,7 +194,9 @@ class Symbol(NamedTuple):
 
     def __str__(self) -> str:
         name = "(other)" if self.label is None else write_name(self.label)  # no name is written with parentheses
-        return "^" + name if self.inverse else name
+        if not self.inverse:
+            return name
+        return f"^({name})" if isinstance(self.label, ConditionLabel) and _PART in self.label.condition else "^" + name
 
     def reversed(self) -> Symbol:
         """Return the same label in the other direction.

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import Any, Literal, NamedTuple, Self
 
-from rpq.automata.symbols import ConditionLabel, LabelSymbol
+from rpq.automata.symbols import ConditionLabel, LabelSymbol, StepTests
 from rpq.errors import QueryError
-from rpq.language.conditions import condition_of
+from rpq.language.conditions import condition_of, node_test_of
 from rpq.language.edge_variables import BindingFilter, Value, step_of
 from rpq.stream.edges.edge_ends import ALL, Ends
-from rpq.stream.names.stream_labels import EdgeEnd, LabelName, NodeLabel, label_in, text_of
+from rpq.stream.names.stream_labels import EdgeEnd, LabelName, NodeLabel, NodeTest, NodeValue, label_in, text_of
 from rpq.stream.window import AnyWindow, Window
 
 
@@ -76,6 +76,17 @@ class LabelSet(NamedTuple):
     def has_conditions(self) -> bool:
         """True if labels with a condition are in the set."""
         return bool(self.conditions) or any(isinstance(one, ConditionLabel) for one in self.named)
+
+    @property
+    def step_tests(self) -> frozenset[StepTests]:
+        """What the labels in the set demand of edges and of their ends, besides the ends that edge variables read.
+
+        >>> labels = LabelSet(frozenset({"b", ConditionLabel("a", StepTests("n > 1", ("risk > 3",)).condition)}), False)
+        >>> labels.step_tests
+        frozenset({StepTests(edge='n > 1', source=('risk > 3',), target=())})
+        """
+        named = (one for one in self.named if isinstance(one, ConditionLabel) and not isinstance(one, EdgeEnd | NodeLabel))
+        return frozenset(map(StepTests.of, {*self.conditions, *(one.condition for one in named)}))
 
     @property
     def plain(self) -> LabelSet:
@@ -183,14 +194,36 @@ def properties_of(question: Any) -> frozenset[str]:
     """Return the names of the properties of edges that a query reads, without `timestamp`."""
     conditions: set[str] = set()
     for labels in (reading.labels for reading in readings_of(question)):
-        conditions |= labels.conditions
-        for label in labels.named:
-            if isinstance(label, EdgeEnd):
-                conditions |= step_of(label.label or "").conditions
-            elif isinstance(label, ConditionLabel) and not isinstance(label, NodeLabel):
-                conditions.add(label.condition)
+        conditions |= {tests.edge for tests in labels.step_tests if tests.edge}
+        ends = (label for label in labels.named if isinstance(label, EdgeEnd))
+        conditions.update(*(step_of(end.label or "").conditions for end in ends))
     own: frozenset[str] = getattr(question, "properties", frozenset())
     return own.union(*(condition_of(text).properties for text in conditions))
+
+
+# --- facts of nodes ----------------------------------------------------------------------------------------------
+
+
+def node_tests_of(question: Any) -> frozenset[str]:
+    """Return the tests of nodes that a query reads, in its paths too; the empty one stands for all nodes with a record."""
+    found: set[str] = set()
+    for labels in (reading.labels for reading in readings_of(question)):
+        found |= {label.condition for label in labels.named if isinstance(label, NodeTest)}
+        found.update(*((*tests.source, *tests.target) for tests in labels.step_tests))
+    return frozenset(found)
+
+
+def node_values_of(question: Any) -> frozenset[str]:
+    """Return the properties of nodes whose values a query reads in filters and columns."""
+    named = (label for reading in readings_of(question) for label in reading.labels.named)
+    return frozenset(label.condition for label in named if isinstance(label, NodeValue))
+
+
+def node_properties_of(question: Any) -> frozenset[str]:
+    """Return the properties of nodes that a query reads in tests, filters and columns, without labels and names."""
+    tests = (node_test_of(text).where.names for text in node_tests_of(question) if text)
+    names = node_values_of(question).union(*tests)
+    return frozenset(name for name in names if not name.startswith(":") and name not in ("id", "labels"))
 
 
 def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
