@@ -194,7 +194,7 @@ class SparqlQuery(Query):
             no_default = (_NO_FROM,)
         elif not self.has_default and reads_default(self.parsed.body):
             no_default = (_NO_DEFAULT,)
-        atoms = [one.atom for one in atoms_of(self.parsed.body) if not reads_fact(one.atom)] if self.paths == "simple" else []
+        atoms = [one.atom for one in atoms_of(self.parsed.body) if self.paths == "simple" and not reads_fact(one.atom)]
         return (*self.parsed.warnings, *no_default, *never_simple(atoms))
 
     @cached_property
@@ -489,7 +489,7 @@ def hypercube_by(body: Operator, columns: Iterable[tuple[str, int]]) -> Hypercub
 
 
 def _whole_edges(atoms: Sequence[Atom]) -> Iterator[Atom]:
-    """Yield atoms of edges, with one atom from source to target in place of the two, one behind the other, of a bound edge."""
+    """Yield atoms, with one atom from source to target in place of the two, one behind the other, of a bound edge."""
     subject: Atom | None = None
     for atom in atoms:
         end = _derived_label(atom)

@@ -6,14 +6,12 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rpq.automata.expressions import Label
 from rpq.language.match.node_facts import FACTS
-from rpq.language.sparql.algebra import atoms_of
+from rpq.language.readings import node_tests_of, node_values_of
 from rpq.language.sparql.algebra_text import algebra_text
-from rpq.language.sparql.query import SparqlQuery, reads_fact
+from rpq.language.sparql.query import SparqlQuery
 from rpq.language.sparql.rewriting import rewrite
 from rpq.stream.edges.edge_ends import Ends, ends_texts
-from rpq.stream.names.stream_labels import NodeTest, NodeValue
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,12 +111,10 @@ def _nodes_of(query: SparqlQuery) -> str:
     if query.notation == "sparql":
         return "facts are triples, read in a window UNBOUNDED; records of nodes are not read"
     edges = "" if query.node_label is None else f" and of edges {query.node_label} in the window"
-    facts = [one.atom.expression for one in atoms_of(query.parsed.body) if reads_fact(one.atom)]
-    names = [one.name for one in facts if isinstance(one, Label)]
     where = []
-    if any(isinstance(name, NodeTest) for name in names):
+    if any(node_tests_of(query)):
         where.append("tests in brackets are decided for each record, once for all queries that have them")
-    if any(isinstance(name, NodeValue) for name in names):
+    if node_values_of(query):
         where.append("other properties are joined with the records")
     return "; ".join([f"labels are those of records{edges}", *where])
 
