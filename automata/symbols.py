@@ -137,9 +137,14 @@ class StepTests(NamedTuple):
     target: tuple[str, ...] = ()
 
     @property
+    def are_of_ends(self) -> bool:
+        """True if there are tests of a vertex."""
+        return bool(self.source or self.target)
+
+    @property
     def condition(self) -> str:
         """All of them as the condition of a `ConditionLabel`; equal ones are equal texts."""
-        if not (self.source or self.target):
+        if not self.are_of_ends:
             return self.edge
         return _PART.join([self.edge, *(_TEST.join(sorted({*tests})) for tests in (self.source, self.target))])
 

@@ -73,6 +73,29 @@ class LabelSet(NamedTuple):
         return frozenset(one for one in named | self.conditions if self.has(ConditionLabel(label, one)))
 
     @property
+    def has_tests(self) -> bool:
+        """True if ends of edges have to satisfy tests."""
+        return any(tests.are_of_ends for tests in self.step_tests)
+
+    @property
+    def without_tests(self) -> frozenset[LabelSymbol]:
+        """The named labels, those with tests of the ends of edges without these.
+
+        >>> tested = ConditionLabel("a", StepTests("n > 1", target=("risk > 3",)).condition)
+        >>> print(*sorted(LabelSet(frozenset({tested, "b"}), False).without_tests))
+        a[n > 1] b
+        """
+        return frozenset(map(without_tests_of, self.named))
+
+    def is_tested(self, label: LabelSymbol) -> bool:
+        """Return whether edges that follow from those of a label, with tests of their ends, are in the set."""
+        if isinstance(label, (NodeLabel, EdgeEnd)):
+            return False
+        own = StepTests.of(label.condition if isinstance(label, ConditionLabel) else "")
+        steps = map(StepTests.of, self.conditions_on(text_of(label)))
+        return any(step.are_of_ends and StepTests(step.edge) == own for step in steps)
+
+    @property
     def has_conditions(self) -> bool:
         """True if labels with a condition are in the set."""
         return bool(self.conditions) or any(isinstance(one, ConditionLabel) for one in self.named)
@@ -100,9 +123,17 @@ class LabelSet(NamedTuple):
             steps = {step_of(end.label or "") for end in ends}
             walked = (LabelSet.of(step.labels, step.walks) for step in steps)  # type: ignore[arg-type]  # of plain labels
             return reduce(LabelSet.union, walked, self._replace(named=self.named - ends).plain)
-        texts = map(text_of, self.named)
+        texts = [text_of(label) for label in self.named if not isinstance(label, NodeLabel)]
         is_in = (lambda label: self.has(label) or bool(self.conditions_on(label))) if self.has_others else lambda label: True
         return LabelSet(frozenset(label for label in texts if is_in(label) != self.has_others), self.has_others)
+
+
+def without_tests_of(label: LabelSymbol) -> LabelSymbol:
+    """Return the label from whose edges those of a label with tests of their ends follow."""
+    if not isinstance(label, ConditionLabel) or isinstance(label, (EdgeEnd, NodeLabel)):
+        return label
+    edge = StepTests.of(label.condition).edge
+    return ConditionLabel(label.label, edge) if edge else text_of(label)
 
 
 class Reading(NamedTuple):
@@ -115,6 +146,17 @@ class Reading(NamedTuple):
     window: AnyWindow
     labels: LabelSet
     stream: str | None = None
+
+    @property
+    def is_of_facts(self) -> bool:
+        """True if all labels are those of facts of nodes, which no tuple brings.
+
+        >>> from rpq.stream.window import UnboundedWindow
+        >>> Reading(UnboundedWindow(), LabelSet(frozenset({NodeTest("node", "risk > 3")}), False)).is_of_facts
+        True
+        """
+        labels = self.labels
+        return not labels.has_others and bool(labels.named) and all(isinstance(one, NodeLabel) for one in labels.named)
 
     def reads(self, name: LabelName) -> bool:
         """Return whether the query reads edges with a label, given by its name in its stream.
@@ -188,6 +230,14 @@ def is_ordered(question: Any) -> bool:
 def has_conditions(question: Any) -> bool:
     """Return whether a query reads labels with conditions on the properties of edges."""
     return any(reading.labels.has_conditions for reading in readings_of(question))
+
+
+def has_values(question: Any) -> bool:
+    """Return whether a query has conditions on edges, or reads values of edges."""
+    named = {label for reading in readings_of(question) for label in reading.labels.without_tests}
+    has_conditions = any(isinstance(label, ConditionLabel) and not isinstance(label, NodeLabel) for label in named)
+    of_others = (StepTests.of(one).edge for reading in readings_of(question) for one in reading.labels.conditions)
+    return has_conditions or any(of_others) or bool(properties_of(question))
 
 
 def properties_of(question: Any) -> frozenset[str]:
