@@ -304,8 +304,8 @@ class _Translator:
                 at,
                 "& below | in the labels of a node is refused: write WHERE a:A OR a:B&C"
                 if label.operator == "|" and all(part.operator in ("name", "&") for part in label.parts)
-                else "% in the labels of a node, and ! around & or below |, are refused: write :A, :A|B, :A&B, !A or !(A|B), "
-                "or pass node_label=None, where records alone have labels",
+                else "% in the labels of a node, and ! around & or below |, are refused: write :A, :A|B, :A&B, :!A or "
+                ":!(A|B), or pass node_label=None, where records alone have labels",
             )
         edges = [Atom(term, Label(self._node_label), Constant(name)) for name in names]
         if len(edges) == 1 and not is_negated and not self._has_nodes:
