@@ -589,8 +589,6 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         ids, new_ids = evaluation.vertices.intern(columns.node, np.ones(len(columns), np.uint8))
         records = Records(ids, columns.op, columns.timestamp, columns.labels, columns.properties, columns.stated)
         applied = evaluation.apply_records(records, new_ids, collect=has_rows)
-        if evaluation.multigraph is not None:
-            evaluation.multigraph.note_types()
         changes = self._changes(applied.rows, applied.counts)
         changes = changes if has_rows == collect else changes._without_rows()
         self._stopwatch.stop(started)
@@ -617,6 +615,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if types.names != nodes.types.names and multigraph is not None:
             multigraph.check_node_types(types)
         nodes.types = types
+        if multigraph is not None:
+            multigraph.note_types()
         self._times = columns.times
         return columns
 

@@ -103,8 +103,11 @@ class QueryOptions:
     language: Language | None = _option(
         None, "Notation of the query: a path, a graph pattern, SPARQL, or MATCH as in GQL or Cypher.  [default: detected]"
     )
-    node_label: str = _option(
-        "type", "For MATCH: the label of the edges to the labels of nodes, which (a:Account) reads.", metavar="LABEL"
+    node_label: str | None = _option(
+        "type",
+        "For MATCH: the label of the edges to the labels of nodes, which (a:Account) reads beside those of records; with an "
+        "empty one it reads records alone.",
+        metavar="LABEL",
     )
 
     @property

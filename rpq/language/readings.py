@@ -343,6 +343,12 @@ def for_identity(question: Any, identity: Identity) -> Any:
     return question if convert is None else convert(identity)
 
 
+def for_nodes(question: Any, has_nodes: bool) -> Any:
+    """Return a question as it is evaluated beside records of nodes, or, unless it `has_nodes`, without any."""
+    convert = getattr(question, "for_nodes", None)
+    return question if convert is None else convert(has_nodes)
+
+
 def has_counted_window(question: Any, reading: Reading, identity: Identity) -> bool:
     """Return whether a query has a count window that is decided before the graph.
 

@@ -159,7 +159,7 @@ def _add_inner_conditions(clauses: Clauses, inner: MatchBlock, values: ValueRead
     outer = {edge_column(one.internal) if one.kind == "edge" else one.internal for one in bindings} - bound
     for part in inner.deferred_conditions:
         for name in (node for node in condition_nodes(part) if isinstance(node, Name)):
-            if algebra.column_of_value(values.value(inner.scope, name)) not in bound:
+            if algebra.binding_of_value(values.value(inner.scope, name)) not in bound:
                 raise match_error(values.text, name.column - 1, _ALONE)
         before = len(inner.tests)
         clauses.add_condition(inner, part)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from rpq.language.match.node_facts import atom_of_test, atom_of_value, joined_test
 from rpq.language.match.path_expressions import EdgeLabels
 from rpq.language.match.scope import Scope
-from rpq.language.pattern import Atom, Blank, Constant, Variable
+from rpq.language.pattern import Atom, Blank, Constant, Term, Variable
 from rpq.language.sparql import algebra
 from rpq.language.sparql.algebra import (
     Conjunction,
@@ -52,8 +53,16 @@ class MatchBlock:
     """The variables among the constants whose names an outer block fixes."""
     deferred_conditions: list[Node] = field(default_factory=list)
     """Conditions inside nodes and edges, which may read all variables of the clause."""
-    lone_nodes: list[tuple[str, str, int]] = field(default_factory=list)
-    """Nodes that stand alone: internal names, names, and places."""
+    lone_nodes: list[str] = field(default_factory=list)
+    """The internal names of nodes that stand alone."""
+    node_tests: dict[Term, list[Node]] = field(default_factory=dict)
+    """The conditions on the facts of nodes, by the names of properties and labels."""
+
+    def binds(self, name: str) -> bool:
+        """Return whether its atoms and parts bind a variable."""
+        return any(Variable(name) in (atom.subject, atom.object) for atom in self.atoms) or any(
+            name in algebra.possible_variables(part) for part in self.parts
+        )
 
     def operator(self) -> Operator:
         """Return the operator of the block."""
@@ -62,11 +71,14 @@ class MatchBlock:
         # A name that an outer block binds is compared with its constant: `Extend` would leave the outer value in place.
         tabled = {name for name in self.constants if name in of_parts or name not in own | self.outer_names}
         fixed = {name: constant for name, constant in self.constants.items() if name not in tabled}
-        atoms = tuple(WindowAtom(place_constants(atom, fixed)) for atom in self.atoms)
+        facts = [atom_of_test(term, joined_test(trees).text) for term, trees in self.node_tests.items()]
+        facts += [atom_of_value(Variable(name), name, property) for name, property in self.scope.node_values]
+        read = [*map(WindowAtom, self.atoms), *facts]
+        atoms = tuple(replace(one, atom=place_constants(one.atom, fixed)) for one in read)
         tables = [Values((name,), ((constant.name,),)) for name, constant in self.constants.items() if name in tabled]
         found = make_join(*([Conjunction(atoms)] if atoms or not self.parts else []), *self.parts, *tables)
         for name, constant in fixed.items():
-            if name not in self.outer_names and any(Variable(name) in (atom.subject, atom.object) for atom in self.atoms):
+            if name not in self.outer_names and any(Variable(name) in (one.atom.subject, one.atom.object) for one in read):
                 found = Extend(found, name, constant)
         for condition in self.conditions:
             found = Filter(found, condition)

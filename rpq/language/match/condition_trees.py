@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -61,8 +61,8 @@ def _children(condition: Any) -> Sequence[Any]:
 
 
 def _with_names(condition: Any, change: Any) -> Any:
-    """Return a condition in which each name is replaced."""
-    if isinstance(condition, Name):
+    """Return a condition in which each name and each EXISTS is replaced."""
+    if isinstance(condition, (Name, MatchExists)):
         return change(condition)
     changes: dict[str, Any] = {}
     for name in ("parts", "inner", "values", "low", "high", "left", "right", "arguments"):
@@ -74,10 +74,15 @@ def _with_names(condition: Any, change: Any) -> Any:
     return replace(condition, **changes) if changes else condition
 
 
-def rename(condition: Any, names: dict[Name, str]) -> Node:
-    """Return a condition with other names."""
-    found: Node = _with_names(condition, lambda name: replace(name, name=names[name]))
-    return found
+def rename(condition: Any, names: Mapping[Any, Node | str]) -> Node:
+    """Return a condition with other names, or with other conditions in place of names and of EXISTS."""
+
+    def changed(node: Any) -> Any:
+        found = names.get(node, node)
+        return replace(node, name=found) if isinstance(found, str) else found
+
+    renamed: Node = _with_names(condition, changed)
+    return renamed
 
 
 def own_condition(condition: Any, variable: str) -> Node | None:
@@ -157,3 +162,59 @@ def names_read(tree: MatchText) -> Iterator[str]:
         yield from of_pattern(clause.pattern)
     for item in tree.items:
         yield from of_condition(item.value)
+
+
+def parts_of_text(tree: MatchText) -> Iterator[Any]:
+    """Yield all elements of paths and all nodes of conditions and items, also those in EXISTS."""
+
+    def of_condition(condition: Any) -> Iterator[Any]:
+        for node in condition_nodes(condition):
+            yield node
+            if isinstance(node, MatchExists):
+                yield from of_pattern(node.pattern)
+                for value in node.returned_values:
+                    yield from of_condition(value)
+
+    def of_elements(elements: Sequence[Element]) -> Iterator[Any]:
+        for element in elements:
+            yield element
+            yield from of_condition(element.where)
+            if isinstance(element, QuantifiedGroup):
+                yield from of_elements(element.elements)
+
+    def of_pattern(pattern: GraphPattern) -> Iterator[Any]:
+        for path in pattern.paths:
+            yield from of_elements(path.elements)
+        yield from of_condition(pattern.where)
+
+    for clause in tree.clauses:
+        yield from of_pattern(clause.pattern)
+    for item in tree.items:
+        yield from of_condition(item.value)
+
+
+def names_read_later(tree: MatchText) -> Iterator[str]:
+    """Yield the names that RETURN reads, and those that an OPTIONAL MATCH reads of nodes and edges in none of its paths."""
+    for item in tree.items:
+        yield from (node.name for node in condition_nodes(item.value) if isinstance(node, Name))
+    for clause in tree.clauses:
+        if not clause.is_optional:
+            continue
+        own = {name for name, _ in variables_of_paths(clause.pattern.paths)}
+        for name in names_of_pattern(clause.pattern):
+            if name.partition(".")[0] not in own:
+                yield name
+
+
+def names_of_pattern(pattern: GraphPattern) -> Iterator[str]:
+    """Yield the names that the conditions of a clause read, outside EXISTS."""
+
+    def of_elements(elements: Sequence[Element]) -> Iterator[Any]:
+        for element in elements:
+            yield element.where
+            if isinstance(element, QuantifiedGroup):
+                yield from of_elements(element.elements)
+
+    conditions = [pattern.where, *(where for path in pattern.paths for where in of_elements(path.elements))]
+    for condition in conditions:
+        yield from (node.name for node in condition_nodes(condition) if isinstance(node, Name))

@@ -12,6 +12,7 @@ from rpq.automata.symbols import write_name
 from rpq.errors import WhereError
 from rpq.language.conditions import TUPLE_COLUMNS, check_types, condition_text, parse_expression
 from rpq.language.match.condition_trees import condition_nodes, conjuncts, own_condition
+from rpq.language.match.node_facts import joined_test, label_condition, own_test
 from rpq.language.match.syntax import (
     Dialect,
     Direction,
@@ -63,22 +64,23 @@ class EdgeLabels:
         return not (self & other).is_empty
 
 
-def edge_labels(tree: LabelTree | None, node_label: str) -> EdgeLabels:
-    """Return the labels of an edge pattern. Without an expression these are all labels except `node_label`.
+def edge_labels(tree: LabelTree | None, node_label: str | None) -> EdgeLabels:
+    """Return the labels of an edge pattern. Without an expression these are all labels except `node_label`, if there is one.
 
     >>> edge_labels(LabelTree("!", parts=(LabelTree("name", "a"),)), "type") == EdgeLabels(frozenset({"a", "type"}), True)
     True
     """
+    of_nodes = frozenset(() if node_label is None else (node_label,))
     if tree is None or tree.operator == "%":
-        return EdgeLabels(frozenset({node_label}), True)
+        return EdgeLabels(of_nodes, True)
     if tree.operator == "name":
         return EdgeLabels(frozenset({tree.name}), False)
     parts = [edge_labels(part, node_label) for part in tree.parts]
     found = parts[0]
     if tree.operator == "!":
         if found.is_negated:
-            return EdgeLabels(found.names - {node_label}, False)
-        return EdgeLabels(found.names | {node_label}, True)
+            return EdgeLabels(found.names - of_nodes, False)
+        return EdgeLabels(found.names | of_nodes, True)
     for part in parts[1:]:
         found = found | part if tree.operator == "|" else found & part
     return found
@@ -120,12 +122,13 @@ def chain_text(steps: Sequence[str]) -> str:
 class PathExpressions:
     """The path expressions of the edges in a text. An edge that is refused raises a `MatchError` with its place.
 
-    `node_label` is the label of the edges from nodes to their labels, which an edge pattern without labels leaves out.
+    `node_label` is the label of the edges from nodes to their labels, which an edge pattern without labels leaves out; None
+    if records alone have labels of nodes.
     """
 
     text: str
     dialect: Dialect
-    node_label: str
+    node_label: str | None
 
     def _fail(self, at: int, message: str) -> NoReturn:
         raise match_error(self.text, at, message)
@@ -208,14 +211,48 @@ class PathExpressions:
         nodes, steps = self.alternating(inner)
         if not steps:
             self._fail(connector.at, "a quantified path has at least one edge")
-        for node in nodes:
-            if not node.is_bare:
-                self._fail(node.at, "nodes inside a quantified path are bare: write labels and conditions outside of it")
         texts = [self.step(step) for step in steps]
         labels = texts[0][1]
         for _, more in texts[1:]:
             labels = labels | more
-        return repeated_text(chain_text([text for text, _ in texts]), quantifier), labels
+        tests = [f"@[{test}]" if (test := self._test_text(node)) else "" for node in nodes]
+        chain = [tests[0], *(part for (text, _), test in zip(texts, tests[1:], strict=True) for part in (text, test))]
+        return repeated_text(chain_text([*filter(None, chain)]), quantifier), labels
+
+    def _test_text(self, node: NodePattern) -> str:
+        """Return what a node inside a quantified path has to satisfy, as the text of a test; empty for a bare node."""
+        trees: list[Node] = [
+            Comparison("==", Name(one.name, column=one.at + 1), one.value, column=one.at + 1) for one in node.properties
+        ]
+        if node.label is not None:
+            labels = label_condition(node.label, node.at + 1)
+            if labels is None or self.node_label is not None:
+                self._fail(
+                    node.at,
+                    f"a label of a node inside a quantified path is refused, because an edge with the label "
+                    f"{self.node_label} may give it, too: pass node_label=None, so that records alone have labels, or write "
+                    "the label outside of the path" if labels is not None else "% in the labels of a node is refused",
+                )
+            trees.append(labels)
+        for part in conjuncts(node.where):
+            own = own_test(part, node.variable, has_labels=self.node_label is None)
+            if own is None:
+                self._fail(
+                    part.column - 1,
+                    "a condition on a node inside a quantified path reads this node alone, and labels only with "
+                    "node_label=None: write other conditions in the WHERE of the clause",
+                )
+            trees.append(own)
+        return self.test_text(trees) if trees else ""
+
+    def test_text(self, trees: Sequence[Node]) -> str:
+        """Return the test that conditions on a node are."""
+        for tree in trees:
+            try:
+                joined_test([tree])
+            except WhereError as error:
+                self._fail(tree.column - 1, error.message)
+        return joined_test(trees).text
 
     def _check_quantifier(self, quantifier: Quantifier) -> None:
         if quantifier.is_cypher and self.dialect != "cypher":

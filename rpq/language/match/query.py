@@ -12,15 +12,18 @@ from rpq.language.hypercube import Hypercube, undivided
 from rpq.language.match.syntax import Dialect, parse
 from rpq.language.match.translation import Translation, translate
 from rpq.language.options import Language
+from rpq.language.query import automaton_of
 from rpq.language.sparql.algebra import SparqlQuestion
 from rpq.language.sparql.query import SparqlQuery, hypercube_by
 from rpq.rows.typed_columns import ColumnKind, TypedColumns, ValueColumns
+from rpq.stream.window import UnboundedWindow
 
 _KINDS: dict[str, ColumnKind] = {
     "vertex": "vertex",
     "number": "value",
     "timestamp": "time",
     "property": "value",
+    "fact": "value",
     "count": "count",
     "sum": "result",
     "avg": "result",
@@ -32,7 +35,8 @@ class MatchQuery(SparqlQuery):
 
     - `expression`: the text of the query
     - `language`: "gql" (the default), or "cypher": the edges of a clause are different, and `*1..3` is a quantifier
-    - `node_label`: the label of the edges from vertices to their labels, which `(a:Account)` reads
+    - `node_label`: the label of the edges from vertices to their labels, which `(a:Account)` reads beside the labels of node
+      records; None (or an empty text) if records alone have labels
     - `window`, `paths`, `simple_budget`, `name`, `semantics`, `report`: as for a query in SPARQL
 
     Raises `MatchError` with line and column for text that is invalid or refused, and `QueryError`.
@@ -56,15 +60,24 @@ class MatchQuery(SparqlQuery):
         object.__setattr__(self, "language", self.notation)
         if self.language not in ("gql", "cypher"):
             raise QueryError(f"the language of MATCH is 'gql' or 'cypher', not {self.language!r}")
-        if not isinstance(self.node_label, str) or not self.node_label:
-            raise QueryError(f"the label of the edges to labels of nodes is a text, not {self.node_label!r}")
-        object.__setattr__(self, "_translation", self._translate(is_triple=False))
+        if self.node_label is not None and not isinstance(self.node_label, str):
+            raise QueryError(f"the label of the edges to labels of nodes is a text, or None, not {self.node_label!r}")
+        object.__setattr__(self, "node_label", self.node_label or None)
+        object.__setattr__(self, "_has_nodes", False)
+        object.__setattr__(self, "_is_triple", False)
+        object.__setattr__(self, "_translation", self._translate(is_triple=False, has_nodes=False))
         return self.translation.question
 
-    def _translate(self, *, is_triple: bool) -> Translation:
+    def _translate(self, *, is_triple: bool, has_nodes: bool) -> Translation:
         dialect: Dialect = "cypher" if self.language == "cypher" else "gql"
-        tree = parse(self.expression)
-        return translate(tree, dialect=dialect, node_label=self.node_label, paths=self.paths, is_triple=is_triple)
+        return translate(
+            parse(self.expression),
+            dialect=dialect,
+            node_label=self.node_label,
+            paths=self.paths,
+            is_triple=is_triple,
+            has_nodes=has_nodes,
+        )
 
     def for_identity(self, identity: str) -> Self:
         """Return the query as it is evaluated in an engine whose edges have an identity.
@@ -73,12 +86,47 @@ class MatchQuery(SparqlQuery):
         """
         if identity != "triple" or not self.translation.has_edge_variables:
             return self
+        return self._translated(is_triple=True, has_nodes=self.has_nodes)
+
+    @property
+    def has_nodes(self) -> bool:
+        """True if the query is evaluated beside records of nodes, which may give labels as edges do."""
+        has_nodes: bool = self._has_nodes  # type: ignore[attr-defined]
+        return has_nodes
+
+    def for_nodes(self, has_nodes: bool) -> Self:
+        """Return the query as it is evaluated beside records of nodes, or without any.
+
+        Without records edges alone give labels of nodes, which costs less. A text that reads properties of nodes always has
+        records.
+
+        >>> from rpq.language.query import Query
+        >>> from rpq.stream.window import Window
+        >>> query = Query("MATCH (a:Account)-->(b) RETURN b", window=Window(size=9, slide=1))
+        >>> sorted(map(str, query.windows)), sorted(map(str, query.for_nodes(True).windows))
+        (['None'], ['None', 'facts of nodes'])
+        """
+        is_triple: bool = self._is_triple  # type: ignore[attr-defined]
+        if has_nodes == self.has_nodes:
+            return self
+        other = self._translated(is_triple=is_triple, has_nodes=has_nodes)
+        if self.original is not self:
+            object.__setattr__(other, "_original", self.original.for_nodes(has_nodes))
+        return other
+
+    def _translated(self, *, is_triple: bool, has_nodes: bool) -> Self:
+        """Return the query with another translation of its text."""
         other = copy(self)
-        for derived in ("_accepted_edges", "_path_atoms"):
+        for derived in ("_accepted_edges", "_accepted_on_paths", "_path_atoms"):
             other.__dict__.pop(derived, None)
-        translation = self._translate(is_triple=True)
+        translation = self._translate(is_triple=is_triple, has_nodes=has_nodes)
+        object.__setattr__(other, "_is_triple", is_triple)
+        object.__setattr__(other, "_has_nodes", has_nodes)
         object.__setattr__(other, "_translation", translation)
         object.__setattr__(other, "_parsed", translation.question)
+        object.__setattr__(other, "_declared", {one.name: UnboundedWindow() for one in translation.question.windows})
+        for path in other._paths:
+            automaton_of(path)
         return other
 
     def _set_default_window(self) -> None:

@@ -26,8 +26,8 @@ from rpq.language.where import Name
 
 _RESERVED = ("query", "timestamp", "op")
 
-ColumnSource = Literal["vertex", "number", "timestamp", "property", "count", "sum", "avg", "ends"]
-"""The content of a column: a vertex, a value of an edge, or an aggregate; "ends" is a least or greatest value."""
+ColumnSource = Literal["vertex", "number", "timestamp", "property", "fact", "count", "sum", "avg", "ends"]
+"""The content of a column: a vertex, a value of it or of an edge, or an aggregate; "ends" is a least or greatest value."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class _Items:
         if not isinstance(item.value, Name):
             self._fail(
                 item.at,
-                f"{item.text} in RETURN is refused: return variables, properties of edges and aggregates of them, and "
+                f"{item.text} in RETURN is refused: return variables, properties and aggregates of them, and "
                 "compute with the rows",
             )
         return self._values.value(scope, item.value)
@@ -126,7 +126,7 @@ class _Items:
         if value.kind == "property":
             self._properties.add(value.name)
         # A property may be called number.
-        what = f"{value.name} of" if value.kind == "property" else f"{value.kind} of the edge"
+        what = f"{value.name} of" if value.name else f"{value.kind} of the edge"
         name = f".{what} {value.variable}{' as a number' if is_number else ' in an aggregate' if is_summed else ''}"
         if name not in algebra.possible_variables(inner):
             inner = Extend(inner, name, EdgeValue(value, is_summed, is_number))
@@ -149,7 +149,7 @@ class _Items:
         if not isinstance(item.argument, Name):
             self._fail(
                 item.column - 1,
-                f"{item.function} of a computed value is refused: it takes a variable, or a property of an edge",
+                f"{item.function} of a computed value is refused: it takes a variable, or a property of a node or an edge",
             )
         value = self._values.value(scope, item.argument)
         if value.kind == "number" and item.function != "count":

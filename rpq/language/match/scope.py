@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn
 
 from rpq.errors import WhereError, did_you_mean
-from rpq.language.conditions import TUPLE_COLUMNS, condition_text
+from rpq.language.conditions import NODE_COLUMNS, TUPLE_COLUMNS, condition_text
 from rpq.language.edge_variables import BindingFilter, Value, filter_of
 from rpq.language.match.condition_trees import condition_nodes, rename
 from rpq.language.match.syntax import AggregateCall, MatchExists, match_error
@@ -29,6 +29,19 @@ class Scope:
     def __init__(self, outer: Scope | None = None) -> None:
         self._outer = outer
         self.own: dict[str, NameBinding] = {}
+        self.node_values: dict[tuple[str, str], None] = {}
+        """The properties of its nodes that are read, with the internal names of the nodes."""
+
+    def has(self, internal: str) -> bool:
+        """Return whether an internal name is that of one of its own names."""
+        return any(binding.internal == internal for binding in self.own.values())
+
+    def read_value(self, internal: str, property: str) -> None:
+        """Add a property of a node to those that are read where the node is bound."""
+        scope = self
+        while scope._outer is not None and not scope.has(internal):
+            scope = scope._outer
+        scope.node_values[internal, property] = None
 
     def get(self, name: str) -> NameBinding | None:
         """Return what a name stands for, None if it is unknown."""
@@ -64,9 +77,10 @@ class ValueReader:
                 "read it in the WHERE inside its own brackets, or write the path edge by edge",
             )
         if binding.kind == "vertex":
-            if dot and attribute != "id":
-                self.refuse_node_property(variable, attribute, at)
-            return Value("vertex", binding.internal)
+            if not dot or attribute == "id":
+                return Value("vertex", binding.internal)
+            self.check_node_property(attribute, at)
+            return Value("fact", binding.internal, attribute)
         if not dot:
             return Value("number", binding.internal)
         if attribute == "timestamp":
@@ -101,10 +115,11 @@ class ValueReader:
         except WhereError as error:
             self._fail(condition.column - 1, error.message.replace("?", ""))
 
-    def refuse_node_property(self, name: str, attribute: str, at: int) -> NoReturn:
-        """Raise `MatchError` for a property of a node other than `id`."""
-        self._fail(
-            at,
-            f"{name}.{attribute} is refused: a node has no property but id, its name; write other facts about it as edges, "
-            f"as in ({name})-[:{attribute}]->(value)",
-        )
+    def check_node_property(self, attribute: str, at: int) -> None:
+        """Raise `MatchError` for a name that no property of a node has."""
+        if attribute in NODE_COLUMNS or attribute.startswith(":"):
+            self._fail(
+                at,
+                f"{attribute!r} is no property of a node; there are the properties of its records, and id, its name: the "
+                "other columns of records have these names",
+            )

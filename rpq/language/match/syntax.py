@@ -547,9 +547,11 @@ def _reader(text: str) -> Any:
         def exists_result(self, meta: Any, children: list[Any]) -> ReturnedValues:
             return ReturnedValues(tuple(one for one in trees(children) if not isinstance(one, SetQuantifier)))
 
-        def has_labels(self, meta: Any, children: list[Any]) -> MatchExists:
+        def has_labels(self, meta: Any, children: list[Any]) -> MatchExists | Not:
             named, label = trees(children)
             at = start(meta)
+            if label.operator == "!":
+                return Not(self.has_labels(meta, [named, label.parts[0]]), column=at + 1)
             if not isinstance(named, Name) or "." in named.name:
                 refuse(at, "a label is that of a node: write its variable before it, as in a:Account")
             path = PathPattern(False, None, (NodePattern(named.name, label, (), None, at),), at)
@@ -602,7 +604,11 @@ def _reader(text: str) -> Any:
             return Properties(tuple(Property(named.name, value, named.at) for named, value in pairs))
 
         def node(self, meta: Any, children: list[Any]) -> NodePattern:
-            return NodePattern(*self._filled(children), start(meta))
+            found = NodePattern(*self._filled(children), start(meta))
+            for entry in found.properties:
+                if entry.name.startswith(":"):
+                    refuse(entry.at, f"{entry.name!r} is no name of a property of a node: it begins with a colon")
+            return found
 
         def _filled(self, children: Sequence[Any]) -> tuple[str | None, LabelTree | None, tuple[Property, ...], Any]:
             named, label = of_type(children, NameOf), of_type(children, LabelTree)

@@ -27,8 +27,19 @@ from rpq.language.match.condition_trees import (
     conjuncts,
     disjuncts,
     names_read,
+    names_read_later,
     variables_of_paths,
     variables_of_pattern,
+)
+from rpq.language.match.node_facts import (
+    FACTS,
+    atom_of_test,
+    holds_without_record,
+    joined_test,
+    label_condition,
+    own_test,
+    reads_facts,
+    universe,
 )
 from rpq.language.match.path_expressions import PathExpressions, has_trails, step_text
 from rpq.language.match.result import ReturnColumn, result_of
@@ -81,10 +92,19 @@ class Translation:
     """True if some clause requires different edges."""
 
 
-def translate(tree: MatchText, *, dialect: Dialect, node_label: str, paths: str, is_triple: bool = False) -> Translation:
+def translate(
+    tree: MatchText,
+    *,
+    dialect: Dialect,
+    node_label: str | None,
+    paths: str,
+    is_triple: bool = False,
+    has_nodes: bool = False,
+) -> Translation:
     """Return the algebra of a text. Raises `MatchError` with the place of a part that is not supported. O(size²).
 
-    With `is_triple` there are no parallel edges with one label, so an edge that nothing reads need not be bound.
+    With `is_triple` there are no parallel edges with one label, so an edge that nothing reads need not be bound. Unless it
+    `has_nodes`, there are no records, and edges alone give labels of nodes; a text that reads properties of nodes has some.
 
     >>> from rpq.language.match.syntax import parse
     >>> from rpq.language.sparql.algebra_text import algebra_text
@@ -94,13 +114,23 @@ def translate(tree: MatchText, *, dialect: Dialect, node_label: str, paths: str,
       conjunction  binds a, b
         ?a transfer+ ?b
     """
-    return _Translator(tree, dialect, node_label, paths, is_triple=is_triple).translation()
+    has_nodes = has_nodes or node_label is None or reads_facts(tree)
+    return _Translator(tree, dialect, node_label, paths, is_triple=is_triple, has_nodes=has_nodes).translation()
 
 
 class _Translator:
     """The translation of one text."""
 
-    def __init__(self, tree: MatchText, dialect: Dialect, node_label: str, paths: str, *, is_triple: bool) -> None:
+    def __init__(
+        self,
+        tree: MatchText,
+        dialect: Dialect,
+        node_label: str | None,
+        paths: str,
+        *,
+        is_triple: bool,
+        has_nodes: bool,
+    ) -> None:
         self._tree = tree
         self._text = tree.text
         self._dialect = dialect
@@ -109,6 +139,7 @@ class _Translator:
         self._values = ValueReader(tree.text)
         self._ends = EDGE_ENDS[2:] if paths == "simple" else EDGE_ENDS[:2]
         self._is_triple = is_triple
+        self._has_nodes = has_nodes
         self._used: set[str] = set()
         self._numbers = 0
         self._atoms = 0
@@ -117,6 +148,7 @@ class _Translator:
         self._has_edges = False
         self._differs = False
         self._read_names = frozenset(names_read(tree))
+        self._later_names = [*dict.fromkeys(names_read_later(tree))]
 
     def _fail(self, at: int, message: str) -> NoReturn:
         raise match_error(self._text, at, message)
@@ -137,7 +169,7 @@ class _Translator:
                 self._add_pattern(block, clause.pattern)
         if len(optional) == len(tree.clauses):
             self._fail(tree.clauses[0].at, "OPTIONAL MATCH is refused as the first clause: write a MATCH before it")
-        self._check_lone(block)
+        self._close(block)
         found = block.operator()
         of_optional: dict[str, NameBinding] = {}
         for pattern, before in optional:
@@ -145,8 +177,17 @@ class _Translator:
                 found, pattern, {name: scope.own[name] for name in before}, of_optional, is_set=block.is_set
             )
         scope.own |= of_optional
+        if self._atoms > MAX_ATOMS:
+            self._fail(0, f"too many edges, labels and tests of nodes: at most {MAX_ATOMS}")
         result = result_of(tree, found, scope, dialect=self._dialect, values=self._values)
-        question = SparqlQuestion(text=self._text, form="select", body=result.body, columns=result.variables)
+        has_facts = any(one.window is not None for one in algebra.atoms_of(result.body))
+        question = SparqlQuestion(
+            text=self._text,
+            form="select",
+            body=result.body,
+            columns=result.variables,
+            windows=(FACTS,) if has_facts else (),
+        )
         return Translation(
             question=question,
             columns=result.columns,
@@ -189,8 +230,9 @@ class _Translator:
 
     def add_node(self, block: MatchBlock, node: NodePattern, *, is_lone: bool = False) -> Term:
         """Add the labels and conditions of a node to a block, and return its term. A lone node has no edge in its path."""
-        term: Term = Blank(self._new_name())
+        term: Term = Variable(self._new_name()) if is_lone else Blank(self._new_name())
         name = node.variable
+        trees: list[Node] = []
         if name is not None:
             self._check_name(name, node.at)
             binding = block.scope.get(name)
@@ -206,7 +248,8 @@ class _Translator:
             term = Variable(binding.internal)
         for entry in node.properties:
             if entry.name != "id":
-                self._values.refuse_node_property(node.variable or "", entry.name, entry.at)
+                trees.append(Comparison("==", Name(entry.name, column=entry.at + 1), entry.value, column=entry.at + 1))
+                continue
             value = entry.value.value
             if isinstance(value, bool) or (isinstance(value, Decimal) and value != value.to_integral_value()):
                 self._fail(entry.at, f"id is the name of a vertex, a text or an integer, not {value}")
@@ -222,39 +265,64 @@ class _Translator:
             binding = block.scope.own.get(name or "")
             if binding is not None:
                 block.scope.own[name or ""] = replace(binding, constant=constant)
+        if trees:
+            self._add_test(block, term, trees)
         if node.label is not None:
             self._add_labels(block, term, node.label, node.at, is_lone=is_lone)
+        if is_lone and (name is None or name in block.scope.own):
+            block.lone_nodes.append(variable_name(term))
         block.deferred_conditions += conjuncts(node.where)
         return term
 
+    def _add_test(self, block: MatchBlock, term: Term, trees: Sequence[Node]) -> None:
+        """Add conditions on the facts of a node."""
+        self._expressions.test_text(trees)
+        self._atoms += 1
+        block.node_tests.setdefault(term, []).extend(trees)
+
     def _add_labels(self, block: MatchBlock, term: Term, label: LabelTree, at: int, *, is_lone: bool) -> None:
-        """Add the condition that a node has labels, as edges with the node label, which do not multiply rows.
+        """Add the condition that a node has labels, by its record or by edges with the node label, without multiplying rows.
 
         An alternative of labels tests a node that edges bind. If the node is alone, the alternative binds it.
         """
+        if self._node_label is None:
+            tree = label_condition(label, at + 1)
+            if tree is None:
+                self._fail(at, "% in the labels of a node is refused: write the labels, as in :A|B")
+            self._add_test(block, term, [tree])
+            return
         if label.operator == "&":
             for part in label.parts:
                 self._add_labels(block, term, part, at, is_lone=is_lone)
             return
+        is_negated = False
+        while label.operator == "!":
+            is_negated, label = not is_negated, label.parts[0]
         names = [part.name for part in label.parts] if label.operator == "|" else [label.name]
         if label.operator not in ("name", "|") or any(part.operator != "name" for part in label.parts):
             self._fail(
                 at,
                 "& below | in the labels of a node is refused: write WHERE a:A OR a:B&C"
                 if label.operator == "|" and all(part.operator in ("name", "&") for part in label.parts)
-                else "! and % in the labels of a node are refused: write :A, :A|B or :A&B, and NOT EXISTS {(a:A)}",
+                else "% in the labels of a node, and ! around & or below |, are refused: write :A, :A|B, :A&B, :!A or "
+                ":!(A|B), or pass node_label=None, where records alone have labels",
             )
-        atoms = [Atom(term, Label(self._node_label), Constant(name)) for name in names]
-        if len(atoms) == 1:
-            self.add_atom(block, atoms[0], at)
+        edges = [Atom(term, Label(self._node_label), Constant(name)) for name in names]
+        if len(edges) == 1 and not is_negated and not self._has_nodes:
+            self.add_atom(block, edges[0], at)
             return
+        atoms = [*map(WindowAtom, edges)]
+        if self._has_nodes:
+            tree = label_condition(label, at + 1)
+            assert tree is not None, "there are names alone"
+            atoms.append(atom_of_test(term, joined_test([tree]).text))
         self._atoms += len(atoms)
-        if is_lone and not isinstance(term, Constant):
-            found = make_union(*(Conjunction((WindowAtom(atom),)) for atom in atoms))
+        if is_lone and not is_negated and not isinstance(term, Constant):
+            found = make_union(*(Conjunction((one,)) for one in atoms))
             block.parts.append(Distinct(Project(found, (variable_name(term),))))
             return
-        bodies = [Conjunction((WindowAtom(place_constants(atom, block.constants)),)) for atom in atoms]
-        block.tests.append((make_union(*bodies), False))
+        placed = (replace(one, atom=place_constants(one.atom, block.constants)) for one in atoms)
+        block.tests.append((make_union(*(Conjunction((one,)) for one in placed)), is_negated))
 
     def add_atom(self, block: MatchBlock, atom: Atom, at: int) -> None:
         self._atoms += 1
@@ -262,16 +330,20 @@ class _Translator:
             self._fail(at, f"too many edges and labels: at most {MAX_ATOMS}")
         block.atoms.append(atom)
 
-    def _check_lone(self, block: MatchBlock) -> None:
-        """Refuse nodes that stand in no edge."""
-        for internal, name, at in block.lone_nodes:
-            has_edge = any(Variable(internal) in (atom.subject, atom.object) for atom in block.atoms)
-            has_edge |= any(internal in algebra.possible_variables(part) for part in block.parts)
-            if not has_edge:
-                self._fail(
-                    at,
-                    f"({name}) stands in no edge, and a node exists only as an end of edges: write one, as in ({name})-->()",
-                )
+    def _close(self, block: MatchBlock) -> None:
+        """Bind the nodes that stand in no edge, and the properties of nodes that later parts of the text read."""
+        for internal in dict.fromkeys(block.lone_nodes):
+            trees = block.node_tests.get(Variable(internal))
+            is_bound = trees is not None and not holds_without_record(joined_test(trees))
+            if not is_bound and not block.binds(internal):
+                self._atoms += 2
+                block.parts.append(universe(internal, node_label=self._node_label, has_nodes=self._has_nodes))
+        for name in self._later_names:
+            variable, _, attribute = name.partition(".")
+            binding = block.scope.own.get(variable)
+            if binding is not None and binding.kind == "vertex" and attribute not in ("", "id"):
+                block.scope.node_values[binding.internal, attribute] = None
+        self._atoms += len(block.scope.node_values)
 
     # --- patterns --------------------------------------------------------------------------------------------------
 
@@ -338,7 +410,18 @@ class _Translator:
     def _add_filter(self, block: MatchBlock, filter: edge_variables.BindingFilter) -> None:
         self._filters.append(filter)
         self._properties |= {value.name for value in filter.values if value.kind == "property"}
+        self._read_values(block, filter)
         block.conditions.append(EdgeCondition(filter))
+
+    def _read_values(self, block: MatchBlock, filter: edge_variables.BindingFilter) -> None:
+        """Read the properties of nodes of a filter in a block if it binds the nodes, or else where they are bound."""
+        for value in filter.values:
+            if value.kind == "fact":
+                scope = block.scope
+                if block.binds(value.variable):
+                    scope.node_values[value.variable, value.name] = None
+                else:
+                    scope.read_value(value.variable, value.name)
 
     def _add_path(self, block: MatchBlock, path: PathPattern, overlapping: frozenset[int]) -> list[BoundEdge]:
         """Add a path to a block and return its edges."""
@@ -346,10 +429,6 @@ class _Translator:
         if not connectors:
             (node,) = nodes
             self.add_node(block, node, is_lone=True)
-            if node.label is None:
-                binding = block.scope.get(node.variable or "")
-                internal = "" if binding is None else binding.internal
-                block.lone_nodes.append((internal, node.variable or "", node.at))
             return []
         quantified = [one for one in connectors if one.quantifier is not None]
         self._check_mode(path, connectors, quantified)
@@ -478,17 +557,52 @@ class _Translator:
     def add_condition(self, block: MatchBlock, condition: Node) -> None:
         """Add the conjuncts of a condition to a block."""
         for part in conjuncts(condition):
+            if (test := self._test_of(block.scope, part)) is not None:
+                if block.binds(test[0].name) or block.scope.has(test[0].name):
+                    self._add_test(block, test[0], [test[1]])
+                else:
+                    block.tests.append((self._test_body(block, *test), False))
+                continue
             negated, inner = False, part
             while isinstance(inner, Not) and not isinstance(inner.inner, IsNull):
                 negated, inner = not negated, inner.inner
             choices = disjuncts(inner)
-            if all(isinstance(one, MatchExists) for one in choices):
-                bodies = [self._exists(block.scope, one) for one in choices]
-                block.tests.append((bodies[0] if len(bodies) == 1 else make_union(*bodies), negated))
+            tests = [None if isinstance(one, MatchExists) else self._test_of(block.scope, one) for one in choices]
+            if all(isinstance(one, MatchExists) or test is not None for one, test in zip(choices, tests, strict=True)):
+                if negated and any(tests):  # a test that is null does not hold, negated or not
+                    for one in choices:
+                        self.add_condition(block, Not(one, column=one.column))
+                    continue
+                bodies = [
+                    self._exists(block.scope, one) if test is None else self._test_body(block, *test)
+                    for one, test in zip(choices, tests, strict=True)
+                ]
+                block.tests.append((make_union(*bodies), negated))
                 continue
             if self._fix_id(block, part):
                 continue
             self._add_filter(block, self._values.filter(block.scope, part))
+
+    def _test_of(self, scope: Scope, condition: Node) -> tuple[Variable, Node] | None:
+        """Return a condition that reads the facts of one node alone, as a test of its term; None for any other condition."""
+        names = {node.name for node in condition_nodes(condition) if isinstance(node, Name)}
+        labelled = {node.node for node in condition_nodes(condition) if isinstance(node, MatchExists)}
+        variables = {name.partition(".")[0] for name in names | {node.name for node in labelled if node is not None}}
+        has_facts = any(name.partition(".")[2] not in ("", "id") for name in names) or bool(labelled)
+        if len(variables) != 1 or not has_facts:
+            return None
+        (variable,) = variables
+        binding = scope.get(variable)
+        if binding is None or binding.kind != "vertex":
+            return None
+        tree = own_test(condition, variable, has_labels=self._node_label is None)
+        return None if tree is None else (Variable(binding.internal), tree)
+
+    def _test_body(self, block: MatchBlock, term: Term, tree: Node) -> Operator:
+        """Return the test of a node as the body of an EXISTS."""
+        self._atoms += 1
+        one = atom_of_test(term, self._expressions.test_text([tree]))
+        return Conjunction((replace(one, atom=place_constants(one.atom, block.constants)),))
 
     def _fix_id(self, block: MatchBlock, part: Node) -> bool:
         """Replace a vertex of the block by a constant if a conjunct fixes its name. Return whether it does."""
@@ -514,7 +628,7 @@ class _Translator:
             self._fail(at, f"{name} is an edge, whose labels stand in its brackets, as in -[{name}:KNOWS|HATES]->")
         block = MatchBlock(Scope(outer), is_set=True)
         self._add_pattern(block, exists.pattern)
-        self._check_lone(block)
+        self._close(block)
         for node in (part for value in exists.returned_values for part in condition_nodes(value)):
             if isinstance(node, AggregateCall):
                 advice = "it has a row even without a match; leave RETURN out"
@@ -543,8 +657,7 @@ class _Translator:
         block = MatchBlock(Scope(scope), is_set)
         conditions = self._add_paths(block, pattern)
         block.outer_names.clear()  # nodes with a constant are columns, which its own inequalities read and which join it
-        self._check_lone(block)
-        of_block = algebra.possible_variables(block.operator())
+        of_block = algebra.possible_variables(block.operator()) | {*block.lone_nodes}
         for name, binding in of_optional.items():
             internal = edge_column(binding.internal) if binding.kind == "edge" else binding.internal
             if internal in of_block:
@@ -555,7 +668,7 @@ class _Translator:
         across: list[Node] = []
         for part in conditions:
             read = {self._values.value(block.scope, node) for node in condition_nodes(part) if isinstance(node, Name)}
-            columns = {algebra.column_of_value(value) for value in read}
+            columns = {algebra.binding_of_value(value) for value in read}
             is_exists = any(isinstance(node, MatchExists) for node in condition_nodes(part))
             if columns <= of_block or is_exists:
                 self.add_condition(block, part)
@@ -567,7 +680,9 @@ class _Translator:
             filter = self._values.filter(block.scope, whole)
             self._filters.append(filter)
             self._properties |= {value.name for value in filter.values if value.kind == "property"}
+            self._read_values(block, filter)
             condition = EdgeCondition(filter)
+        self._close(block)
         right = block.operator()
         for body, _ in block.tests:
             missing = algebra.mentioned_variables(body) & algebra.possible_variables(left)

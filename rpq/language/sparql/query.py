@@ -64,7 +64,7 @@ from rpq.language.sparql.syntax.reading import read
 from rpq.language.sparql.syntax.source_text import SourceText, refusal
 from rpq.rows.typed_columns import ColumnKind, TypedColumns
 from rpq.stream.edges.edge_ends import ALL, Ends
-from rpq.stream.names.stream_labels import EdgeEnd, text_of
+from rpq.stream.names.stream_labels import EdgeEnd, NodeLabel, text_of
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 _TRIPLE = ("source", "label", "target")
@@ -194,7 +194,7 @@ class SparqlQuery(Query):
             no_default = (_NO_FROM,)
         elif not self.has_default and reads_default(self.parsed.body):
             no_default = (_NO_DEFAULT,)
-        atoms = [one.atom for one in atoms_of(self.parsed.body)] if self.paths == "simple" else []
+        atoms = [one.atom for one in atoms_of(self.parsed.body) if self.paths == "simple" and not reads_fact(one.atom)]
         return (*self.parsed.warnings, *no_default, *never_simple(atoms))
 
     @cached_property
@@ -242,7 +242,7 @@ class SparqlQuery(Query):
     def _paths(self) -> list[str]:
         """The expressions of its atoms, without those of the ends of edges that are vertices."""
         atoms = (one.atom for one in atoms_of(self.parsed.body))
-        return [*dict.fromkeys(str(atom.expression) for atom in atoms if _edge_end(atom) is None)]
+        return [*dict.fromkeys(str(atom.expression) for atom in atoms if _derived_label(atom) is None)]
 
     @property
     def label_set(self) -> LabelSet:
@@ -257,7 +257,7 @@ class SparqlQuery(Query):
     @property
     def named_labels(self) -> frozenset[LabelSymbol]:
         """The labels that the text names."""
-        ends = {end for one in atoms_of(self.parsed.body) if (end := _edge_end(one.atom)) is not None}
+        ends = {end for one in atoms_of(self.parsed.body) if (end := _derived_label(one.atom)) is not None}
         return frozenset(ends).union(*(automaton_of(path).labels for path in self._paths))
 
     def reads(self, label: LabelSymbol) -> bool:
@@ -436,16 +436,21 @@ def _window_of(extent: Extent, unit: str | None = None) -> AnyWindow:
     return UnboundedWindow()
 
 
-def _edge_end(atom: Atom) -> EdgeEnd | None:
-    """Return the label of an atom that reads the ends of edges that are vertices; None for others."""
+def _derived_label(atom: Atom) -> EdgeEnd | NodeLabel | None:
+    """Return the label of an atom that reads the ends of edges that are vertices, or facts of nodes; None for others."""
     label = atom.expression.name if isinstance(atom.expression, Label) else None
-    return label if isinstance(label, EdgeEnd) else None
+    return label if isinstance(label, (EdgeEnd, NodeLabel)) else None
+
+
+def reads_fact(atom: Atom) -> bool:
+    """Return whether an atom reads facts of nodes."""
+    return isinstance(_derived_label(atom), NodeLabel)
 
 
 def _labels(atoms: Iterable[WindowAtom]) -> LabelSet:
     all_atoms = [one.atom for one in atoms]
-    ends: frozenset[LabelSymbol] = frozenset(end for atom in all_atoms if (end := _edge_end(atom)) is not None)
-    paths = [automaton_of(str(atom.expression)) for atom in all_atoms if _edge_end(atom) is None]
+    ends: frozenset[LabelSymbol] = frozenset(end for atom in all_atoms if (end := _derived_label(atom)) is not None)
+    paths = [automaton_of(str(atom.expression)) for atom in all_atoms if _derived_label(atom) is None]
     named = ends.union(*(path.labels for path in paths))
     conditions = frozenset().union(*(path.conditions_of_others for path in paths))
     return LabelSet.of(named, lambda label: label in ends or any(path.is_relevant(label) for path in paths), conditions)
@@ -472,7 +477,7 @@ def sparql_hypercube(question: SparqlQuestion) -> Hypercube | None:
 
 def hypercube_by(body: Operator, columns: Iterable[tuple[str, int]]) -> Hypercube | None:
     """Return how shares divide the solutions of an operator by some of its columns; None if no column divides them."""
-    atoms = [*_whole_edges([one.atom for one in atoms_of(body)])]
+    atoms = [*_whole_edges([one.atom for one in atoms_of(body) if not reads_fact(one.atom)])]
     if any(accepts_empty(atom.expression) for atom in atoms):
         return None
     bound = _bound_by_edges(body)
@@ -487,7 +492,7 @@ def _whole_edges(atoms: Sequence[Atom]) -> Iterator[Atom]:
     """Yield atoms, with one atom from source to target in place of the two, one behind the other, of a bound edge."""
     subject: Atom | None = None
     for atom in atoms:
-        end = _edge_end(atom)
+        end = _derived_label(atom)
         if end is None:
             yield atom
         elif subject is None:
@@ -501,7 +506,8 @@ def _bound_by_edges(operator: Operator) -> frozenset[str]:
     """Return the variables that an edge binds in every solution."""
     match operator:
         case Conjunction(atoms):
-            terms = (term for one in atoms for term in (one.atom.subject, one.atom.object))
+            edges = (one.atom for one in atoms if not reads_fact(one.atom))
+            terms = (term for edge in edges for term in (edge.subject, edge.object))
             return frozenset(term.name for term in terms if isinstance(term, Variable))
         case Join(parts):
             return frozenset().union(*map(_bound_by_edges, parts))

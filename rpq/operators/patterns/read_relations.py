@@ -421,7 +421,8 @@ class WindowedReads:
         self._key = (self.readings, origin)
 
     def _content(self, read: WindowedEdge | WindowedPath) -> RelationKey | PathContent:
-        loopless = self._question.paths == "simple"
+        is_fact = isinstance(read, WindowedEdge) and isinstance(read.label, NodeLabel)
+        loopless = self._question.paths == "simple" and not is_fact  # a test is a loop
         if read.reading is None:
             alone, graphs = static_content(read.graph, self._graphs)
             if isinstance(read, WindowedEdge):
@@ -479,7 +480,7 @@ class WindowedReads:
         return self._host.paths[content]
 
     def time_of(self, edge: int, edges: Edges) -> int | None:
-        """Return the timestamp of an edge of a query with one window, or None where the window does not hold it."""
+        """Return the timestamp of an edge in the first window, or None where the window does not hold it."""
         return self._membership.timestamp(edge, int(edges.timestamp[edge]))
 
     @property

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rpq.language.match.node_facts import FACTS
+from rpq.language.readings import node_tests_of, node_values_of
 from rpq.language.sparql.algebra_text import algebra_text
 from rpq.language.sparql.query import SparqlQuery
 from rpq.language.sparql.rewriting import rewrite
@@ -24,6 +26,7 @@ class SparqlExplanation:
     >>> print(explain_query(Query("ASK { ?x <a> ?y }", window=Window(size=10, slide=1)), ""))
     language     SPARQL: the text begins with one of its keywords
     form         ask
+    nodes        facts are triples, read in a window UNBOUNDED; records of nodes are not read
     semantics    explicit
     windows
       default: Window(size=10, slide=1)
@@ -39,6 +42,8 @@ class SparqlExplanation:
     """The notation of the text, and why it is read so."""
     different: str
     """The rule by which the edges of a clause of MATCH are different, or may be equal; empty for SPARQL."""
+    nodes: str
+    """Where facts of nodes are, and where conditions on them are decided."""
     columns: tuple[str, ...]
     semantics: str
     report: str
@@ -64,6 +69,7 @@ class SparqlExplanation:
         lines = [
             f"language     {self.language}",
             *([f"edges        {self.different}"] if self.different else [f"form         {self.form}"]),
+            f"nodes        {self.nodes}",
             *columns,
             f"semantics    {self.semantics}",
             *report,
@@ -100,6 +106,19 @@ def _edges_of(query: SparqlQuery) -> str:
     )
 
 
+def _nodes_of(query: SparqlQuery) -> str:
+    """Return a text on where facts of nodes are, and where conditions on them are decided."""
+    if query.notation == "sparql":
+        return "facts are triples, read in a window UNBOUNDED; records of nodes are not read"
+    edges = "" if query.node_label is None else f" and of edges {query.node_label} in the window"
+    where = []
+    if any(node_tests_of(query)):
+        where.append("tests in brackets are decided for each record, once for all queries that have them")
+    if node_values_of(query):
+        where.append("other properties are joined with the records")
+    return "; ".join([f"labels are those of records{edges}", *where])
+
+
 def explain_query(
     query: SparqlQuery,
     operators: str,
@@ -117,12 +136,14 @@ def explain_query(
     windows = [
         ("default" if name is None else f"<{name}>", repr(window) + streams.get(name, ""))
         for name, window in query.windows.items()
+        if name != FACTS.name
     ]
     return SparqlExplanation(
         text=query.expression,
         form=query.parsed.form,
         language=_LANGUAGES[query.language],
         different=_edges_of(query),
+        nodes=_nodes_of(query),
         columns=tuple(query.columns),
         semantics=query.semantics,
         report=query.report,

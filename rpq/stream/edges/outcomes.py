@@ -346,11 +346,11 @@ class WindowMembership:
         return now
 
     def timestamp(self, edge: int, latest: int) -> int | None:
-        """Return the timestamp of an edge in a single window, None where it is not held.
+        """Return the timestamp of an edge in the first window, None where it is not held.
 
         `latest` is the one that the snapshot graph has.
         """
-        if self._arrays.leaves[edge] <= self._arrays.window[_NOW]:
+        if self._arrays.leaves[edge * self._width] <= self._arrays.window[_NOW]:
             return None
         return int(self._arrays.timestamp[edge]) if self._arrays.state[_TIMESTAMPS] else latest
 
