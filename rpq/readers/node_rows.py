@@ -51,22 +51,28 @@ def selected_rows(batch: pa.RecordBatch, mask: np.ndarray) -> np.ndarray:
 
 
 def uniform_parts(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """Return the batch cut where records follow tuples, or the reverse.
+    """Return the batch cut where records follow tuples, or the reverse, and between records with and without a time.
 
-    >>> batch = pa.record_batch({"source": ["x", "y", "z"], RECORD: [False, True, True]})
+    >>> batch = pa.record_batch({"source": ["x", "y", "z"], "timestamp": [1, 2, 3], RECORD: [False, True, True]})
     >>> [part.column("source").to_pylist() for part in uniform_parts(batch)]
     [['x'], ['y', 'z']]
     """
     records = records_of(batch)
     if records is None:
         return [batch]
-    cuts = [0, *(np.flatnonzero(records[1:] != records[:-1]) + 1).tolist(), batch.num_rows]
+    kinds = records * (1 + (numpy_array(batch.column("timestamp").view(pa.int64())) == NO_TIME))
+    cuts = [0, *(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist(), batch.num_rows]
     return [batch.slice(start, end - start) for start, end in zip(cuts, cuts[1:], strict=False)]
 
 
 def are_records(part: pa.RecordBatch) -> bool:
     """Return whether the rows of a uniform part are records."""
     return RECORD in part.schema.names and bool(part.num_rows) and part.column(RECORD)[0].as_py() is True
+
+
+def are_timeless(part: pa.RecordBatch) -> bool:
+    """Return whether the rows of a uniform part are records without a time."""
+    return are_records(part) and part.column("timestamp").view(pa.int64())[0].as_py() == NO_TIME
 
 
 def tuples_of(part: pa.RecordBatch) -> pa.RecordBatch:
@@ -94,9 +100,8 @@ def node_table(part: pa.RecordBatch) -> pa.RecordBatch:
     if part.column(OP).null_count < part.num_rows:
         add("op", part.column(OP).fill_null("+"))
     times = part.column("timestamp")
-    has_time = pc.not_equal(times, pa.scalar(NO_TIME, pa.int64()))
-    if has_time.true_count:
-        add("timestamp", times if has_time.false_count == 0 else pc.if_else(has_time, times, pa.scalar(None, times.type)))
+    if not are_timeless(part):
+        add("timestamp", times)
     for name in (name.removeprefix(VALUE) for name in names if name.startswith(VALUE)):
         named = part.column(NAMED + name).fill_null(False)
         if named.true_count:

@@ -134,11 +134,10 @@ def push_part(
 ) -> Changes:
     """Push a part of a batch, either of tuples or of records of nodes, and return the changes.
 
-    `convert` changes its columns for the engine.  Rows of records are not collected apart.
+    `convert` changes its columns for the engine.
     """
-    if are_records(part):
-        return engine.push_nodes(convert(node_table(part)))
-    return engine.push(convert(tuples_of(part)), collect=collect)
+    part = convert(part)
+    return engine.push_nodes(node_table(part)) if are_records(part) else engine.push(tuples_of(part), collect=collect)
 
 
 def cut_slices(
