@@ -137,7 +137,9 @@ def push_part(
     `convert` changes its columns for the engine.
     """
     part = convert(part)
-    return engine.push_nodes(node_table(part)) if are_records(part) else engine.push(tuples_of(part), collect=collect)
+    if are_records(part):
+        return engine.push_nodes(node_table(part), collect=collect)
+    return engine.push(tuples_of(part), collect=collect)
 
 
 def cut_slices(
