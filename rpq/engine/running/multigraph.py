@@ -671,13 +671,20 @@ class Multigraph:
 
     # --- records of nodes ------------------------------------------------------------------------------------
 
-    def apply_records(self, records: Records, time: np.ndarray, graph: SnapshotGraph) -> tuple[np.ndarray, Operations]:
-        """Apply records of different vertices. Return their outcomes, and the operations on the graph (`NodeEdges.apply`).
+    def apply_records(
+        self, records: Records, time: np.ndarray, is_moving: np.ndarray, graph: SnapshotGraph
+    ) -> Operations:
+        """Apply records of different vertices. Return the operations on the graph (`NodeEdges.apply`), in order.
 
-        `time` is the stream time of each.
+        `time` is the stream time of each, and `is_moving` whether it moves it, which is an operation, too.
         """
-        outcome, made = self.node_edges.apply(records, time, graph, lambda keys: self._parallel_of(keys, graph))
-        return outcome, made
+        made = self.node_edges.apply(records, time, graph, lambda keys: self._parallel_of(keys, graph))
+        movers = np.flatnonzero(is_moving)
+        nowhere, label = np.full(len(movers), -1, np.int32), np.zeros(len(movers), np.int32)
+        moved = Operations(nowhere, label, nowhere, time[movers], np.ones(len(movers), np.uint8), movers)
+        columns = [np.concatenate(one) for one in zip(moved, made, strict=True)]
+        order = np.argsort(columns[-1], kind="stable")
+        return Operations(*(column[order] for column in columns))
 
     def _parallel_of(self, keys: ParallelKeys, graph: SnapshotGraph) -> ParallelRows:
         """Return the parallel edges of edges of the graph that a query about paths in time order reads; deletes once."""
@@ -717,12 +724,8 @@ class Multigraph:
                 keys = ParallelKeys(made.source[mine], own, made.target[mine], label, made.delete[mine])
                 again, times = self._parallel_of(keys, graph)
                 assert again is not None
-                mine = mine[again]
-                nothing = np.zeros(len(mine), np.int32)
-                self.parallel.note(
-                    Chunk(made.source[mine], made.label[mine], made.target[mine], times, made.delete[mine], nothing),
-                    self.readings.ordered_labels(),
-                )
+                parallel = Operations(*(column[mine[again]] for column in made))._replace(timestamp=times)
+                self.parallel.note(parallel.as_chunk(), self.readings.ordered_labels())
         return made
 
     # --- one tuple -------------------------------------------------------------------------------------------
