@@ -33,7 +33,7 @@ MAX_DIFFERENCES = 10
 
 _OPTIONAL = (
     *("rdf_syntax", "rdf_time", "rdf_graph", "rdf_base", "events", "keep", "max_ahead", "time_format", "vertices"),
-    *("trim", "changes", "times", "message", "report_empty"),
+    *("trim", "changes", "times", "message", "report_empty", "node_properties"),
 )
 """Options that are written only where they are given."""
 
@@ -75,6 +75,7 @@ def _option_identity(settings: RunSettings) -> dict[str, Any]:
         "--late": settings.late and os.path.abspath(settings.late),
         "--on-error": settings.on_error,
         **(_static_identity(settings) if settings.static else {}),
+        **(_node_identity(settings) if settings.nodes else {}),
         **(_topic_identity(settings) if any(map(is_topic, settings.inputs)) else {}),
         **({} if rules is None else {"--edges-from": rules.identity}),
         **({"--edges": settings.edges} if settings.edges != "triple" else {}),
@@ -101,6 +102,12 @@ def _static_identity(settings: RunSettings) -> dict[str, Any]:
         pairs = zip(settings.static_graphs, files or settings.static, strict=True)
         files = [name if graph is None else f"<{graph}>={name}" for graph, name in pairs]
     return {"--static": files, "--static-format": settings.static_format}
+
+
+def _node_identity(settings: RunSettings) -> dict[str, Any]:
+    """Return the files of nodes, with digests of their content where there is a checkpoint."""
+    files = digests(settings.nodes) if settings.checkpoint is not None else list(settings.nodes)
+    return {"--nodes": files, "--node-columns": settings.node_columns}
 
 
 def _query_identity(query: Query) -> dict[str, Any]:

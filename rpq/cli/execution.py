@@ -236,9 +236,9 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         parts=parts,
         counts=lambda: {
             **source.counts,
-            "rejected": source.counts["rejected"] + run.rejected,
+            "rejected": source.counts["rejected"] + run.rejected + parts.rejected_nodes,
         },
-        messages=lambda: (reader.rejections, reader.warnings),
+        messages=lambda: ([*parts.node_rejections, *reader.rejections], reader.warnings),
     )
 
 

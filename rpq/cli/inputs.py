@@ -32,10 +32,12 @@ from rpq.language.query import Query
 from rpq.readers import Batch, ColumnNames, EdgeRules, Reader, WhereError, open_reader, parse_where
 from rpq.readers.batch import align_to_events
 from rpq.readers.format_registry import format_by_name
+from rpq.readers.node_files import NodeColumns, NodeFile, NodeMerge
+from rpq.readers.node_rows import described_record
 from rpq.readers.open_source import Mark, OpenSource, open_source
 from rpq.readers.text.changes import SOURCE_TIME
 from rpq.run.checkpoint import AnotherRunError
-from rpq.run.loop import SliceSource, cut_slices
+from rpq.run.loop import MAX_MESSAGES, SliceSource, cut_slices, push_accepted, push_part
 from rpq.stream.arrays.fields import DEFAULT_UNIT, EDGE
 from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.names.stream_labels import EdgeEnd, text_of
@@ -355,7 +357,7 @@ class RunInput:
         The position of several inputs is not known, as their tuples are merged, nor that of RDF, whose graphs, prefixes and
         blank nodes can have begun anywhere before.
         """
-        is_alone = len(self.settings.inputs) == 1 and self.settings.format != "rdf"
+        is_alone = len(self.settings.inputs) == 1 and self.settings.format != "rdf" and not isinstance(self.reader, NodeMerge)
         return is_alone and any(source.guarantee != "replay" for source in self.sources)
 
     def check_checkpoint(self) -> None:
@@ -433,10 +435,66 @@ def open_input(settings: RunSettings, *, properties: Sequence[str] = ()) -> RunI
         raise click.UsageError(str(error)) from error
     if settings.time_unit and reader.time_unit and settings.time_unit != reader.time_unit:
         raise click.UsageError(f"--time-unit {settings.time_unit}: the timestamps of this input are in {reader.time_unit}")
+    if settings.nodes:
+        timed = [one for one in node_files(settings, settings.time_unit or reader.time_unit) if one.has_times]
+        reader = NodeMerge(reader, timed) if timed else reader
     sources = tuple(one for one in inputs if isinstance(one, OpenSource))
     return RunInput(
         settings=settings, reader=reader, time_unit=settings.time_unit or reader.time_unit, sources=sources
     )
+
+
+def node_files(settings: RunSettings, unit: str | None) -> list[NodeFile]:
+    """Return the files of nodes, for a stream with this unit of time.  Raises errors of click."""
+    try:
+        columns = NodeColumns.parse(
+            settings.node_columns,
+            properties=node_properties(settings),
+            time_format=settings.time_format,
+            trim=settings.trim,
+        )
+    except InputError as error:
+        raise click.UsageError(f"--node-columns: {error}") from error
+    try:
+        files = [NodeFile(path, columns, unit=unit, on_error=settings.on_error) for path in settings.nodes]
+        for one in files:
+            one.check_unit()
+    except InputError as error:
+        raise click.ClickException(str(error)) from error
+    return files
+
+
+def node_properties(settings: RunSettings) -> list[str] | None:
+    """Return the properties of nodes that are kept, None for all."""
+    if settings.node_properties is None:
+        return None
+    return [name.strip() for name in settings.node_properties.split(",") if name.strip()]
+
+
+def load_nodes(settings: RunSettings, engine: Engine, *, unit: str | None, integers: bool) -> tuple[int, list[str]]:
+    """Load the records of all files of nodes without times into an engine.
+
+    Return the number of bad records, which are left out with `--on-error skip`, and the first messages.  Raises `InputError`.
+    """
+    rejected, messages = 0, list[str]()
+    for file in (one for one in node_files(settings, unit) if not one.has_times):
+        for batch in file.batches(integers=integers):
+            for pushed in push_accepted(lambda rows: push_part(engine, rows), batch):
+                error = pushed.error
+                if error is None:
+                    continue
+                if not isinstance(error, InputError) or not pushed.rejected_rows:
+                    raise error
+                row = pushed.rejected_rows.start
+                reason = str(error).removeprefix(f"row {error.row}: ")
+                message = f"{file.name}: {described_record(batch, row)}: {reason}"
+                if settings.on_error == "stop":
+                    raise InputError(message, file=file.name, column=error.column) from error
+                rejected += 1
+                messages.append(message)
+        rejected += file.input.rejected
+        messages += file.input.rejections
+    return rejected, messages[:MAX_MESSAGES]
 
 
 def rules_of(settings: RunSettings, properties: Sequence[str] = ()) -> EdgeRules | None:
@@ -576,7 +634,9 @@ class FileSlice:
         return int(self.columns.num_rows)
 
     def place_of(self, row: int) -> str:
-        """Return the values of a tuple for a message."""
+        """Return the values of a tuple, or of a record of a node, for a message."""
+        if (record := described_record(self.columns, row)) is not None:
+            return record
         return f"at the tuple {' '.join(map(str, tuple_values(self.columns, row)))}"
 
     def rejection(self, row: int, reason: str) -> RejectedRow:

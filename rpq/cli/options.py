@@ -245,6 +245,29 @@ edges_from = click.option(
 )
 
 
+nodes = combine_options(
+    click.option(
+        "--nodes",
+        multiple=True,
+        metavar="FILE...",
+        help="Records of nodes, with labels and properties: CSV with a header, JSON lines, Parquet or Arrow.  Without times a "
+        "file is read before the first tuple, otherwise in the order of time.",
+    ),
+    click.option(
+        "--node-columns",
+        cls=Assignments,
+        metavar="COLUMN=NAME,...",
+        help="Columns of --nodes for node, labels, op (+, = or -) and timestamp, if they have other names; all others are "
+        "properties.",
+    ),
+    click.option(
+        "--node-properties",
+        metavar="NAME,...",
+        help="Properties of nodes that are kept.  [default: all]",
+    ),
+)
+
+
 changes = click.option(
     "--changes",
     type=click.Choice(["debezium", "debezium-rows"]),

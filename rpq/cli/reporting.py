@@ -253,6 +253,7 @@ def summary_text(figures: dict[str, Any]) -> str:
         ("ended", figures["ended"]),
         ("tuples", f"{figures['tuples']:,}" + (f": {tuples}" if tuples else "")),
         ("static", f"{figures['static_edges']:,} edges without time" if figures.get("static_edges") else ""),
+        ("nodes", _node_text(figures)),
         ("rejected", f"{figures['rejected']:,} lines" if figures["rejected"] else ""),
         ("filtered", _filter_text(figures)),
         *_non_numeric_lines(figures.get("non_numeric") or {}),
@@ -284,6 +285,14 @@ def summary_text(figures: dict[str, Any]) -> str:
         ),
     ]
     return "\n".join(f"{name:<10}{text}" for name, text in lines if text)
+
+
+def _node_text(figures: dict[str, Any]) -> str:
+    """Return the line about records of nodes."""
+    if not figures.get("node_records"):
+        return ""
+    parts = [f"{figures[f'node_{name}']:,} {name}" for name in ("stale", "absent") if figures[f"node_{name}"]]
+    return f"{figures['node_records']:,} records" + (f": {', '.join(parts)}" if parts else "")
 
 
 def _waiting_line(figures: dict[str, Any]) -> str:

@@ -124,6 +124,9 @@ class RunSettings(WrittenOptions):
     static: tuple[str, ...] = ()
     static_graphs: tuple[str | None, ...] = ()
     static_format: str = "edges"
+    nodes: tuple[str, ...] = ()
+    node_columns: str | None = None
+    node_properties: str | None = None
     time_unit: str | None = None
     columns: str | None = None
     label: str | None = None

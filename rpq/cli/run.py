@@ -19,7 +19,7 @@ from rpq.language.query_file import FIELDS
 from rpq.stream.sources import installed_sources
 
 EPILOG = """\b
---input, --static, --source and --target take one or more values, and can be repeated.  EXPRESSION is given first, last, or
+--input, --static, --nodes, --source and --target take one or more values, and can be repeated.  EXPRESSION is given first, last, or
 after -- (then it may begin with a -):
   rpq run 'a2q/c2a*' --input sx-*.txt.gz --format stackoverflow --window 30d --slide 1d --output rows.csv
   rpq run --window 10 --slide 1 --source x y --input - -- 'knows+'
@@ -145,6 +145,7 @@ class RunCommand(SeveralValuesCommand):
 @click.option(
     "--static-format", default="edges", show_default=True, help="Format of the static edges; timestamps are ignored."
 )
+@shared.nodes
 @shared.columns(
     "Input columns for source, target, label, timestamp, op or delete, stream and event, if they have other names, "
     "also nested ones: source=process.parent.id,target=hashes[0].value."

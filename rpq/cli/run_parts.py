@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import rpq
 from rpq.cli.checkpoint import differences, identity_of
-from rpq.cli.inputs import FileSource, LabelMonitor, load_static
+from rpq.cli.inputs import FileSource, LabelMonitor, load_nodes, load_static, node_properties
 from rpq.cli.options import advice_for_command
 from rpq.cli.outputs.sinks import with_times
 from rpq.cli.reporting import compile_kernels
@@ -42,6 +42,8 @@ class RunParts:
     static_edges: int = 0
     compile_seconds: float = 0.0
     has_integers: bool = False
+    rejected_nodes: int = 0
+    node_rejections: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         settings = self.settings = self.request.settings
@@ -58,6 +60,10 @@ class RunParts:
             "max_ahead": max_ahead_of(settings, self.unit),
             "report_empty": settings.report_empty,
         }
+        # An option of a new engine alone: a state knows the properties that were kept.
+        self.node_options: dict[str, Any] = {}
+        if (names := node_properties(settings)) is not None:
+            self.node_options["node_properties"] = names
 
     def compile(self, *, integers: bool) -> None:
         """Compile the kernels of the queries, over integers or texts as vertices."""
@@ -110,6 +116,7 @@ class RunParts:
             engine = rpq.Engine(
                 *self.queries,
                 **self.options,
+                **self.node_options,
                 keep=self.keep,
                 events=self.settings.events,
                 edges=self.settings.edges,
@@ -117,6 +124,9 @@ class RunParts:
             )
             properties = sorted(frozenset().union(*map(properties_of, self.queries)))
             self.static_edges = load_static(self.settings, engine, self.labels, properties=properties)
+            if self.settings.nodes:
+                nodes = load_nodes(self.settings, engine, unit=self.unit, integers=integers)
+                self.rejected_nodes, self.node_rejections = nodes
         except QueryError as error:
             raise click.UsageError(advice_for_command(str(error))) from error
         return engine

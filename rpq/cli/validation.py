@@ -50,6 +50,7 @@ def check_request(request: RunRequest) -> None:
             missing = unsupported_scheme(path) or "there is no such file"
             what = "is not a file or folder" if os.path.exists(path) or path == "-" else missing
             raise click.UsageError(f"--static {path}: {what}; static edges are read as a whole before the first tuple")
+    _check_nodes(settings)
     if settings.static and settings.static_format not in formats():
         raise click.UsageError(f"unknown format {settings.static_format!r}: expected one of {', '.join(formats())}")
     if settings.format != "edges" and not any(map(is_topic, settings.inputs)) and settings.format not in formats():
@@ -62,6 +63,17 @@ def check_ids(settings: RunSettings) -> None:
         raise click.UsageError(
             "--drop-self-loops: an edge with an id must leave when it becomes a loop; expected --where 'source <> target'"
         )
+
+
+def _check_nodes(settings: RunSettings) -> None:
+    """Raise a usage error for files of nodes that do not exist, and for options that do not go with them."""
+    if settings.node_columns is not None and not settings.nodes:
+        raise click.UsageError("--node-columns: names columns of --nodes FILE, which is missing")
+    if settings.nodes and settings.events:
+        raise click.UsageError("--nodes: records of nodes are no part of an event; leave out --nodes or --events")
+    for path in settings.nodes:
+        if not (os.path.isfile(path) or os.path.isdir(path)):
+            raise click.UsageError(f"--nodes {path}: there is no such file; records of nodes are read from files")
 
 
 def _check_events(request: RunRequest) -> None:
@@ -90,7 +102,7 @@ def _check_files(request: RunRequest) -> None:
         if is_parquet and settings.checkpoint is not None:
             written.append((f"the rows of {option} in", frames_path(path)))
     inputs = [("--input", path) for path in settings.inputs if not is_topic(path) and not is_source(path)]
-    inputs += [("--static", path) for path in settings.static]
+    inputs += [("--static", path) for path in settings.static] + [("--nodes", path) for path in settings.nodes]
     texts = {"queries": settings.queries_file, "query-file": settings.query_file, "edges-from": settings.edges_from}
     check_files(written=written, read=[*inputs, *((f"--{name}", path) for name, path in texts.items())])
     for option, path in written:

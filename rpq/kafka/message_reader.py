@@ -28,6 +28,7 @@ from rpq.readers.batch import LABEL_TYPE, left_after_condition
 from rpq.readers.column_names import TUPLE_COLUMNS, ColumnNames, check_delete_columns
 from rpq.readers.inputs import order_rows
 from rpq.readers.key_paths import names_in, value_at
+from rpq.readers.node_rows import node_columns, selected_rows
 from rpq.readers.source import LineBlock, count_lines
 from rpq.readers.text.changes import ChangeParser, tombstone
 from rpq.readers.text.detection import SEPARATORS
@@ -114,7 +115,7 @@ class MessageColumns:
             text_vertices=names.text_vertices,
             trim=names.trim,
         )
-        if time_unit is None and rules is not None and any(rule.names["timestamp"] == "@time" for rule in rules.rules):
+        if time_unit is None and rules is not None and "@time" in rules.times:
             time_unit = "ms"
         return cls(values=values, metadata=metadata, time_unit=time_unit)
 
@@ -564,10 +565,14 @@ class MessageReader:
         for name, column in self._columns_of_properties.items():
             arrays.append(UntypedColumn(columns[column]).texts())
             fields.append(pa.field(name, pa.string(), metadata=LOOSE_METADATA))
+        for node_field, column in node_columns(columns, loose=True):
+            arrays.append(column)
+            fields.append(node_field)
         batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         if self._predicate is None:
             return batch, numbers, 0, 0
         is_selected, undecided = self._predicate.mask(columns, count)
+        is_selected = selected_rows(batch, is_selected)
         if is_selected.all():
             return batch, numbers, 0, undecided
         rest = left_after_condition(batch.append_column(_PLACE, pa.array(np.arange(count))), is_selected)
@@ -597,7 +602,7 @@ def metadata_names(columns: MessageColumns, rules: EdgeRules | None) -> tuple[st
 def _metadata_of(rules: EdgeRules, properties: Sequence[str]) -> tuple[str, ...]:
     """Return the metadata that rules read, for edges with these properties.  Raises `InputError` for unknown names."""
     found = set()
-    for rule in rules.rules:
+    for rule in rules.all_rules:
         of_condition = () if rule.when is None else (("when", name) for name in sorted(rule.when.names))
         for key, name in (*rule.names.items(), *rule.properties.items(), *of_condition):
             if not is_metadata(name):

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from rpq.kafka.message_reader import BadMessage
 from rpq.readers.inputs import order_rows
+from rpq.readers.node_rows import are_records, node_table, tuples_of
 
 LEAST = np.iinfo(np.int64).min
 
@@ -191,7 +192,9 @@ class MergedTuples:
         """Return the bad message for a tuple that the engine rejects; its value is the tuple."""
         assert self.columns is not None
         place, offset = self.places[int(self.lines[row])], int(self.offsets[row])
-        values = {name: self.columns.column(name)[row].as_py() for name in self.columns.schema.names}
+        columns = self.columns.slice(row, 1)
+        [values] = (node_table(columns) if are_records(columns) else tuples_of(columns)).to_pylist()
+        values = {name: value for name, value in values.items() if not name.startswith("\0")}
         message = SimpleNamespace(
             topic=lambda: place.topic,
             partition=lambda: place.partition,

@@ -260,15 +260,21 @@ def order_rows(parts: Sequence[pa.RecordBatch], keys: np.ndarray) -> pa.RecordBa
     names += [name for name in ("delete", STREAM, EVENT) if any(name in part.schema.names for part in parts)]
     properties = {field.name: field for part in parts for field in part.schema if field.name not in _OF_TUPLES}
     arrays = [_concatenate(parts, name).take(order) for name in (*names, *properties)]
-    of_tuples = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=False)]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*of_tuples, *properties.values()]))
+    fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=False)]
+    fields += [one.with_type(array.type) for one, array in zip(properties.values(), arrays[len(names) :], strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
 def _concatenate(parts: Sequence[pa.RecordBatch], name: str) -> pa.Array:
     arrays = [_column(part, name) for part in parts]
     if name in ("label", STREAM, EVENT) and len({array.type for array in arrays}) > 1:
         arrays = [array if array.type == LABEL_TYPE else array.dictionary_encode() for array in arrays]
-    kinds = sorted({str(array.type) for array in arrays})
+    types = {array.type for array in arrays}
+    if len(types) > 1:  # records of nodes have no properties of edges, and the reverse; what is null has no type
+        types = {array.type for array in arrays if array.null_count < len(array)} or {pa.string()}
+        one = next(iter(types))
+        arrays = [pa.nulls(len(array), one) if array.null_count == len(array) else array for array in arrays]
+    kinds = sorted(map(str, types))
     if len(kinds) > 1:
         raise InputError(
             f"column '{name}' is {kinds[0]} in one input and {kinds[1]} in another; they must agree", column=name
@@ -283,4 +289,4 @@ def _column(part: pa.RecordBatch, name: str) -> pa.Array:
         return pa.nulls(part.num_rows, LABEL_TYPE)
     if name == UNLESS_NEWER and name not in part.schema.names:
         return pa.array(np.zeros(part.num_rows, np.bool_))
-    return part.column(name)
+    return part.column(name) if name in part.schema.names else pa.nulls(part.num_rows)

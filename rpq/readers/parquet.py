@@ -30,6 +30,7 @@ from rpq.readers.batch import left_after_condition
 from rpq.readers.column_names import EVENT, ColumnNames, check_delete_columns
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
 from rpq.readers.key_paths import leaves_of, names_of_schema, top_of, with_nested_columns, with_nested_fields
+from rpq.readers.node_rows import node_columns, selected_rows
 from rpq.readers.open_source import OpenSource
 from rpq.readers.text.edge_rules import EdgeReader, EdgeRules
 from rpq.readers.text.line_layout import FURTHER, NO_ID, no_operation
@@ -197,19 +198,22 @@ class TypedInput:
             self._bytes_read += size
             count = batch.num_rows
             records = {name: batch.column(name) if name in names else pa.nulls(count, pa.string()) for name in reader.names}
-            times = {name: self._in_unit(records[name]) for name in {rule.names["timestamp"] for rule in reader.rules.rules}}
+            times = {name: self._in_unit(records[name]) for name in reader.rules.times}
             edges = reader.read(records, count, timestamps=times)
             end = min(edges.errors, default=count) if self._stop else count
             is_before = pa.array(edges.records < end)
             good = _edges({name: column for name, column in edges.columns.items() if not name.startswith(FURTHER)})
             for name in self._columns.properties:
                 good = good.append_column(name, edges.columns[FURTHER + name])
+            for node_field, column in node_columns(edges.columns, loose=False):
+                good = good.append_column(node_field, column)
             good, of_records = good.filter(is_before), edges.records[edges.records < end]
             if predicate is not None:
                 places = pa.array(of_records)
                 columns = {FURTHER + name: column.take(places) for name, column in records.items()}
                 columns |= {name: good.column(name) for name in good.schema.names if name in (*_TUPLE, DELETE, STREAM)}
                 keep, undecided = predicate.mask(columns, good.num_rows)
+                keep = selected_rows(good, keep)
                 self.undecided += undecided
                 self.filtered += int(np.count_nonzero(~keep))
                 good = good if keep.all() else left_after_condition(good, keep)
@@ -567,6 +571,11 @@ def _stored_schema(path: str) -> pa.Schema:
     return pq.read_schema(path)
 
 
+def names_in_file(path: str) -> list[str]:
+    """Return the names of all values in a Parquet or Arrow file, or in the first file of a folder.  Raises `InputError`."""
+    return names_of_schema(_schema(_files(path)[0]))
+
+
 def _read_error(path: str, error: Exception) -> InputError:
     """Return the error for an unreadable file: empty or truncated if that is the case, otherwise the message of Arrow."""
     magic = ARROW_MAGIC if _begins_with(path, ARROW_MAGIC) else MAGIC
@@ -664,7 +673,7 @@ def edge_reader(
 def check_records(path: str, schema: pa.Schema, rules: EdgeRules, columns: ColumnNames) -> str | None:
     """Return the unit of the timestamps of records that become edges.  Raises `InputError` for missing columns."""
     units: dict[str | None, str] = {}
-    for rule in rules.rules:
+    for rule in rules.all_rules:
         for key, name in rule.names.items():
             place = f"{path}: column '{name}', the {key} of {rule} in {rules.file},"
             if schema.names.count(name) != 1:
@@ -674,7 +683,7 @@ def check_records(path: str, schema: pa.Schema, rules: EdgeRules, columns: Colum
                 raise InputError(f"{place} {reason}; {found}", file=path, column=name)
             type_ = plain_type(schema.field(name).type)
             is_wrong = key == "timestamp" and not _may_be_time(type_, columns)
-            if pa.types.is_nested(type_) or is_wrong or _text_hint(type_):
+            if (pa.types.is_nested(type_) and key != "labels_from") or is_wrong or _text_hint(type_):
                 raise InputError(f"{place} has the type {type_}{_text_hint(type_)}", file=path, column=name)
             if key == "timestamp":
                 units[_unit_of_times(type_, columns)] = f"'{name}' of {rule}"
@@ -684,7 +693,7 @@ def check_records(path: str, schema: pa.Schema, rules: EdgeRules, columns: Colum
     if len(units) > 1:
         described = " and ".join(f"{name} in {unit or 'plain numbers'}" for unit, name in units.items())
         raise InputError(f"{path}: timestamps must have one unit; found {described}", file=path)
-    return next(iter(units))
+    return next(iter(units), None)
 
 
 def _text_hint(type_: pa.DataType) -> str:

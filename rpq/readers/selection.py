@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from rpq.language.predicate import Predicate, tuple_kinds
 from rpq.language.where import Where
 from rpq.readers.batch import Batch, Reader
+from rpq.readers.node_rows import records_of
 
 
 class ReaderWrapper:
@@ -53,7 +54,7 @@ class ReaderWrapper:
 
 
 class LimitReader(ReaderWrapper):
-    """The first `limit` tuples of a reader, which is not read any further."""
+    """The first `limit` tuples of a reader, with the records of nodes before them; it is not read any further."""
 
     def __init__(self, reader: Reader, limit: int) -> None:
         super().__init__(reader)
@@ -66,10 +67,12 @@ class LimitReader(ReaderWrapper):
         if not left:
             return
         for batch in self._reader:
-            if len(batch) >= left:
-                yield _replace_columns(batch, batch.columns.slice(0, left))
+            records = records_of(batch.columns)
+            tuples = np.arange(len(batch)) if records is None else np.flatnonzero(~records)
+            if len(tuples) >= left:
+                yield _replace_columns(batch, batch.columns.slice(0, int(tuples[left - 1]) + 1))
                 return
-            left -= len(batch)
+            left -= len(tuples)
             yield batch
 
 
@@ -79,6 +82,8 @@ class SelfLoopFilter(ReaderWrapper):
     def __iter__(self) -> Iterator[Batch]:
         for batch in self._reader:
             different = pc.not_equal(batch.columns.column("source"), batch.columns.column("target"))
+            records = records_of(batch.columns)
+            different = different if records is None else pc.or_(different, pa.array(records))
             remaining = batch.columns if different.true_count == len(batch) else batch.columns.filter(different)
             if remaining.num_rows:
                 yield _replace_columns(batch, remaining)

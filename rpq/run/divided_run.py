@@ -26,9 +26,23 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.engine.statistics import Statistics, add_totals
-from rpq.errors import RpqError
-from rpq.run.loop import END_OF_INPUT, NO_TUPLES, PushOutcome, Run, RunOutput, SliceSize, SourceSlice, cut_slices, push_slice
+from rpq.errors import InputError, RpqError
+from rpq.readers.inputs import order_rows
+from rpq.readers.node_rows import NO_TIME, are_records, node_table, records_of
+from rpq.run.loop import (
+    END_OF_INPUT,
+    NO_TUPLES,
+    PushOutcome,
+    Run,
+    RunOutput,
+    SliceSize,
+    SourceSlice,
+    cut_slices,
+    push_part,
+    push_slice,
+)
 from rpq.run.time_division import TimeDivision, TimeRange
+from rpq.stream.arrays.numpy_arrays import numpy_array
 from rpq.stream.stream_time import EARLIEST
 
 if TYPE_CHECKING:
@@ -136,7 +150,7 @@ def _push(work: ChunkWork, engine: Engine, output: RunOutput, tuples: pa.RecordB
             output.write(pushed.tuples, pushed.changes)
             rows += pushed.changes.added + pushed.changes.removed
 
-    push = partial(engine.push, collect=output.has_destination)
+    push = partial(push_part, engine, collect=output.has_destination)
     push_slice(work.slice_of(tuples), push, stops=True, on_pushed=write, on_rejected=lambda bad, count: None)
     size.update(tuples.num_rows, rows=rows, seconds=time.monotonic() - began)
 
@@ -183,8 +197,12 @@ class DividedEngine:
             self._pool.submit(_import_engine, work)
         self._running: deque[tuple[_Chunk, Future[_Evaluated]]] = deque()
         self._tuples = self._files = self._chunks = 0
-        self._slices: deque[tuple[StreamFacts, _Tuples]] = deque()
-        """The slices that later chunks may take in, each with the facts before it."""
+        self._pending: list[tuple[StreamFacts, pa.RecordBatch, np.ndarray]] = []
+        """The parts of the present slice, each with the facts before it and its times."""
+        self._slices: deque[tuple[StreamFacts, _Tuples, _Tuples | None]] = deque()
+        """The slices that later chunks may take in, each with the facts before it, and its records of nodes."""
+        self._records: list[_Tuples] = []
+        """All records of nodes before these slices, which each chunk takes in."""
         self._is_finished = False
         self._begin_chunk(None, [], None)
 
@@ -196,27 +214,61 @@ class DividedEngine:
     # --- tuples ----------------------------------------------------------------------------------------------
 
     def push(self, tuples: pa.RecordBatch, *, collect: bool = True) -> Changes:
-        """Check tuples, and add them to the chunk. Return no changes. Raises `InputError` at the first invalid tuple.
-
-        Raises the error that ended a chunk as well.
-        """
+        """Check tuples of the present slice, and keep them. Return no changes. Raises `InputError` at the first invalid one."""
         facts = self._reading._facts()
         nothing = self._reading._advance_to(None)
         checked = self._reading._pass(tuples)
         if count := len(checked):
-            self._add(facts, tuples.slice(0, count), checked.timestamp)
+            self._pending.append((facts, tuples.slice(0, count), checked.timestamp))
         if checked.error is not None:
             checked.error.changes = nothing
             raise checked.error
         return nothing
 
-    def _add(self, facts: StreamFacts, tuples: pa.RecordBatch, times: np.ndarray) -> None:
+    def push_records(self, part: pa.RecordBatch) -> Changes:
+        """Check records of nodes as `push` does tuples, and keep them with the times at which they count."""
+        facts = self._reading._facts()
+        nothing = self._reading._advance_to(None)
+        error = None
+        try:
+            self._reading.push_nodes(node_table(part))
+        except InputError as problem:
+            if problem.row is None:
+                raise
+            part, error = part.slice(0, problem.row), problem
+        if part.num_rows:
+            place = part.schema.names.index("timestamp")
+            own = numpy_array(part.column(place).view(pa.int64()))
+            now = np.maximum.accumulate(np.maximum(own, NO_TIME if facts.time is None else facts.time))
+            times = np.where(own == NO_TIME, now, own)
+            kept = pa.array(times).view(part.column(place).type)
+            self._pending.append((facts, part.set_column(place, "timestamp", kept), times))
+        if error is not None:
+            error.changes = nothing
+            raise error
+        return nothing
+
+    def end_slice(self) -> None:
+        """Add the present slice to the chunk. Raises the error that ended a chunk."""
+        if not self._pending:
+            return
+        parts, self._pending = self._pending, []
+        times = np.concatenate([part[2] for part in parts])
+        rows = [part[1] for part in parts]
+        self._add(parts[0][0], rows[0] if len(rows) == 1 else order_rows(rows, np.arange(len(times))), times)
+
+    def _store(self, tuples: pa.RecordBatch) -> _Tuples:
         path = os.path.join(self._folder.name, f"tuples-{self._files}.arrow")
         self._files += 1
         with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, tuples.schema) as writer:
             writer.write_batch(tuples)
-        whole = _Tuples(path, 0, tuples.num_rows)
-        self._slices.append((facts, whole))
+        return _Tuples(path, 0, tuples.num_rows)
+
+    def _add(self, facts: StreamFacts, tuples: pa.RecordBatch, times: np.ndarray) -> None:
+        whole = self._store(tuples)
+        of_nodes = records_of(tuples)
+        records = None if of_nodes is None else self._store(tuples.filter(pa.array(of_nodes)))
+        self._slices.append((facts, whole, records))
         self._tuples += tuples.num_rows
         begin = 0
         if self._own_count + tuples.num_rows >= self._chunk_tuples():
@@ -239,15 +291,16 @@ class DividedEngine:
         """End the chunk with some tuples, before one with this time. Return False if the next one took in too many."""
         bound = self._division.lower_bound(time=time, before=before)
         while len(self._slices) > 1 and (following := self._slices[1][0].time) is not None and following <= bound:
-            self._slices.popleft()
-        taken_in = [tuples for _, tuples in self._slices]
+            _, _, records = self._slices.popleft()
+            self._records += [] if records is None else [records]
+        taken_in = [tuples for _, tuples, _ in self._slices]
         taken_in[-1] = last
         own_count = self._own_count + last.end - last.begin
         if sum(tuples.end - tuples.begin for tuples in taken_in) > _MAX_TAKEN_IN * own_count:
             return False
         self._own.append(last)
         self._submit(ends_at=time)
-        self._begin_chunk(time, taken_in, self._slices[0][0])
+        self._begin_chunk(time, [*self._records, *taken_in], self._slices[0][0])
         return True
 
     def _submit(self, *, ends_at: int | None, flush: bool = False) -> None:
@@ -288,7 +341,8 @@ class DividedEngine:
             error.__dict__.update(attributes, row=None)  # its message names the tuple, and these rows are another slice
             self.close()
             raise error
-        needed = {tuples.path for _, tuples in self._slices}
+        needed = {one.path for _, *stored in self._slices for one in stored if one is not None}
+        needed |= {one.path for one in self._records}
         for running, _ in self._running:
             needed |= {tuples.path for tuples in (*running.own, *running.taken_in)}
         for path in {tuples.path for tuples in (*chunk.own, *chunk.taken_in)} - needed:
@@ -300,6 +354,7 @@ class DividedEngine:
         With `flush` reports that are waiting at the end of the stream are made.
         """
         if not self._is_finished:
+            self.end_slice()
             self._is_finished = True
             self._submit(ends_at=None, flush=flush)
         while self._running:
@@ -308,6 +363,7 @@ class DividedEngine:
     def close(self) -> None:
         """Discard the chunks whose rows were not appended, and the files."""
         self._is_finished = True
+        self._pending.clear()
         self._running.clear()
         self._pool.shutdown(cancel_futures=True)
         self._folder.cleanup()
@@ -331,6 +387,19 @@ class DividedRun(Run):
     """A run whose engine is a `DividedEngine`."""
 
     most_tuples = 1 << 15
+
+    def _push(self, part: SourceSlice, *, again: bool = False) -> None:
+        super()._push(part, again=again)
+        assert isinstance(self.engine, DividedEngine)
+        self.is_consistent = False
+        self.engine.end_slice()
+        self.is_consistent = True
+
+    def _push_part(self, part: pa.RecordBatch, *, collect: bool) -> Changes:
+        if are_records(part):
+            assert isinstance(self.engine, DividedEngine)
+            return self.engine.push_records(self._convert(part))
+        return super()._push_part(part, collect=collect)
 
     def _work(self) -> str:
         assert isinstance(self.engine, DividedEngine)

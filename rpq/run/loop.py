@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from rpq.engine.statistics import LatencyCounts
 from rpq.errors import ConflictBudgetError, InputError, LimitError, RpqError, WhereError
+from rpq.readers.node_rows import are_records, node_table, tuples_of, uniform_parts
 from rpq.run.checkpoint import Checkpoint, Position
 from rpq.stream.arrays.event_grouping import end_of_event, first_of_events
 
@@ -92,7 +93,7 @@ def push_accepted(
 ) -> Iterator[PushOutcome]:
     """Push tuples without those that the engine rejects; yield the outcome of each push.
 
-    After an outcome with an `InputError` for a tuple the next push begins behind the rejected rows, unless the caller ends
+    Tuples and records of nodes (`rpq.readers.node_rows`) are pushed apart, in their order; `push_part` pushes either.  After an outcome with an `InputError` for a tuple the next push begins behind the rejected rows, unless the caller ends
     the iteration; any other error is the last outcome.  With `has_events` an event is accepted or rejected as a whole.
 
     >>> import rpq
@@ -103,23 +104,42 @@ def push_accepted(
     >>> [(pushed.start, len(pushed.changes), pushed.rejected_rows) for pushed in push_accepted(engine.push, tuples)]
     [(0, 1, range(1, 2)), (2, 1, range(0, 0))]
     """
-    start = 0
-    while start < tuples.num_rows:
-        rest = tuples.slice(start)
-        try:
-            outcome = PushOutcome(rest, start, push(rest))
-        except (InputError, LimitError, ConflictBudgetError) as error:
-            rejected = range(0)
-            if isinstance(error, InputError) and error.row is not None:
-                rejected = range(start + error.row, start + error.row + 1)
-                if has_events and "event" in rest.schema.names:
-                    first = first_of_events(rest.column("event"))
-                    rejected = range(start + int(first[error.row]), start + end_of_event(first, error.row))
-            outcome = PushOutcome(rest, start, getattr(error, "changes", None), error, rejected)
-        yield outcome
-        if not outcome.rejected_rows:
-            return
-        start = outcome.rejected_rows.stop
+    start = end = 0
+    for part in uniform_parts(tuples):
+        end += part.num_rows
+        while start < end:
+            rest = tuples.slice(start, end - start)
+            try:
+                outcome = PushOutcome(rest, start, push(rest))
+            except (InputError, LimitError, ConflictBudgetError) as error:
+                rejected = range(0)
+                if isinstance(error, InputError) and error.row is not None:
+                    rejected = range(start + error.row, start + error.row + 1)
+                    if has_events and "event" in rest.schema.names:
+                        first = first_of_events(rest.column("event"))
+                        rejected = range(start + int(first[error.row]), start + end_of_event(first, error.row))
+                outcome = PushOutcome(rest, start, getattr(error, "changes", None), error, rejected)
+            yield outcome
+            if outcome.error is not None and not outcome.rejected_rows:
+                return
+            start = outcome.rejected_rows.stop if outcome.rejected_rows else end
+
+
+def push_part(
+    engine: Engine,
+    part: pa.RecordBatch,
+    *,
+    collect: bool = True,
+    convert: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda rows: rows,
+) -> Changes:
+    """Push a part of a batch, either of tuples or of records of nodes, and return the changes.
+
+    `convert` changes its columns for the engine.
+    """
+    part = convert(part)
+    if are_records(part):
+        return engine.push_nodes(node_table(part), collect=collect)
+    return engine.push(tuples_of(part), collect=collect)
 
 
 def cut_slices(
@@ -475,13 +495,14 @@ class Run:
         def push(tuples: pa.RecordBatch) -> Changes:
             if self.engine is None:
                 self.engine = self._make_engine()
-            tuples = self._convert(tuples)
-            invalid, end = self.sink.invalid_tuple(tuples), tuples.num_rows
+            collect = not again and self.sink.has_destination
+            of_nodes = are_records(tuples)
+            invalid, end = self.sink.invalid_tuple(node_table(tuples) if of_nodes else tuples_of(tuples)), tuples.num_rows
             if invalid is not None:
                 end = invalid.row or 0
                 if self.source.has_events and "event" in tuples.schema.names:
                     end = int(first_of_events(tuples.column("event"))[end])
-            changes = self.engine.push(tuples.slice(0, end), collect=not again and self.sink.has_destination)
+            changes = self._push_part(tuples.slice(0, end), collect=collect)
             if invalid is not None:
                 invalid.changes = changes
                 raise invalid
@@ -502,6 +523,11 @@ class Run:
         self.is_consistent = True
         if stop is not None:
             raise stop
+
+    def _push_part(self, part: pa.RecordBatch, *, collect: bool) -> Changes:
+        """Push tuples, or records of nodes."""
+        assert self.engine is not None
+        return push_part(self.engine, part, collect=collect, convert=self._convert)
 
     def _write(self, part: SourceSlice, pushed: PushOutcome) -> int:
         """Write the changes of pushed tuples, and return the number of rows."""

@@ -11,6 +11,8 @@ chunk. Let M be the largest time of the tuples before a place.
   windows at t (with reports, at M: the reports that are due by t read the windows before). It may begin earlier. Then it
   advances to t. Deletes and late tuples count whatever their timestamp.
 
+It takes in all records of nodes before the cut as well, because facts of nodes never expire.
+
 An engine that begins in the middle of the stream needs facts of the whole prefix: the types of columns, the largest time
 and the number of inserts (`Engine._facts`).
 """
@@ -26,6 +28,8 @@ import numpy as np
 
 from rpq.errors import QueryError
 from rpq.language.readings import report_windows_of
+from rpq.readers.node_rows import are_timeless, uniform_parts
+from rpq.run.loop import push_part
 from rpq.stream.stream_time import report_steps, windows_of
 from rpq.stream.window import CountWindow, UnboundedWindow
 
@@ -106,9 +110,14 @@ class TimeRange:
         if self.facts is None:
             return
         with engine._evaluation.graph_only():
-            engine._begin_after(self.facts)
-            for tuples in taken_in:
-                engine.push(tuples, collect=False)
+            has_begun = False
+            for part in (part for tuples in taken_in for part in uniform_parts(tuples)):
+                if not has_begun and not are_timeless(part):  # records before the first time stay earlier than all
+                    engine._begin_after(self.facts)
+                    has_begun = True
+                push_part(engine, part, collect=False)
+            if not has_begun:
+                engine._begin_after(self.facts)
         engine._advance_to(self.begins_at)
 
     def end(self, engine: Engine) -> Changes:

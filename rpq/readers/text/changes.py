@@ -3,6 +3,8 @@ r"""Changes of a table as Debezium writes them: envelopes (`--changes debezium`)
 An envelope has the row `before` and `after` a change, the operation `op` (c, r, u, d), and its `source`.  With or without
 the schema of Kafka Connect (`{"schema": …, "payload": …}`) it becomes records of edges (`rpq.readers.text.edge_rules`): an
 insert of the row after the change, a delete of the row before it, or both.  If edges have ids, an update replaces the edge.
+By a rule of nodes the row after the change replaces all facts of its node, and a deleted row, of which the key is enough,
+takes them away.
 The transformation `ExtractNewRecordState` turns envelopes into plain rows with `__deleted` and `__op` beside their columns.
 
 In both forms, names with two underscores denote facts about the change, under the names that this transformation gives them:
@@ -89,7 +91,7 @@ class ChangeReader:
         self._facts = tuple(name for name in edges.names if name.startswith("__") or name in self.metadata)
         self._columns = tuple(name for name in edges.names if name not in self._facts)
         self._ids = {rule.names["id"] for rule in rules if "id" in rule.names}
-        self._times = tuple(dict.fromkeys(rule.names["timestamp"] for rule in rules))
+        self._times = edges.rules.times
         self._number_columns: dict[str, bool] = {}
         of_change = ("__op", "__deleted", SOURCE_TIME, "__ts_ms") if self._is_row else ("__op", SOURCE_TIME, "__ts_ms")
         names = [self._name(name) for name in {*self._facts, *of_change}]
@@ -138,7 +140,10 @@ class ChangeReader:
         A bad change inserts no edges; it deletes those of the row before it, if these are known.
         """
         errors: dict[int, FieldError] = {}
-        ops = self._operations(records, count, errors)
+        are_nodes = np.zeros(count, np.bool_)
+        if self._is_row and self._edges.rules.nodes:
+            are_nodes = self._edges.are_nodes(records, count)
+        ops = self._operations(records, count, errors, are_nodes)
         first = np.flatnonzero((ops == "d") | (ops == "u"))
         second = np.flatnonzero((ops == "c") | (ops == "u"))
         order = np.argsort(np.concatenate([first, second]), kind="stable")
@@ -157,6 +162,10 @@ class ChangeReader:
         places = pa.array(of_change)
         facts = {name: self._change_fact(name, records, ops).take(places) for name in self._facts}
         bad = self._unknown_rows(rows, facts, deletes, replaced)
+        if self._edges.rules.nodes:
+            are_nodes = self._edges.are_nodes({**rows, **facts}, len(of_change))
+            are_known = are_nodes | (replaced & np.append(are_nodes[1:], False))
+            bad = {row: error for row, error in bad.items() if not (deletes[row] and are_known[row])}
         times = pc.coalesce(*(self._time(name, records[self._name(name)]) for name in (SOURCE_TIME, "__ts_ms")))
         changes = RowChanges(deletes=deletes, replaced=replaced, times=times.take(places))
         in_unit = {name: column.take(places) for name, column in (timestamps or {}).items()}
@@ -177,8 +186,13 @@ class ChangeReader:
         columns = {name: column.filter(pa.array(is_good)) for name, column in edges.columns.items()}
         return RecordEdges(columns=columns, records=of_edges[is_good], errors=errors)
 
-    def _operations(self, records: Mapping[str, pa.Array], count: int, errors: dict[int, FieldError]) -> np.ndarray:
-        """Return c, u or d for each change, and an empty text for those without edges; add errors."""
+    def _operations(
+        self, records: Mapping[str, pa.Array], count: int, errors: dict[int, FieldError], are_nodes: np.ndarray
+    ) -> np.ndarray:
+        """Return c, u or d for each change, and an empty text for those without edges; add errors.
+
+        Rows that are records of nodes alone need no row before an update.
+        """
         name = self._name("__op")
         texts = texts_of_column(records[name])
         ops = np.array(texts.fill_null("").to_pylist(), np.object_)
@@ -188,11 +202,12 @@ class ChangeReader:
             ops[deleted] = "d"
             if self._has_ids:
                 ops[(ops == "") | (ops == "c")] = "u"  # an existing row is replaced
+            ops[are_nodes & (ops == "")] = "c"
             reason = "is missing, without which an update looks like an insert; let Debezium add it (add.fields=op"
             _add_errors(errors, name, ops == "", f"{reason},source.ts_ms), or give --edges id")
             if not self._has_ids:
                 reason = "is u, an update, without the row before it; expected --edges id, or envelopes (--changes debezium)"
-                _add_errors(errors, name, ops == "u", reason)
+                _add_errors(errors, name, (ops == "u") & ~are_nodes, reason)
         else:
             hint = "expected an envelope of Debezium; rows without it are read by --changes debezium-rows"
             _add_errors(errors, name, ops == "", f"is missing; {hint}")

@@ -373,7 +373,7 @@ def _record_layout(line: bytes, reader: EdgeReader, condition: Collection[str]) 
     separator = max(cuts, key=lambda one: len({*cuts[one]} & {*reader.names}))
     names = cuts[separator]
     check_delete_columns(names, {*reader.names, *condition}, reader.rules.file)
-    for rule in reader.rules.rules:
+    for rule in reader.rules.all_rules:
         for key, name in rule.names.items():
             if names.count(name) != 1:
                 what = f"{key} of {rule} in {reader.rules.file}"

@@ -16,12 +16,23 @@ file.  A rule with `when` applies if the condition holds, and then a missing end
 a number under one key and text under another.  Lists, objects and bytes cannot be vertices.
 
 With events, `event` is the key of the event of an edge.  If no rule has it, each record is an event.
+
+A table `[[node]]` makes a record of a node (`rpq.readers.node_rows`) in the same manner, before the edges of its record:
+
+    [[node]]
+    node = "account_id"
+    labels = ["Account"]                  # and labels_from = "kinds", a list or text with semicolons
+    [node.properties]
+    risk = "risk"
+
+Of its values only `node` is needed; `op` is +, = or -.  In an object a missing key names no property, and null takes one away.
 """
 
 from __future__ import annotations
 
 import difflib
 import hashlib
+import json
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,6 +49,15 @@ from rpq.errors import InputError, WhereError, did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn
 from rpq.language.where import Where, parse_where
 from rpq.readers.column_names import EVENT, ColumnNames
+from rpq.readers.node_rows import (
+    LABELS,
+    LABELS_TYPE,
+    NO_TIME,
+    NODE,
+    RECORD,
+    RESERVED,
+    record_rows,
+)
 from rpq.readers.source import LineBlock
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines
 from rpq.readers.text.line_layout import FURTHER, INTEGER, NO_ID, check_integer
@@ -61,6 +81,9 @@ _NAMES = (*_ENDS, "timestamp", "label_from", "op", DELETE, STREAM, EVENT, "id")
 """The keys of a rule whose values are names of values in a record."""
 
 _KEYS = ("label", *_NAMES, "when", "properties")
+
+_NODE_NAMES = ("node", "labels_from", "timestamp", "op", DELETE)
+_NODE_KEYS = (*_NODE_NAMES, "labels", "when", "properties")
 
 _WITHOUT_EDGE = ", or --edges-from with a rule for this edge, which is left out where a value is missing"
 
@@ -90,8 +113,24 @@ class EdgeRule:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NodeRule:
+    """One record of a node of a record: the `names` of its values by column, constant labels, properties, and a condition."""
+
+    number: int
+    names: Mapping[str, str]
+    labels: tuple[str, ...] = ()
+    when: Where | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    is_required: bool = False
+    """True if each record is one of a node, so that a missing vertex is an error."""
+
+    def __str__(self) -> str:
+        return f"node {self.number}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class EdgeRules:
-    """The rules of a file, in its order; `digest` identifies their text.
+    """The rules of a file, in its order, of edges and of `nodes`; `digest` identifies their text.
 
     With `changes` records are changes of rows of a table, in one of the forms of `rpq.readers.text.changes`, and the
     rules make edges of the rows.
@@ -111,6 +150,7 @@ class EdgeRules:
     file: str
     digest: str
     changes: str | None = None
+    nodes: tuple[NodeRule, ...] = ()
 
     @classmethod
     def of_columns(cls, names: ColumnNames, *, changes: str, timestamp: str) -> EdgeRules:
@@ -167,12 +207,16 @@ class EdgeRules:
             found = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"{file}: is not TOML: {error}") from error
-        tables = found.pop("edge", None)
-        if not isinstance(tables, list) or not tables or not all(isinstance(one, dict) for one in tables):
-            raise InputError(f"{file}: has no edges; expected a table [[edge]] for each edge of a record")
+        tables, node_tables = found.pop("edge", []), found.pop("node", [])
+        for kind, of_kind in (("edge", tables), ("node", node_tables)):
+            if not isinstance(of_kind, list) or not all(isinstance(one, dict) for one in of_kind):
+                raise InputError(f"{file}: {kind} is no list of tables; expected [[{kind}]]")
+        if not tables and not node_tables:
+            raise InputError(f"{file}: has no edges; expected a table [[edge]] for each edge of a record, or [[node]]")
         _check_keys(found, f"{file}: the defaults")
         rules = tuple(_rule(number, {**found, **table}, found, table, file) for number, table in enumerate(tables, 1))
-        return cls(rules=rules, file=file, digest=hashlib.sha256(text.encode()).hexdigest()[:16])
+        nodes = tuple(_node_rule(number, found, table, file) for number, table in enumerate(node_tables, 1))
+        return cls(rules=rules, nodes=nodes, file=file, digest=hashlib.sha256(text.encode()).hexdigest()[:16])
 
     @property
     def identity(self) -> str:
@@ -185,6 +229,26 @@ class EdgeRules:
         changes = f" of changes {self.changes}" if self.changes is not None else ""
         return (f"{os.path.abspath(self.file)} ({self.digest})" if self.digest else self.file) + changes
 
+    @property
+    def all_rules(self) -> tuple[EdgeRule | NodeRule, ...]:
+        """The rules of edges and those of nodes."""
+        return (*self.rules, *self.nodes)
+
+    @cached_property
+    def times(self) -> tuple[str, ...]:
+        """The names of timestamps, each once.
+
+        >>> text = "timestamp='ts'\\n[[edge]]\\nlabel='l'\\nsource='from.id'\\ntarget='to'\\n[[node]]\\nnode='to'"
+        >>> EdgeRules.parse(text, file="e.toml").times
+        ('ts',)
+        """
+        return tuple(dict.fromkeys(rule.names["timestamp"] for rule in self.all_rules if "timestamp" in rule.names))
+
+    @cached_property
+    def optional_names(self) -> frozenset[str]:
+        """The names of properties of nodes, which a record without the key does not name."""
+        return frozenset(name for rule in self.nodes for name in rule.properties.values())
+
     @cached_property
     def ends(self) -> frozenset[str]:
         """The names of values that must be neither objects nor lists.
@@ -193,7 +257,8 @@ class EdgeRules:
         >>> sorted(EdgeRules.parse(text, file="e.toml").ends)
         ['from.id', 'to', 'ts']
         """
-        return frozenset(name for rule in self.rules for name in rule.names.values())
+        names = {name for rule in self.rules for name in rule.names.values()}
+        return frozenset(names | {name for rule in self.nodes for key, name in rule.names.items() if key != "labels_from"})
 
     def check_no_events(self) -> None:
         """Raise `InputError` for a rule that names an event.
@@ -216,9 +281,10 @@ or no such key
         >>> EdgeRules.parse(text, file="e.toml").all_names(["sum"])
         ('amount', 'from.id', 'to', 'ts')
         """
-        names = set(self.ends)
+        names = self.ends | self.optional_names
+        for one in self.all_rules:
+            names |= {*one.names.values()} | (one.when.names if one.when is not None else frozenset())
         for rule in self.rules:
-            names |= rule.when.names if rule.when is not None else frozenset()
             names |= {of for name in properties if name != EDGE and (of := self.of_property(rule, name)) is not None}
         return tuple(sorted(names))
 
@@ -231,7 +297,7 @@ or no such key
         """
         return [
             f"no record at the beginning has {name!r}, the {key} of {rule} in {self.file}; did you mean {near[0]!r}?"
-            for rule in self.rules
+            for rule in self.all_rules
             for key, name in rule.names.items()
             if name not in names and (near := difflib.get_close_matches(name, names, n=1, cutoff=0.9))
         ]
@@ -284,19 +350,58 @@ def _rule(
     properties = {**defaults.get("properties", {}), **own.get("properties", {})} if _are_tables(defaults, own) else None
     if properties is None or not all(isinstance(value, str) and value for value in properties.values()):
         raise InputError(f"{place}, key 'properties': expected a table of keys of a record, as in user = \"user.name\"")
-    when = None
-    if "when" in table:
-        try:
-            when = parse_where(table["when"])
-        except WhereError as error:
-            raise InputError(f"{place}, key 'when': {str(error).removeprefix('--where: ')}") from error
     return EdgeRule(
         number=number,
         label=label,
         names={key: table[key] for key in _NAMES if key in table},
-        when=when,
+        when=_condition(table, place),
         properties=properties,
     )
+
+
+def _node_rule(number: int, defaults: Mapping[str, Any], own: Mapping[str, Any], file: str) -> NodeRule:
+    """Return a rule of nodes, for which the defaults `timestamp`, `op`, `delete` and `when` apply."""
+    place = f"{file}: node {number}"
+    table = {key: value for key, value in defaults.items() if key in ("timestamp", "op", DELETE, "when")} | dict(own)
+    for key, other in (("op", DELETE), (DELETE, "op")):
+        if key in own and other not in own:
+            table.pop(other, None)
+    for key, value in table.items():
+        if key not in _NODE_KEYS:
+            hint = did_you_mean(key, _NODE_KEYS)
+            raise InputError(f"{place}, key {key!r}: is not a key of a node; expected {', '.join(_NODE_KEYS)}{hint}")
+        if key not in ("labels", "properties") and (not isinstance(value, str) or not value):
+            raise InputError(f"{place}, key {key!r}: is {value!r}; expected text")
+    if "node" not in table:
+        raise InputError(f"{place}, key 'node': is missing; expected the key of a record that has the name of the vertex")
+    if "op" in table and DELETE in table:
+        raise InputError(f"{place}, key 'op': occurs together with delete; expected one of the two")
+    labels = table.get("labels", [])
+    labels = [labels] if isinstance(labels, str) else labels
+    if not isinstance(labels, list) or not all(isinstance(label, str) and label for label in labels):
+        raise InputError(f"{place}, key 'labels': is {labels!r}; expected a list of texts; a key of the record is labels_from")
+    properties = table.get("properties", {})
+    if not isinstance(properties, dict) or not all(isinstance(name, str) and name for name in properties.values()):
+        raise InputError(f"{place}, key 'properties': expected a table of keys of a record, as in risk = \"account.risk\"")
+    for name in RESERVED:
+        if name in properties:
+            raise InputError(f"{place}, key 'properties': {name} is no name of a property of nodes")
+    return NodeRule(
+        number=number,
+        names={key: table[key] for key in _NODE_NAMES if key in table},
+        labels=tuple(labels),
+        when=_condition(table, place),
+        properties=properties,
+    )
+
+
+def _condition(table: Mapping[str, Any], place: str) -> Where | None:
+    if "when" not in table:
+        return None
+    try:
+        return parse_where(table["when"])
+    except WhereError as error:
+        raise InputError(f"{place}, key 'when': {str(error).removeprefix('--where: ')}") from error
 
 
 def _are_tables(*tables: Mapping[str, Any]) -> bool:
@@ -385,7 +490,7 @@ class EdgeReader:
         self._properties = tuple(name for name in columns.properties if name != EDGE)
         kinds = kinds or {name: ColumnKind(key=FURTHER + name, kind="untyped") for name in self.names}
         self._predicates: list[Predicate | None] = []
-        for rule in rules.rules:
+        for rule in rules.all_rules:
             try:
                 self._predicates.append(None if rule.when is None else Predicate(rule.when, kinds))
             except WhereError as error:
@@ -397,6 +502,8 @@ class EdgeReader:
                 raise InputError(f"{rules.file}: {rule}, key 'id': {message}")
         if not self._has_events:
             rules.check_no_events()
+        if self._has_events and rules.nodes:
+            raise InputError(f"{rules.file}: has rules of nodes, which are no part of an event; leave out --events")
         self._are_events = self._has_events and not any(EVENT in rule.names for rule in rules.rules)
         """True if each record is an event."""
 
@@ -410,20 +517,27 @@ class EdgeReader:
     ) -> RecordEdges:
         """Return the edges of `count` records, whose values are in columns by name.  O(records · rules).
 
-        `timestamps` are the columns of timestamps that are in the unit of the stream.
+        `timestamps` are the columns of timestamps that are in the unit of the stream.  Where `records` has a column
+        `NODE + name`, it says which records have a key of this name at all.
         """
         errors: dict[int, FieldError] = {}
         times = {**records, **(timestamps or {})}
         if self.times is None:
             self.times = self._kind_of_times(times)
-        parts = [self._edges(rule, records, times, count, errors, changes) for rule in range(len(self.rules.rules))]
+        parts = [self._nodes(rule, records, times, count, errors, changes) for rule in range(len(self.rules.nodes))]
+        parts += [self._edges(rule, records, times, count, errors, changes) for rule in range(len(self.rules.rules))]
         of_records = np.concatenate([part.pop("record") for part in parts])
         order = np.argsort(of_records, kind="stable")
         if errors:
             order = order[~np.isin(of_records[order], list(errors))]
         columns = {}
-        for name in parts[0]:
-            columns[name] = concatenate_mixed([part[name] for part in parts]).take(pa.array(order))
+        properties = [FURTHER + name for name in (*self._properties, *((EDGE,) if self._has_ids else ()))]
+        for name in dict.fromkeys((*(name for part in parts for name in part), *properties)):
+            absent = pa.nulls(0, pa.string())
+            arrays = [part.get(name, pa.nulls(len(part["source"]), absent.type)) for part in parts]
+            columns[name] = concatenate_mixed(arrays).take(pa.array(order))
+        if RECORD in columns and not pc.any(columns[RECORD]).as_py():
+            columns = {name: column for name, column in columns.items() if not name.startswith(NODE)}
         for name in ("label", STREAM, EVENT):
             if name in columns:
                 columns[name] = columns[name].dictionary_encode()
@@ -498,6 +612,118 @@ class EdgeReader:
         ids = {FURTHER + EDGE: texts["id"]} if self._has_ids else {}
         return {**names, **properties, **ids, "record": place}
 
+    def _nodes(
+        self,
+        number: int,
+        records: Mapping[str, pa.Array],
+        times: Mapping[str, pa.Array],
+        count: int,
+        errors: dict[int, FieldError],
+        changes: RowChanges | None,
+    ) -> dict[str, Any]:
+        """Return the records of nodes of a rule, as `_edges` returns edges."""
+        rule = self.rules.nodes[number]
+        place = np.flatnonzero(self._has_node(number, records, count, changes))
+        chosen = pa.array(place)
+        own = {
+            column: (times if column == "timestamp" else records)[name].take(chosen) for column, name in rule.names.items()
+        }
+        bad = _Problems(rule, place, errors)
+        vertices = texts_of_column(own["node"])
+        reason = "is missing or null; expected the name of a vertex"
+        bad.add("node", numpy_array(vertices.is_null()), reason + ("" if rule.is_required else ", as the condition holds"))
+        texts = {column: texts_of_column(own[column]) for column in ("op", DELETE) if column in own}
+        at = np.full(len(place), NO_TIME)
+        if changes is not None:
+            deletes = numpy_array(pa.array(changes.deletes[place]))
+            ops: pa.Array | None = pa.array(np.where(deletes, "-", "=").tolist(), pa.string())
+            of_changes = changes.times.take(chosen)
+            rows = np.flatnonzero(deletes & numpy_array(of_changes.is_valid()))
+            at[rows] = numpy_array(of_changes.take(pa.array(rows)))
+        elif DELETE in texts:
+            ops = pc.if_else(pa.array(self._deletes(texts, len(place), bad)), "-", "+")
+        elif "op" in texts:
+            ops = texts["op"].fill_null("+")
+            bad.add("op", ~numpy_array(pc.is_in(ops, pa.array(["+", "=", "-"]))), _NO_NODE_OP, ops)
+        else:
+            ops = None
+        if "timestamp" in rule.names:
+            column = own["timestamp"]
+            is_text = pa.types.is_string(column.type) or pa.types.is_dictionary(column.type)
+            has_time = (texts_of_column(column) if is_text else column).is_valid()
+            rows = np.flatnonzero(numpy_array(has_time) & (at == NO_TIME))
+            at[rows] = numpy_array(self._timestamps(column.take(pa.array(rows)), bad.of_rows(rows)))
+        values = {name: records[of].take(chosen) for name, of in rule.properties.items()}
+        names = (NODE + of for of in rule.properties.values())
+        named = {
+            name: records[of].take(chosen) for name, of in zip(values, names, strict=True) if of in records
+        }
+        if "id" in values:
+            ids = texts_of_column(values.pop("id"))
+            wrong = numpy_array(pc.not_equal(ids, vertices).fill_null(False))
+            reasons = {
+                row: f"{quote_value(ids[row].as_py())} is not the name of the node {quote_value(vertices[row].as_py())}; "
+                "the id of a node is its name"
+                for row in np.flatnonzero(wrong).tolist()
+            }
+            bad.add_each(rule.properties["id"], reasons)
+        labels = self._labels(rule, own.get("labels_from"), len(place), bad)
+        rows_of_nodes = record_rows(vertices, pa.array(at), labels=labels, ops=ops, values=values, named=named)
+        return {**rows_of_nodes, "record": place}
+
+    def _has_node(
+        self, number: int, records: Mapping[str, pa.Array], count: int, changes: RowChanges | None
+    ) -> np.ndarray:
+        """Return which records are records of nodes by a rule."""
+        rule, predicate = self.rules.nodes[number], self._predicates[len(self.rules.rules) + number]
+        if rule.is_required:
+            return np.ones(count, np.bool_)
+        vertices = texts_of_column(records[rule.names["node"]])
+        is_there = numpy_array(vertices.is_valid())
+        if predicate is None:
+            applies = is_there
+        else:
+            applies = predicate.mask({FURTHER + name: records[name] for name in self.names}, count)[0]
+        if changes is not None:
+            # The row before an update is a node of its own only if the update renames it.
+            is_same = numpy_array(pc.equal(vertices[:-1], vertices[1:]).fill_null(False)) & np.asarray(applies[1:])
+            is_old = changes.replaced.copy()
+            is_old[:-1] &= is_same
+            applies = applies & ~is_old & (is_there | ~changes.deletes)
+        return np.asarray(applies)
+
+    def are_nodes(self, records: Mapping[str, pa.Array], count: int) -> np.ndarray:
+        """Return which records are records of nodes, and give no edge."""
+        found = np.zeros(count, np.bool_)
+        for number in range(len(self.rules.nodes)):
+            found |= self._has_node(number, records, count, None)
+        columns = {FURTHER + name: records[name] for name in self.names}
+        for rule, predicate in zip(self.rules.rules, self._predicates, strict=False):
+            found &= ~(self._are_there(rule, records, count) if predicate is None else predicate.mask(columns, count)[0])
+        return found
+
+    def _labels(self, rule: NodeRule, column: pa.Array | None, count: int, bad: _Problems) -> pa.Array | None:
+        """Return the labels of records as lists, or None if there are none."""
+        if column is None:
+            return pa.array([list(rule.labels)] * count, LABELS_TYPE) if rule.labels else None
+        is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+        texts = column if is_list else texts_of_column(column).dictionary_encode()
+        lists: list[list[str] | None] = []
+        wrong: dict[int, str] = {}
+        for place, value in enumerate((texts if is_list else texts.dictionary).to_pylist()):
+            names = label_names(value)
+            lists.append(None if names is None else [*rule.labels, *names])
+            if names is None:
+                wrong[place] = f"{quote_value(str(value))} is no list of labels; expected texts, or a text with semicolons"
+        if is_list:
+            bad.add_each("labels_from", wrong)
+            return pa.array(lists, LABELS_TYPE)
+        for place in wrong:
+            rows = np.flatnonzero(numpy_array(texts.indices.fill_null(-1)) == place).tolist()
+            bad.add_each("labels_from", dict.fromkeys(rows, wrong[place]))
+        found = pa.array(lists, LABELS_TYPE).take(texts.indices)
+        return pc.coalesce(found, pa.scalar(list(rule.labels), LABELS_TYPE)) if rule.labels else found
+
     def _are_there(self, rule: EdgeRule, records: Mapping[str, pa.Array], count: int) -> np.ndarray:
         """Return which records have the ends of an edge, or are a delete by id."""
         found = np.ones(count, np.bool_)
@@ -524,7 +750,7 @@ class EdgeReader:
 
     def _kind_of_times(self, records: Mapping[str, pa.Array]) -> str | None:
         """Return the kind of the first timestamp in these records, whether or not it belongs to an edge, or None."""
-        for name in dict.fromkeys(rule.names["timestamp"] for rule in self.rules.rules):
+        for name in self.rules.times:
             column = records[name].drop_null()
             if pa.types.is_temporal(column.type):
                 continue
@@ -581,7 +807,7 @@ class EdgeReader:
 class _Problems:
     """A collector of the first error of each record."""
 
-    def __init__(self, rule: EdgeRule, places: np.ndarray, errors: dict[int, FieldError]) -> None:
+    def __init__(self, rule: EdgeRule | NodeRule, places: np.ndarray, errors: dict[int, FieldError]) -> None:
         self._rule = rule
         self._places = places
         self._errors = errors
@@ -602,7 +828,26 @@ class _Problems:
         of_rule = "" if self._rule.is_required else f" ({self._rule})"
         for row, reason in reasons.items():
             record = int(self._places[row])
-            self._errors.setdefault(record, FieldError(f"{reason}{of_rule}", self._rule.names[column]))
+            self._errors.setdefault(record, FieldError(f"{reason}{of_rule}", self._rule.names.get(column, column)))
+
+
+_NO_NODE_OP = "is not an operation of a node; expected +, = or -"
+
+
+def label_names(value: Any) -> list[str] | None:
+    """Return labels from a list, from a list in JSON, or from text with semicolons; None if they are no texts.
+
+    >>> label_names("Person; Admin"), label_names('["a;b"]'), label_names(None), label_names("[1]")
+    (['Person', 'Admin'], ['a;b'], [], None)
+    """
+    if isinstance(value, str) and value.startswith("["):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    if isinstance(value, list):
+        return value if all(isinstance(name, str) and name for name in value) else None
+    return [name for one in (value or "").split(";") if (name := one.strip())]
 
 
 def _leaving_by_id(ids: pa.Array, applies: np.ndarray, changes: RowChanges) -> np.ndarray:
@@ -683,7 +928,8 @@ class RecordReader(Protocol):
 def record_layout(reader: RecordReader, ends: frozenset[str]) -> RecordLayout:
     """Return the layout of the objects that a reader turns into edges; values of `ends` are neither objects nor lists."""
     names = tuple(name for name in reader.names if name not in reader.metadata)
-    return RecordLayout(further=names, ends=ends - reader.metadata)
+    optional = reader.rules.optional_names if isinstance(reader, EdgeReader) else frozenset()
+    return RecordLayout(further=names, ends=ends - reader.metadata, optional=optional - reader.metadata)
 
 
 def json_records(reader: EdgeReader) -> JsonLines:
@@ -735,6 +981,7 @@ class RecordParser:
             name: beside.values[name] if name in self.reader.metadata else piece.columns[FURTHER + name]
             for name in self.reader.names
         }
+        records |= {name: column for name, column in piece.columns.items() if name.startswith(NODE)}
         edges = self.reader.read(records, len(ordinals), timestamps=beside.timestamps)
         rows = Rows(columns=edges.columns, data_lines=piece.data_lines, ordinals=ordinals[edges.records])
         return edges, rows

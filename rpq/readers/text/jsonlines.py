@@ -29,6 +29,7 @@ from rpq.language.predicate import UntypedColumn, WrittenFloat, float_of, texts_
 from rpq.language.where import EXACT
 from rpq.readers.column_names import EVENT, OP_AND_DELETE, ColumnNames
 from rpq.readers.key_paths import MISSING, column_of, names_in, nested_schema, objects_on_path, path_of, value_at
+from rpq.readers.node_rows import NODE
 from rpq.readers.source import LineBlock
 from rpq.readers.text.line_layout import FURTHER, LARGEST, NO_ID, SMALLEST, check_text, no_operation
 from rpq.readers.text.parsing import EXACT_BYTES, Rows, data_lines, halves, read_exactly
@@ -73,6 +74,8 @@ class JsonLayout:
     time_unit: str = "us"
     is_first: bool = False
     """True if the layout reads the first object, so that messages cannot refer to earlier ones."""
+    optional: frozenset[str] = frozenset()
+    """Keys among the further ones for which a column `NODE + key` says which objects have the key."""
 
     def __post_init__(self) -> None:
         if self.names.time_format is not None:  # the user has specified the format, so nothing is detected
@@ -155,6 +158,8 @@ class JsonLayout:
         for key in self.further:
             value = value_at(record, key)
             values[FURTHER + key] = check_text(value, key) if isinstance(value, str) and value else value
+        for key in self.optional:
+            values[NODE + key] = value_at(record, key, MISSING) is not MISSING
         values.setdefault(DELETE, False)
         return values
 
@@ -391,6 +396,10 @@ class JsonLines:
             if further is None or (layout.names.has_ids and key == layout.names[EDGE] and not _are_ids(further, columns)):
                 return None
             columns[FURTHER + key] = further
+        for key in layout.optional:
+            columns[NODE + key] = read[key].is_valid()
+            if read[key].null_count and b"null" in data:  # which is not the same as a missing key
+                return None
         return Rows(columns=columns, data_lines=count)
 
     def _arrow_table(self, data: bytes) -> pa.Table | None:
@@ -456,6 +465,8 @@ def parse_exact(block: LineBlock, layout: JsonLayout, *, stop: bool) -> Rows:
         del columns["delete"]
     for key in layout.further:
         columns[FURTHER + key] = texts_of([values[FURTHER + key] for values in read.values])
+    for key in layout.optional:
+        columns[NODE + key] = pa.array([values[NODE + key] for values in read.values], pa.bool_())
     return read.rows(columns)
 
 

@@ -14,6 +14,7 @@ from rpq.errors import InputError
 from rpq.language.predicate import Predicate, UntypedColumn
 from rpq.readers.batch import LABEL_TYPE, left_after_condition
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
+from rpq.readers.node_rows import node_columns, selected_rows
 from rpq.readers.source import ByteSource, LineBlock
 from rpq.readers.text.line_layout import LineLayout, is_ignored
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, PaddedValues, Rows
@@ -162,10 +163,14 @@ class TextFile:
         for name, column in detected.properties.items():
             arrays.append(UntypedColumn(columns[column]).texts())
             fields.append(pa.field(name, pa.string(), metadata=LOOSE_METADATA))
+        for node_field, column in node_columns(columns, loose=True):
+            arrays.append(column)
+            fields.append(node_field)
         batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         if detected.predicate is None:
             return batch
         mask, undecided = detected.predicate.mask(columns, count)
+        mask = selected_rows(batch, mask)
         selected = int(np.count_nonzero(mask))
         self.filtered += count - selected
         self.undecided += undecided
