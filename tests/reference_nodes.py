@@ -92,7 +92,8 @@ class NodeTable:
     def values(self, vertex: Vertex, more_labels: Iterable[str] = ()) -> dict[str, Value]:
         """Return what a test reads at a vertex, whose labels may come from edges too [N2.1]."""
         found = {name: fact.value for name, fact in self.facts.get(vertex, {}).items()}
-        return found | {f":{label}": True for label in more_labels} | {"id": Loose(vertex) if isinstance(vertex, str) else vertex}
+        name = Loose(vertex) if isinstance(vertex, str) else vertex
+        return found | {f":{label}": True for label in more_labels} | {"id": name}
 
     def holds(self, test: str, vertex: Vertex, more_labels: Iterable[str] = ()) -> bool:
         """Return whether a vertex satisfies a test; one without a record has no labels, and null for every property."""

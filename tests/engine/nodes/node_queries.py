@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import rpq
@@ -46,7 +47,7 @@ class Described:
         size: int = 10,
         slide: int = 1,
         select: str | None = None,
-        filter: str | None = None,  # noqa: A002
+        filter: str | None = None,
         semantics: str = "implicit",
         paths: str = "walk",
         order: PathOrder | None = None,
@@ -129,7 +130,7 @@ class NodeStep(NamedTuple):
     timestamp: int | None
     op: str = "+"
     labels: tuple[str, ...] = ()
-    properties: dict[str, Value] = {}
+    properties: Mapping[str, Value] = MappingProxyType({})
 
 
 class Advance(NamedTuple):
@@ -172,7 +173,7 @@ def changes_of(engine: rpq.Engine, step: Step) -> rpq.Changes:
         case NodeStep(node, timestamp, "-"):
             return engine.remove_node(node, timestamp=timestamp)
         case NodeStep(node, timestamp, op, labels, properties):
-            return engine.set_node(node, labels=labels, properties=properties, timestamp=timestamp, replace=op == "=")
+            return engine.set_node(node, labels=labels, properties=dict(properties), timestamp=timestamp, replace=op == "=")
         case Advance(timestamp):
             return engine.advance(timestamp)
         case Register(query):
