@@ -9,8 +9,8 @@ between two bags. Numbers in brackets, [N1.2], name the rule of the contract tha
 
 What the rules leave open is decided here, and so for every engine:
 
-- A record **touches** the facts that it names and, with `=` or `-`, all that its vertex has. It is stale if it names some
-  fact or takes all away, touches some fact, and every one that it touches was set later.
+- A record **touches** the facts that it names and, with `=`, all that its vertex has. It is stale if it names some fact, and
+  every one that it touches is there and was set later. So `-`, which names none, never is.
 - A label that a record adds again is set again, and has the later time.
 - A test of a **constant** that no atom has holds if the constant has a record and satisfies the test.
 """
@@ -86,8 +86,7 @@ class NodeTable:
                 known[name] = Fact(named[name], time)
         if op == "-" and not known:
             del self.facts[vertex]
-        # [N1.3] a record that names no fact is never stale; `-` stands for all facts
-        return "stale" if (named or op == "-") and touched and touched <= later else "applied"
+        return "stale" if named and touched <= later else "applied"  # [N1.3] one that names no fact never is
 
     def values(self, vertex: Vertex, more_labels: Iterable[str] = ()) -> dict[str, Value]:
         """Return what a test reads at a vertex, whose labels may come from edges too [N2.1]."""

@@ -25,6 +25,6 @@ def test_verdicts_on_records():
     assert table.record("x", 4, risk=9) == "stale"
     assert table.record("x", 4, risk=9, kind="k") == "applied"  # the kind is set, the risk is not
     assert table.record("x", 4, "-") == "applied"  # takes the kind away
-    assert table.record("x", 4, "-") == "stale"
-    assert table.record("x", 4) == "applied"  # a record that names no fact is never stale
+    assert table.record("x", 4, "-") == "applied"  # takes nothing, but a record that names no fact is never stale
+    assert table.record("x", 4, "=", labels=["A"]) == "stale"
     assert set(table.facts["x"]) == {":A", "risk"}
