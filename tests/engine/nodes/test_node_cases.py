@@ -22,3 +22,15 @@ def test_cases(name, capacity):
         changes = changes_of(engine, step)
         assert sorted(map(shown, rows_of(changes, queries).elements())) == expected, step
         engine._check()
+
+
+def test_a_property_of_another_type_is_an_error():
+    engine = rpq.Engine(rpq.Query("a/@[risk > 3]", window=rpq.Window(size=10, slide=1)))
+    engine.insert("x", "y", "a", 1)
+    engine.set_node("y", properties={"risk": 2})
+    records = [{"node": "z", "risk": 5}, {"node": "y", "risk": "high"}, {"node": "y", "risk": 9}]
+    with pytest.raises(rpq.InputError, match="risk.*'high'") as error:
+        engine.push_nodes(records)
+    assert (error.value.row, error.value.column, len(error.value.changes)) == (1, "risk", 0)
+    assert engine.node("z").properties == {"risk": 5}  # the records before it are applied
+    assert engine.set_node("y", properties={"risk": 4}).added == 1
