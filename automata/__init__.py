@@ -1,7 +1,7 @@
 """Path expressions and their automata: from `(knows/^likes)+` to a minimal DFA.
 
-- `parse` converts an expression to a tree of the nodes `Label`, `NegatedSet`, `Inverse`, `Concatenation`, `Alternation` and
-  `Repetition`, all subclasses of `Expression`; an invalid expression raises an `ExpressionError`
+- `parse` converts an expression to a tree of the nodes `Label`, `NegatedSet`, `VertexTest`, `Inverse`, `Concatenation`,
+  `Alternation` and `Repetition`, all subclasses of `Expression`; an invalid expression raises an `ExpressionError`
 - `reversal` returns an expression of the same paths from their other end, `nonempty` one of the paths that are not empty
 - `compile` converts an expression to a `DFA`, whose alphabet consists of `Symbol`s
 
@@ -30,6 +30,7 @@ from rpq.automata.expressions import (
     Label,
     NegatedSet,
     Repetition,
+    VertexTest,
 )
 from rpq.automata.parser import parse
 from rpq.automata.symbols import ConditionLabel, Symbol
@@ -52,6 +53,7 @@ __all__ = [
     "NegatedSet",
     "Repetition",
     "Symbol",
+    "VertexTest",
     "compile",
     "nonempty",
     "parse",

@@ -5,6 +5,15 @@ becomes two new states, a start and an end, around the automata of its operands 
 algorithm*). Two extensions: an inverse is pushed down to the labels while the tree is traversed (`^(a/b)` is `^b/^a`), and
 a negated set becomes one edge for each symbol of the alphabet that it accepts.
 
+A test of a vertex is a link without a step that has a guard. `remove_tests` makes it part of the letters beside it: all
+tests between two steps are put at the begin of the second (those behind the last step at its end), or all at the end of the
+first, whichever makes fewer letters. So a letter is an edge with a label that satisfies a condition, between vertices that
+satisfy tests. Some letters imply others (`@[t]/a` implies `a`), and everything that follows takes letters as independent
+all the same, as it does with conditions: a graph has an edge for each letter that holds, so a word that an automaton
+accepts is a path, and containment between languages is containment of answers, whichever tests hold. Letters that imply
+others can only hide a containment, never feign one. A cycle can be left out of a path as well, since a letter says of a
+vertex what the snapshot says of it, whatever the path does before and after.
+
 **The subset construction** (`determinize`) makes the automaton deterministic. A state of the result is the set of NFA states
 that a word can lead to (Rabin and Scott 1959, *Finite automata and their decision problems*). NFA states without steps of
 their own do not distinguish sets and are left out, except for the final state.
@@ -23,6 +32,7 @@ stability under the other), so a state is in at most log n splitters for each sy
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -37,9 +47,10 @@ from rpq.automata.expressions import (
     NegatedSet,
     Repetition,
     SizeError,
+    VertexTest,
 )
 from rpq.automata.parser import parse
-from rpq.automata.symbols import Symbol, condition_of
+from rpq.automata.symbols import ConditionLabel, StepTests, Symbol, condition_of
 
 
 @dataclass(kw_only=True)
@@ -51,6 +62,8 @@ class NFA:
     """For every state, the states reached without a step."""
     moves: list[list[tuple[int, int]]] = field(default_factory=list)
     """For every state, its steps: (position in the alphabet, next state)."""
+    tests: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
+    """For states before a test, the test and the state reached without a step where it holds."""
     start: int = 0
     final: int = 0
 
@@ -84,7 +97,7 @@ def alphabet_of(expression: Expression) -> tuple[Symbol, ...]:
 
 
 def thompson(expression: Expression) -> NFA:
-    """Build the automaton of an expression. O(expanded steps · alphabet)."""
+    """Build the automaton of an expression, with tests of vertices apart. O(expanded steps · alphabet)."""
     builder = _Builder(alphabet_of(expression))
     builder.nfa.start, builder.nfa.final = builder.build(expression, inverted=False)
     return builder.nfa
@@ -103,6 +116,10 @@ class _Builder:
                 return self._step([Symbol(name, inverted)])
             case NegatedSet():
                 return self._step(self._accepted_symbols(node, inverted))
+            case VertexTest(test):
+                start, end = self._state(), self._state()
+                self.nfa.tests[start] = [(test, end)]
+                return start, end
             case Inverse(inner):
                 return self.build(inner, inverted=not inverted)
             case Concatenation(parts):
@@ -178,6 +195,99 @@ class _Builder:
 
     def _link(self, source: int, target: int) -> None:
         self.nfa.epsilon[source].append(target)
+
+
+_Guards: TypeAlias = set[frozenset[str]]
+"""The minimal sets of tests under which a state is reached: one of them has to hold."""
+
+MAXIMUM_LETTERS = 500
+"""The largest number of letters that tests may make: `(@[p]|@[q])/(@[r]|@[s])/a` has four."""
+
+
+def remove_tests(nfa: NFA) -> NFA:
+    """Return an automaton whose letters have the tests. Words without an edge that have tests are left out.
+
+    A test between two steps is put at the begin of the second. Raises `SizeError` for more than `MAXIMUM_LETTERS` letters.
+
+    >>> print(*remove_tests(thompson(parse("a/@[p]?/@[q]/!(b)"))).alphabet, sep=", ")
+    a, @[q]/a, @[q]/b, @[q]/(other)
+    """
+    nothing = frozenset[str]()
+    final = len(nfa.moves)
+    guards = {state: _guards(nfa, state) for state in {nfa.start, *(end for row in nfa.moves for _, end in row)}}
+    steps: list[tuple[int, int, frozenset[str], frozenset[str], int]] = []
+    found = NFA(alphabet=(), epsilon=[[] for _ in range(final + 1)], start=nfa.start, final=final)
+    for state, reached in guards.items():
+        if nothing in reached.get(nfa.final, ()):
+            found.epsilon[state].append(final)
+        for before, tests in reached.items():
+            for column, end in nfa.moves[before]:
+                behind = [(nothing, end), *((last, final) for last in guards[end].get(nfa.final, ()) if last)]
+                steps += [(state, column, first, last, target) for first in tests for last, target in behind]
+
+    symbols = {_with_tests(nfa.alphabet[column], first, last) for _, column, first, last, _ in steps}
+    # A label that the alphabet tells from the other labels is told from them with their tests as well.
+    others = {(column, first, last) for _, column, first, last, _ in steps if nfa.alphabet[column].is_other}
+    for column, first, last in others:
+        one = nfa.alphabet[column]
+        alike = [s for s in nfa.alphabet if s.inverse == one.inverse and condition_of(s) == condition_of(one)]
+        symbols.update(_with_tests(symbol, first, last) for symbol in alike)
+    if len(symbols) > MAXIMUM_LETTERS:
+        raise SizeError(f"the tests of the expression make more than {MAXIMUM_LETTERS} different steps")
+
+    found.alphabet = tuple(sorted(symbols, key=Symbol.sort_key))
+    columns = {symbol: column for column, symbol in enumerate(found.alphabet)}
+    found.moves = [[] for _ in range(final + 1)]
+    for state, column, first, last, target in steps:
+        found.moves[state].append((columns[_with_tests(nfa.alphabet[column], first, last)], target))
+    return found
+
+
+def _turned(nfa: NFA) -> NFA:
+    """Return the automaton of the same paths from their other end."""
+    symbols = [symbol.reversed() for symbol in nfa.alphabet]
+    alphabet = tuple(sorted(symbols, key=Symbol.sort_key))
+    columns = [alphabet.index(symbol) for symbol in symbols]
+    states = range(len(nfa.moves))
+    found = NFA(alphabet=alphabet, start=nfa.final, final=nfa.start)
+    found.epsilon, found.moves = [[] for _ in states], [[] for _ in states]
+    for state in states:
+        for after in nfa.epsilon[state]:
+            found.epsilon[after].append(state)
+        for column, after in nfa.moves[state]:
+            found.moves[after].append((columns[column], state))
+        for test, after in nfa.tests.get(state, ()):
+            found.tests.setdefault(after, []).append((test, state))
+    return found
+
+
+def _guards(nfa: NFA, state: int) -> dict[int, _Guards]:
+    """Return the states that are reached from a state without a step, with the minimal sets of tests that hold then."""
+    reached: dict[int, _Guards] = {state: {frozenset()}}
+    pending = [(state, frozenset[str]())]
+    while pending:
+        before, tests = pending.pop()
+        if tests not in reached[before]:
+            continue  # a smaller set was found in the meantime
+        following = [(after, tests) for after in nfa.epsilon[before]]
+        following += [(after, tests | {test}) for test, after in nfa.tests.get(before, ())]
+        for after, needed in following:
+            known = reached.setdefault(after, set())
+            if not any(one <= needed for one in known):
+                known.difference_update([one for one in known if needed < one])
+                known.add(needed)
+                pending.append((after, needed))
+    return reached
+
+
+def _with_tests(symbol: Symbol, first: frozenset[str], last: frozenset[str]) -> Symbol:
+    """Return a symbol with tests of the vertex at which the step begins and of that at which it ends."""
+    if not (first or last):
+        return symbol
+    source, target = (last, first) if symbol.inverse else (first, last)
+    label = symbol.label.label if isinstance(symbol.label, ConditionLabel) else symbol.label
+    tests = StepTests(condition_of(symbol) or "", tuple(source), tuple(target))
+    return Symbol(ConditionLabel(label, tests.condition), symbol.inverse)
 
 
 MAXIMUM_STATES = 2000
@@ -345,12 +455,26 @@ def compile(expression: str | Expression) -> DFA:
       2 *   ·  ·        ·
     """
     tree = parse(expression) if isinstance(expression, str) else expression
-    nfa = thompson(tree)
     try:
-        table = minimize(determinize(nfa))
+        nfa = thompson(tree)
+        if not nfa.tests:
+            return _dfa(nfa)
+        # Both ways of the reversal are these two turned around, so it has the same letters.
+        return min(_dfa(remove_tests(nfa)), _dfa(_turned(remove_tests(_turned(nfa)))), key=_letters)
     except SizeError as error:
         text = expression if isinstance(expression, str) else str(expression)
         raise ExpressionError(str(error), 1, "a smaller expression", text) from None
+
+
+def _letters(dfa: DFA) -> tuple[int, list[str]]:
+    """Return the number of labels of an automaton with their conditions, and their texts."""
+    labels = {symbol.label for symbol in dfa.symbols}
+    return len(labels), sorted(map(str, labels))
+
+
+def _dfa(nfa: NFA) -> DFA:
+    """Return the minimal automaton of a non-deterministic one without tests. Raises `SizeError`."""
+    table = minimize(determinize(nfa))
     used = {nfa.alphabet[column] for column, targets in enumerate(zip(*table.next_state, strict=True)) if max(targets) >= 0}
     with_others = {(symbol.inverse, condition_of(symbol)) for symbol in used if symbol.is_other}
     columns = [

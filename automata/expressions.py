@@ -7,6 +7,7 @@ node                written                     the paths it describes
 `Label`             `a[n > 1]`                  one edge with this label that satisfies a condition
 `NegatedSet`        `!a`, `!(a|^b)`, `!()`      one edge whose label is not in the set
 `NegatedSet`        `!(a)[n > 1]`               one such edge that satisfies a condition
+`VertexTest`        `@[risk > 3]`               no edge: the path is at a vertex that satisfies a test
 `Inverse`           `^R`                        the paths of R backwards
 `Concatenation`     `R/S`                       a path of R, then one of S
 `Alternation`       `R|S`                       a path of R or one of S
@@ -48,7 +49,7 @@ class Expression:
     depth: int
     """The number of levels of operators, including this one."""
     steps: int
-    """The number of labels and negated sets when repetitions are expanded (at least 1)."""
+    """The number of labels, negated sets and tests when repetitions are expanded (at least 1)."""
     _binding: ClassVar[int]
     """The precedence of the operator: | 0, / 1, ^ 2, quantifier 3, names and negated sets 4."""
 
@@ -131,6 +132,23 @@ class NegatedSet(Expression):
         members = "|".join(map(str, self.members))
         text = "!" + members if len(self.members) == 1 else f"!({members})"
         return text if self.condition is None else f"{text}[{self.condition}]"
+
+
+@dataclass(frozen=True)
+class VertexTest(Expression):
+    """No step: the vertex that a path has reached satisfies a test.
+
+    >>> print(Concatenation((Label("a"), VertexTest("risk > 3"), Label("b"))))
+    a/@[risk > 3]/b
+    """
+
+    test: str
+    depth = 1
+    steps = 1
+    _binding = 4
+
+    def __str__(self) -> str:
+        return f"@[{self.test}]"
 
 
 @dataclass(frozen=True)

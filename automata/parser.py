@@ -6,14 +6,16 @@ The grammar is that of SPARQL 1.1 property paths (section 9.1, rules 88 to 96), 
     sequence      step ('/' step)*
     step          '^'? primary quantifier?              the ^ applies last: ^a* is ^(a*)
     quantifier    '*' | '+' | '?' | '{n}' | '{n,m}' | '{n,}' | '{,m}'
-    primary       name condition? | '!' negated condition? | '(' path ')'
+    primary       name condition? | '!' negated condition? | '@' condition | '(' path ')'
     negated       member | '(' (member ('|' member)*)? ')'
     member        '^'? name
-    condition     '[' text ']'                          on the edges of this step; a ']' may stand in quotes
+    condition     '[' text ']'                          on the edge of this step, or behind '@' a test of the vertex
+                                                        between two steps; a ']' may stand in quotes
 
 As in SPARQL a step has at most one `^` and one quantifier; `(a*)+` and `^(^a)` need their parentheses. Blanks are allowed
 everywhere except inside a name. `rpq.automata.symbols` describes the notations of names. The text of a condition has no
-meaning here: a function that the caller gives reads it, and returns the form under which equal conditions are one.
+meaning here: a function that the caller gives reads it, and returns the form under which equal conditions are one; a second
+one reads the tests of vertices.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from rpq.automata.expressions import (
     NegatedSet,
     Repetition,
     SizeError,
+    VertexTest,
 )
 from rpq.automata.symbols import (
     ESCAPES,
@@ -57,8 +60,10 @@ ReadCondition: TypeAlias = Callable[[str], str]
 _CONDITION = re.compile(r"""(?:[^]'"`]|'[^']*'|"[^"]*"|`[^`]*`)*""")
 
 
-def parse(text: str, *, read_condition: ReadCondition = str.strip) -> Expression:
-    """Parse a path expression. `read_condition` returns the normal form of a condition in brackets.
+def parse(text: str, *, read_condition: ReadCondition = str.strip, read_test: ReadCondition = str.strip) -> Expression:
+    """Parse a path expression.
+
+    `read_condition` returns the normal form of a condition on an edge, in brackets, `read_test` that of a test of a vertex.
 
     Redundant parentheses are dropped, and may be nested to any depth. Raises an `ExpressionError` with the column of the
     error and the text that was expected there. O(length).
@@ -69,13 +74,17 @@ def parse(text: str, *, read_condition: ReadCondition = str.strip) -> Expression
     a|b/c?
     >>> print(parse("^transfer[ amount > 1000 ]+"))
     ^transfer[amount > 1000]+
+    >>> print(parse("(a / @[ risk > 3 ])+"))
+    (a/@[risk > 3])+
     """
     if not isinstance(text, str):
         raise TypeError(f"a path expression is text, not {type(text).__name__}")
-    return _Parser(text, read_condition=read_condition).parse()
+    return _Parser(text, read_condition=read_condition, read_test=read_test).parse()
 
 
-def parse_prefix(text: str, start: int, *, read_condition: ReadCondition = str.strip) -> tuple[Expression, int]:
+def parse_prefix(
+    text: str, start: int, *, read_condition: ReadCondition = str.strip, read_test: ReadCondition = str.strip
+) -> tuple[Expression, int]:
     """Parse the longest path expression that begins at `start`; return it and the position after it and following blanks.
 
     Here a `?` before a letter begins the name of a variable and is not a quantifier, as expressions are between terms.
@@ -84,7 +93,7 @@ def parse_prefix(text: str, start: int, *, read_condition: ReadCondition = str.s
     >>> str(expression), end
     ('a2q/c2a*', 14)
     """
-    return _Parser(text, start, is_prefix=True, read_condition=read_condition).parse_prefix()
+    return _Parser(text, start, is_prefix=True, read_condition=read_condition, read_test=read_test).parse_prefix()
 
 
 def parse_name(text: str, start: int) -> tuple[str | None, int]:
@@ -112,10 +121,17 @@ class _Parser:
     """A parser in one pass over the text, with a list of open parentheses instead of the call stack, for any depth."""
 
     def __init__(
-        self, text: str, start: int = 0, *, is_prefix: bool = False, read_condition: ReadCondition = str.strip
+        self,
+        text: str,
+        start: int = 0,
+        *,
+        is_prefix: bool = False,
+        read_condition: ReadCondition = str.strip,
+        read_test: ReadCondition = str.strip,
     ) -> None:
         self._text = text
         self._read_condition = read_condition
+        self._read_test = read_test
         self._position = start
         self._is_prefix = is_prefix
         self._groups = [_Group(0, 0)]
@@ -196,6 +212,9 @@ class _Parser:
         if self._take("!"):
             members = self._negated()
             return NegatedSet(members, self._condition())
+        if self._take("@"):
+            test = self._brackets(self._read_test, "a test such as risk > 3")
+            return self._unexpected("'[' and a test of a vertex after '@'") if test is None else VertexTest(test)
         name = self._name()
         if name is None:
             self._unexpected(_PRIMARY if inverse_column else _OPERAND)
@@ -204,6 +223,9 @@ class _Parser:
 
     def _condition(self) -> str | None:
         """Read a condition in brackets, if there is one, and return its normal form."""
+        return self._brackets(self._read_condition, "a condition such as amount > 1000")
+
+    def _brackets(self, read: ReadCondition, expected: str) -> str | None:
         if not self._take("["):
             return None
         start = self._position
@@ -212,9 +234,9 @@ class _Parser:
             self._fail("the '[' is not closed", "']'", start)
         self._position = end + 1
         try:
-            return self._read_condition(self._text[start:end])
+            return read(self._text[start:end])
         except ConditionError as error:
-            self._fail(error.message, "a condition such as amount > 1000", start + error.column)
+            self._fail(error.message, expected, start + error.column)
 
     def _negated(self) -> tuple[Symbol, ...]:
         if not self._take("("):

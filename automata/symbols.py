@@ -102,7 +102,7 @@ class ConditionLabel:
 
     label: str | None
     condition: str
-    """The condition, or what `step_condition` makes of one and of tests of the ends of an edge."""
+    """The condition, or `StepTests.condition` of one and of tests of the ends of an edge."""
 
     def __str__(self) -> str:
         tests = StepTests.of(self.condition)
@@ -137,9 +137,14 @@ class StepTests(NamedTuple):
     target: tuple[str, ...] = ()
 
     @property
+    def are_of_ends(self) -> bool:
+        """True if there are tests of a vertex."""
+        return bool(self.source or self.target)
+
+    @property
     def condition(self) -> str:
         """All of them as the condition of a `ConditionLabel`; equal ones are equal texts."""
-        if not (self.source or self.target):
+        if not self.are_of_ends:
             return self.edge
         return _PART.join([self.edge, *(_TEST.join(sorted({*tests})) for tests in (self.source, self.target))])
 
@@ -194,7 +199,9 @@ class Symbol(NamedTuple):
 
     def __str__(self) -> str:
         name = "(other)" if self.label is None else write_name(self.label)  # no name is written with parentheses
-        return "^" + name if self.inverse else name
+        if not self.inverse:
+            return name
+        return f"^({name})" if isinstance(self.label, ConditionLabel) and _PART in self.label.condition else "^" + name
 
     def reversed(self) -> Symbol:
         """Return the same label in the other direction.

@@ -1,7 +1,8 @@
 """Expressions derived from an expression: the same paths without the empty one, and the same paths from their other end.
 
 The empty path is never an answer, so a path composed of two answers is a *non-empty* word of the first expression followed
-by a *non-empty* word of the second: `?x a* ?m . ?m b* ?y` joins the pairs of `a+/b+`, not those of `a*/b*`.
+by a *non-empty* word of the second: `?x a* ?m . ?m b* ?y` joins the pairs of `a+/b+`, not those of `a*/b*`. A word without
+edges is empty here, whether it has tests of vertices or not.
 """
 
 from __future__ import annotations
@@ -15,19 +16,22 @@ from rpq.automata.expressions import (
     NegatedSet,
     Repetition,
     SizeError,
+    VertexTest,
 )
 
 
 def accepts_empty(expression: Expression) -> bool:
-    """Return whether the expression accepts the empty word. O(size of the tree).
+    """Return whether the expression accepts a word without edges. O(size of the tree).
 
     >>> from rpq.automata import parse
-    >>> [accepts_empty(parse(text)) for text in ["a*", "a*/b", "a{0}", "(a?){3}"]]
-    [True, False, True, True]
+    >>> [accepts_empty(parse(text)) for text in ["a*", "a*/b", "a{0}", "(a?){3}", "a?/@[t]"]]
+    [True, False, True, True, True]
     """
     match expression:
         case Label() | NegatedSet():
             return False
+        case VertexTest():
+            return True
         case Inverse(inner):
             return accepts_empty(inner)
         case Concatenation(parts):
@@ -40,13 +44,13 @@ def accepts_empty(expression: Expression) -> bool:
 
 
 def nonempty(expression: Expression) -> Expression | None:
-    """Return an expression of the non-empty words, or None if there are none (`a{0}`).
+    """Return an expression of the words that have an edge, or None if there are none (`a{0}`, `@[t]`).
 
     An expression without the empty word is returned unchanged. Raises a `SizeError` if the result is nested too deep.
     O(size of the tree · depth · longest concatenation).
 
     >>> from rpq.automata import parse
-    >>> for text in ["a/b*", "a*", "a?", "(a?){3}", "a*/b*", "a{0}"]:
+    >>> for text in ["a/b*", "a*", "a?", "(a?){3}", "a*/b*", "a{0}", "a?/@[t]/b?"]:
     ...     print(nonempty(parse(text)))
     a/b*
     a+
@@ -54,20 +58,51 @@ def nonempty(expression: Expression) -> Expression | None:
     a{1,3}
     a+/b*|b+
     None
+    a/@[t]/b?|@[t]/b
     """
     if not accepts_empty(expression):
         return expression
     match expression:
+        case VertexTest():
+            return None
         case Inverse(inner):
             rest = nonempty(inner)
             return None if rest is None else Inverse(rest)
         case Alternation(parts):
             return _alternate([nonempty(part) for part in parts])
         case Concatenation(parts):  # every part accepts the empty word; the cases differ in the first part that is not empty
-            return _alternate([_concatenate(nonempty(part), parts[place + 1 :]) for place, part in enumerate(parts)])
+            tests = [_tests(part) for part in parts]
+            return _alternate(
+                [
+                    _concatenate([*filter(None, tests[:place])], nonempty(part), parts[place + 1 :])
+                    for place, part in enumerate(parts)
+                ]
+            )
+        case Repetition(inner, minimum, maximum) if minimum > 1 and _tests(inner) is not None:
+            # An iteration without an edge is a test, between any two of the others.
+            more = [] if maximum == minimum else [Repetition(inner, 0, None if maximum is None else maximum - minimum)]
+            return nonempty(Concatenation((*[inner] * minimum, *more)))
         case Repetition(inner, _, maximum):
             return _repeat(inner, maximum)
     raise TypeError(f"{expression!r} is not a path expression")
+
+
+def _tests(expression: Expression) -> Expression | None:
+    """Return the words without edges of an expression that has some, which are tests; None if the empty word is one."""
+    match expression:
+        case VertexTest():
+            return expression
+        case Inverse(inner):
+            return _tests(inner)
+        case Repetition(inner, minimum):  # where one of the tests holds, repeating it says no more
+            return None if minimum == 0 else _tests(inner)
+        case Concatenation(parts):
+            tests = [test for part in parts if (test := _tests(part))]
+            return Concatenation(tuple(tests)) if len(tests) > 1 else tests[0] if tests else None
+        case Alternation(parts):
+            found = [_tests(part) for part in parts if accepts_empty(part)]
+            return None if None in found else _alternate(found)
+    raise TypeError(f"{expression!r} has no word without edges")
 
 
 def _repeat(inner: Expression, maximum: int | None) -> Expression | None:
@@ -91,8 +126,8 @@ def _alternate(parts: list[Expression | None]) -> Expression | None:
     return Alternation(tuple(found))
 
 
-def _concatenate(first: Expression | None, rest: tuple[Expression, ...]) -> Expression | None:
-    return first if first is None or not rest else Concatenation((first, *rest))
+def _concatenate(tests: list[Expression], first: Expression | None, rest: tuple[Expression, ...]) -> Expression | None:
+    return first if first is None or not (tests or rest) else Concatenation((*tests, first, *rest))
 
 
 def reversal(expression: Expression) -> Expression:
@@ -112,6 +147,8 @@ def reversal(expression: Expression) -> Expression:
     match expression:
         case NegatedSet(members, condition) if members:
             return NegatedSet(tuple(member.reversed() for member in members), condition)
+        case VertexTest():
+            return expression
         case Label() | NegatedSet():  # no set means "any inverse step": `!()` means any forward step
             return Inverse(expression)
         case Inverse(inner):

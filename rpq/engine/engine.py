@@ -38,6 +38,8 @@ from rpq.stream.arrays.event_grouping import whole_events
 from rpq.stream.arrays.properties import PropertyTypes
 from rpq.stream.columns import Columns, columns_of, is_plain, only_tuple, static_columns, table_of_rows, time_of, with_event
 from rpq.stream.event_clock import EventClock, query_over_event
+from rpq.stream.nodes.node_columns import OWN_COLUMNS, NodeColumns, node_columns
+from rpq.stream.nodes.node_table import Records
 from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, lengths_of, windows_of
 from rpq.stream.window import INT64_MAX, Window
 
@@ -73,10 +75,20 @@ class StreamFacts:
     properties: tuple[PropertyTypes, str | None, bool] | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class NodeFacts:
+    """The facts of a node: its labels, ascending, and its properties."""
+
+    name: Vertex
+    labels: tuple[str, ...]
+    properties: dict[str, Any]
+
+
 class Engine:
     """An engine that evaluates persistent queries over one stream.
 
     - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `flush`, `run`; `load_static` adds edges without time
+    - Nodes: `push_nodes`, `set_node`, `remove_node`, `node`
     - Queries: `queries`, `register`, `unregister`; `on_change` adds a function that is called with their rows
     - Present state: `time`, `answers`, `witness`, `statistics`
     - Saved states: `save`, `restore`
@@ -110,6 +122,9 @@ class Engine:
     `edges` says when two inserts are the same edge: with equal source, label and target ("triple"), or with equal ids,
     whatever their ends ("id"), where the later one replaces the edge, or never ("parallel").
 
+    Records of nodes (`push_nodes`) state facts about vertices, which queries read beside the edges. All their properties are
+    kept, or those that `node_properties` names.
+
     With `report_empty`, queries that report whole answers (REGISTER RSTREAM in SPARQL) report an empty one as a row without
     values and with the op "0"; otherwise it has no row.
 
@@ -140,6 +155,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         edges: Literal["triple", "parallel", "id"] = "triple",
         static: Any = None,
         report_empty: bool = False,
+        node_properties: Collection[str] | None = None,
         _capacity: int = 256,
         _sharing: Literal["auto", "always", "never"] = "auto",
         _keeps_values: bool = False,
@@ -172,6 +188,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             keeps_values=_keeps_values,
             report_empty=report_empty,
             deadline=_deadline,
+            node_properties=node_properties,
         )
         self._dry_run = DryRun(least=min(64, _capacity))
         self.push_limit = push_limit
@@ -536,6 +553,130 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             self._evaluation.load_graph(columns, graph)
         else:
             self._evaluation.load_static(columns, property_names)
+
+    # --- nodes -----------------------------------------------------------------------------------------------
+
+    @one_thread_at_a_time
+    def push_nodes(self, data: Any, *, collect: bool = True) -> Changes:
+        """Apply records of nodes in the order given, and return the answer changes.
+
+        `data` is an Arrow table or record batch, a pandas frame or a mapping of columns: node, and optionally labels (lists
+        of texts, or texts with semicolons), op ("+" adds facts, "=" replaces all, "-" takes all away) and timestamp; others
+        are properties. In a table each record states all properties that are columns, and a null takes the property away. A
+        list of dictionaries has records that state what they name. A record changes no fact that was set at a later time;
+        without a timestamp it has the stream time. Facts never expire. Raises errors as `push` does.
+
+        >>> import rpq
+        >>> engine = rpq.Engine()
+        >>> engine.push_nodes({"node": ["x", "y"], "labels": [["Account"], None], "risk": [4, 1]}).added
+        0
+        >>> engine.push_nodes([{"node": "x", "country": "NL"}, {"node": "y", "op": "-"}]).added
+        0
+        >>> engine.node("x"), engine.node("y")
+        (NodeFacts(name='x', labels=('Account',), properties={'risk': 4, 'country': 'NL'}), None)
+        """
+        started = self._stopwatch.start()
+        self._usable(is_limited=True)
+        self._dry_run.copy = None
+        evaluation, has_rows = self._evaluation, collect or bool(self._handlers)
+        if self._clock is not None:
+            raise InputError('with events="alone" the graph has one event at a time, and no nodes with facts')
+        try:
+            columns = self._node_columns(data)
+        except InputError as error:
+            error.changes = self._changes([], np.zeros(2, np.int64))
+            raise
+        ids, new_ids = evaluation.vertices.intern(columns.node, np.ones(len(columns), np.uint8))
+        records = Records(ids, columns.op, columns.timestamp, columns.labels, columns.properties, columns.stated)
+        applied = evaluation.apply_records(records, new_ids, collect=has_rows)
+        if evaluation.multigraph is not None:
+            evaluation.multigraph.note_types()
+        changes = self._changes(applied.rows, applied.counts)
+        changes = changes if has_rows == collect else changes._without_rows()
+        self._stopwatch.stop(started)
+        error = applied.failure or columns.error
+        if error is not None:
+            error.changes = changes
+            raise error
+        self._raise_overrun(changes)
+        return changes
+
+    def _node_columns(self, data: Any) -> NodeColumns:
+        """Return data as well-formed records, whose types are those of the stream from now on. Raises `InputError`."""
+        nodes, multigraph = self._evaluation.nodes, self._evaluation.multigraph
+        types = nodes.types.copy()
+        columns = node_columns(
+            data,
+            times=self._times,
+            latest=self._evaluation.running.latest,
+            kind=self._evaluation.vertices.kind,
+            ahead=self._ahead_limit(),
+            types=types,
+            kept=nodes.kept,
+        )
+        if types.names != nodes.types.names and multigraph is not None:
+            multigraph.check_node_types(types)
+        nodes.types = types
+        self._times = columns.times
+        return columns
+
+    def set_node(
+        self,
+        name: Vertex,
+        *,
+        labels: Iterable[str] = (),
+        properties: Mapping[str, Any] | None = None,
+        timestamp: Any = None,
+        replace: bool = False,
+    ) -> Changes:
+        """Apply one record of a node: add labels and set properties, where None takes one away.
+
+        With `replace`, all other facts of the node are taken away.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("(transfer/@[risk > 3])+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.insert("x", "y", "transfer", 1).added
+        0
+        >>> engine.set_node("y", labels=["Account"], properties={"risk": 4})
+        <Changes: 1 added, 0 removed: ('(transfer/@[risk > 3])+', 'x', 'y', 1, '+')>
+        """
+        if isinstance(labels, str):
+            raise InputError(f"labels are a collection of texts, as in ({labels!r},), not one text", column="labels")
+        own = OWN_COLUMNS.intersection(properties or ())
+        if own:
+            column = min(own)
+            raise InputError(f"{column!r} is a column of records; name the property otherwise", column=column)
+        row = {"node": name, "timestamp": timestamp, "op": "=" if replace else "+", **(properties or {})}
+        labels = [*labels]
+        return self.push_nodes([row | ({"labels": labels} if labels else {})])
+
+    def remove_node(self, name: Vertex, *, timestamp: Any = None) -> Changes:
+        """Take all facts of a node away.
+
+        >>> import rpq
+        >>> engine = rpq.Engine()
+        >>> engine.set_node("x", properties={"risk": 4}).added, engine.remove_node("x").added, engine.node("x")
+        (0, 0, None)
+        """
+        return self.push_nodes([{"node": name, "timestamp": timestamp, "op": "-"}])
+
+    def node(self, name: Vertex) -> NodeFacts | None:
+        """Return the facts of a node; None if it has no record.
+
+        >>> import rpq
+        >>> engine = rpq.Engine()
+        >>> engine.set_node("x", labels=["Person", "Client"], properties={"age": 30}).added
+        0
+        >>> engine.node("x")
+        NodeFacts(name='x', labels=('Client', 'Person'), properties={'age': 30})
+        """
+        nodes, vertex = self._evaluation.nodes, self._evaluation.vertices.id_of(name)
+        ids = np.array([vertex], np.int32)
+        if vertex < 0 or not nodes.are_known(ids)[0]:
+            return None
+        values = {one: nodes.column(one, ids)[0].as_py() for one in nodes.properties}
+        held = {one: value for one, value in values.items() if value is not None}
+        return NodeFacts(name=name, labels=nodes.labels_of(vertex), properties=held)
 
     @one_thread_at_a_time
     def advance(self, time: Any) -> Changes:

@@ -12,12 +12,21 @@ import difflib
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
 import rpq.automata as automata
-from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, NegatedSet, Repetition
+from rpq.automata.expressions import (
+    Alternation,
+    Concatenation,
+    Expression,
+    Inverse,
+    Label,
+    NegatedSet,
+    Repetition,
+    VertexTest,
+)
 from rpq.automata.parser import parse, parse_prefix
 from rpq.automata.symbols import ConditionLabel, write_name
 from rpq.errors import ExpressionError, WhereError
@@ -40,7 +49,7 @@ from rpq.language.where import (
 )
 
 MAX_CONDITIONS = 12
-"""The largest number of distinct conditions on one label in one expression."""
+"""The largest number of distinct tests of vertices and conditions on one label in one expression."""
 
 TUPLE_COLUMNS = frozenset({"source", "target", "label", "op", "stream", "edge", "event", "delete"})
 """The columns that every tuple may have, other than `timestamp`. No property has one of these names."""
@@ -226,16 +235,16 @@ def _constant(value: int | Decimal | str | bool) -> str:
 # --- expressions ---------------------------------------------------------------------------------------------
 
 def parse_expression(text: str) -> Expression:
-    """Parse a path expression with its conditions in normal form. Raises `ExpressionError`.
+    """Parse a path expression with its conditions and tests in normal form. Raises `ExpressionError`.
 
-    >>> print(parse_expression("a[n > 1.0 and n > 1]+/!(b)['x' = kind]"))
-    a[n > 1]+/!b[kind = 'x']
+    >>> print(parse_expression("a[n > 1.0 and n > 1]+/!(b)['x' = kind]/@[3 < risk]"))
+    a[n > 1]+/!b[kind = 'x']/@[risk > 3]
     """
     try:
-        tree = parse(text, read_condition=_normal_form)
+        tree = parse(text, read_condition=_normal_form, read_test=_test_form)
     except automata.ExpressionError as error:
         raise with_hint(error) from None
-    _check_number(tree, text, 1)
+    _check_tests(tree, text, 1)
     return tree
 
 
@@ -279,31 +288,26 @@ def _hint(text: str, place: int) -> str | None:
 
 def parse_expression_prefix(text: str, start: int) -> tuple[Expression, int]:
     """Parse the longest path expression at `start`, with conditions in normal form (`automata.parser.parse_prefix`)."""
-    tree, end = parse_prefix(text, start, read_condition=_normal_form)
-    _check_number(tree, text, start + 1)
+    tree, end = parse_prefix(text, start, read_condition=_normal_form, read_test=_test_form)
+    _check_tests(tree, text, start + 1)
     return tree, end
 
 
-def _normal_form(text: str) -> str:
+def _normal_form(text: str, read: Callable[[str], Condition] = condition_of) -> str:
     if not text.strip():
         raise automata.ConditionError("the condition is empty", 1)
     try:
-        return condition_of(text).text
+        return read(text).text
     except WhereError as error:
         raise automata.ConditionError(error.message, error.column) from None
 
 
-def conditions_in(tree: Expression) -> frozenset[str]:
-    """Return the conditions in a path expression.
-
-    >>> sorted(conditions_in(parse_expression("a[n > 1]/!b[m = 'x']")))
-    ["m = 'x'", 'n > 1']
-    """
-    return frozenset(condition for _, condition in _conditions(tree))
+def _test_form(text: str) -> str:
+    return _normal_form(text, node_test_of)
 
 
 def _conditions(tree: Expression) -> Iterator[tuple[str, str]]:
-    """Yield each condition in an expression, with the text of the label that it is on."""
+    """Yield each condition in an expression with the text of the label that it is on, empty for the test of a vertex."""
     pending = [tree]
     while pending:
         node = pending.pop()
@@ -312,19 +316,26 @@ def _conditions(tree: Expression) -> Iterator[tuple[str, str]]:
                 yield write_name(label or ""), condition
             case NegatedSet(_, condition) if condition is not None:
                 yield "a negated set", condition
+            case VertexTest(test):
+                yield "", test
             case Inverse(inner) | Repetition(inner):
                 pending.append(inner)
             case Concatenation(parts) | Alternation(parts):
                 pending.extend(parts)
 
 
-def _check_number(tree: Expression, text: str, column: int) -> None:
-    """Refuse an expression with too many conditions on one label."""
+def _check_tests(tree: Expression, text: str, column: int) -> None:
+    """Refuse an expression with too many conditions on one label, or that has tests and no edge."""
     conditions: defaultdict[str, set[str]] = defaultdict(set)
     for label, condition in _conditions(tree):
         conditions[label].add(condition)
-    for name, found in conditions.items():
-        if len(found) > MAX_CONDITIONS:
-            raise ExpressionError(
-                f"{name} has {len(found)} conditions in one expression", column, f"at most {MAX_CONDITIONS} of them", text
-            )
+    tests = conditions.pop("", set())
+    if tests and automata.nonempty(tree) is None:
+        message = "a test of a vertex without an edge is no path"
+        raise ExpressionError(message, column, "a label beside it, as in a/@[…]", text)
+    for name, found in (conditions or {"": set[str]()}).items():
+        if len(found) + len(tests) > MAX_CONDITIONS:
+            counts = [f"{name} has {len(found)} conditions"] if found else []
+            counts += [f"there are {len(tests)} tests of vertices"] if tests else []
+            message = f"{' and '.join(counts)} in one expression"
+            raise ExpressionError(message, column, f"at most {MAX_CONDITIONS} together", text)

@@ -156,11 +156,11 @@ def _sides(tree: Expression, *, inverse: bool) -> list[_Side]:
 
 # --- values of bindings --------------------------------------------------------------------------------------
 
-ValueKind = Literal["vertex", "number", "timestamp", "property"]
+ValueKind = Literal["vertex", "number", "timestamp", "property", "fact"]
 
 
 class Value(NamedTuple):
-    """A value of a binding: a vertex, the number or id of an edge, its timestamp, or one of its properties."""
+    """A value of a binding: a vertex, the number or id of an edge, its timestamp, or a property of an edge or a vertex."""
 
     kind: ValueKind
     variable: str
@@ -171,6 +171,11 @@ class Value(NamedTuple):
     def column(self) -> str:
         """The name of its column, and its name in a filter."""
         return self.variable if self.kind in ("vertex", "number") else f"{self.variable}.{self.name or 'timestamp'}"
+
+    @property
+    def key(self) -> str:
+        """The name of the property among those of edges and of vertices, which may have the same name."""
+        return f"@{self.name}" if self.kind == "fact" else self.name
 
 
 def value_of(entry: str, vertices: Sequence[str], edges: Sequence[str]) -> Value | str:

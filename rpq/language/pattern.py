@@ -462,6 +462,11 @@ def edge_column(variable: str) -> str:
     return f".{variable}"
 
 
+def node_column(variable: str, property: str) -> str:
+    """Return the name of the vertex that stands for a property of a vertex variable, among the columns of a join."""
+    return f".{variable}.{property}"
+
+
 def _column_of(term: Term) -> str:
     return str(term) if isinstance(term, Blank) else term.name
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import Any, Literal, NamedTuple, Self
 
-from rpq.automata.symbols import ConditionLabel, LabelSymbol
+from rpq.automata.symbols import ConditionLabel, LabelSymbol, StepTests
 from rpq.errors import QueryError
-from rpq.language.conditions import condition_of
+from rpq.language.conditions import condition_of, node_test_of
 from rpq.language.edge_variables import BindingFilter, Value, step_of
 from rpq.stream.edges.edge_ends import ALL, Ends
-from rpq.stream.names.stream_labels import EdgeEnd, LabelName, label_in, text_of
+from rpq.stream.names.stream_labels import EdgeEnd, LabelName, NodeLabel, NodeTest, NodeValue, label_in, text_of
 from rpq.stream.window import AnyWindow, Window
 
 
@@ -73,9 +73,43 @@ class LabelSet(NamedTuple):
         return frozenset(one for one in named | self.conditions if self.has(ConditionLabel(label, one)))
 
     @property
+    def has_tests(self) -> bool:
+        """True if ends of edges have to satisfy tests."""
+        return any(tests.are_of_ends for tests in self.step_tests)
+
+    @property
+    def without_tests(self) -> frozenset[LabelSymbol]:
+        """The named labels, those with tests of the ends of edges without these.
+
+        >>> tested = ConditionLabel("a", StepTests("n > 1", target=("risk > 3",)).condition)
+        >>> print(*sorted(LabelSet(frozenset({tested, "b"}), False).without_tests))
+        a[n > 1] b
+        """
+        return frozenset(map(without_tests_of, self.named))
+
+    def is_tested(self, label: LabelSymbol) -> bool:
+        """Return whether edges that follow from those of a label, with tests of their ends, are in the set."""
+        if isinstance(label, (NodeLabel, EdgeEnd)):
+            return False
+        own = StepTests.of(label.condition if isinstance(label, ConditionLabel) else "")
+        steps = map(StepTests.of, self.conditions_on(text_of(label)))
+        return any(step.are_of_ends and StepTests(step.edge) == own for step in steps)
+
+    @property
     def has_conditions(self) -> bool:
         """True if labels with a condition are in the set."""
         return bool(self.conditions) or any(isinstance(one, ConditionLabel) for one in self.named)
+
+    @property
+    def step_tests(self) -> frozenset[StepTests]:
+        """What the labels in the set demand of edges and of their ends, besides the ends that edge variables read.
+
+        >>> labels = LabelSet(frozenset({"b", ConditionLabel("a", StepTests("n > 1", ("risk > 3",)).condition)}), False)
+        >>> labels.step_tests
+        frozenset({StepTests(edge='n > 1', source=('risk > 3',), target=())})
+        """
+        named = (one for one in self.named if isinstance(one, ConditionLabel) and not isinstance(one, EdgeEnd | NodeLabel))
+        return frozenset(map(StepTests.of, {*self.conditions, *(one.condition for one in named)}))
 
     @property
     def plain(self) -> LabelSet:
@@ -89,9 +123,17 @@ class LabelSet(NamedTuple):
             steps = {step_of(end.label or "") for end in ends}
             walked = (LabelSet.of(step.labels, step.walks) for step in steps)  # type: ignore[arg-type]  # of plain labels
             return reduce(LabelSet.union, walked, self._replace(named=self.named - ends).plain)
-        texts = map(text_of, self.named)
+        texts = [text_of(label) for label in self.named if not isinstance(label, NodeLabel)]
         is_in = (lambda label: self.has(label) or bool(self.conditions_on(label))) if self.has_others else lambda label: True
         return LabelSet(frozenset(label for label in texts if is_in(label) != self.has_others), self.has_others)
+
+
+def without_tests_of(label: LabelSymbol) -> LabelSymbol:
+    """Return the label from whose edges those of a label with tests of their ends follow."""
+    if not isinstance(label, ConditionLabel) or isinstance(label, (EdgeEnd, NodeLabel)):
+        return label
+    edge = StepTests.of(label.condition).edge
+    return ConditionLabel(label.label, edge) if edge else text_of(label)
 
 
 class Reading(NamedTuple):
@@ -104,6 +146,17 @@ class Reading(NamedTuple):
     window: AnyWindow
     labels: LabelSet
     stream: str | None = None
+
+    @property
+    def is_of_facts(self) -> bool:
+        """True if all labels are those of facts of nodes, which no tuple brings.
+
+        >>> from rpq.stream.window import UnboundedWindow
+        >>> Reading(UnboundedWindow(), LabelSet(frozenset({NodeTest("node", "risk > 3")}), False)).is_of_facts
+        True
+        """
+        labels = self.labels
+        return not labels.has_others and bool(labels.named) and all(isinstance(one, NodeLabel) for one in labels.named)
 
     def reads(self, name: LabelName) -> bool:
         """Return whether the query reads edges with a label, given by its name in its stream.
@@ -179,18 +232,48 @@ def has_conditions(question: Any) -> bool:
     return any(reading.labels.has_conditions for reading in readings_of(question))
 
 
+def has_values(question: Any) -> bool:
+    """Return whether a query has conditions on edges, or reads values of edges."""
+    named = {label for reading in readings_of(question) for label in reading.labels.without_tests}
+    has_conditions = any(isinstance(label, ConditionLabel) and not isinstance(label, NodeLabel) for label in named)
+    of_others = (StepTests.of(one).edge for reading in readings_of(question) for one in reading.labels.conditions)
+    return has_conditions or any(of_others) or bool(properties_of(question))
+
+
 def properties_of(question: Any) -> frozenset[str]:
     """Return the names of the properties of edges that a query reads, without `timestamp`."""
     conditions: set[str] = set()
     for labels in (reading.labels for reading in readings_of(question)):
-        conditions |= labels.conditions
-        for label in labels.named:
-            if isinstance(label, EdgeEnd):
-                conditions |= step_of(label.label or "").conditions
-            elif isinstance(label, ConditionLabel):
-                conditions.add(label.condition)
+        conditions |= {tests.edge for tests in labels.step_tests if tests.edge}
+        ends = (label for label in labels.named if isinstance(label, EdgeEnd))
+        conditions.update(*(step_of(end.label or "").conditions for end in ends))
     own: frozenset[str] = getattr(question, "properties", frozenset())
     return own.union(*(condition_of(text).properties for text in conditions))
+
+
+# --- facts of nodes ----------------------------------------------------------------------------------------------
+
+
+def node_tests_of(question: Any) -> frozenset[str]:
+    """Return the tests of nodes that a query reads, in its paths too; the empty one stands for all nodes with a record."""
+    found: set[str] = set()
+    for labels in (reading.labels for reading in readings_of(question)):
+        found |= {label.condition for label in labels.named if isinstance(label, NodeTest)}
+        found.update(*((*tests.source, *tests.target) for tests in labels.step_tests))
+    return frozenset(found)
+
+
+def node_values_of(question: Any) -> frozenset[str]:
+    """Return the properties of nodes whose values a query reads in filters and columns."""
+    named = (label for reading in readings_of(question) for label in reading.labels.named)
+    return frozenset(label.condition for label in named if isinstance(label, NodeValue))
+
+
+def node_properties_of(question: Any) -> frozenset[str]:
+    """Return the properties of nodes that a query reads in tests, filters and columns, without labels and names."""
+    tests = (node_test_of(text).where.names for text in node_tests_of(question) if text)
+    names = node_values_of(question).union(*tests)
+    return frozenset(name for name in names if not name.startswith(":") and name not in ("id", "labels"))
 
 
 def refuse_edge_values(questions: Iterable[Any], where: str) -> None:

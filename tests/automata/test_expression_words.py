@@ -60,11 +60,14 @@ def all_words(length: int) -> list[Word]:
     return [word for n in range(length + 1) for word in product(STEPS, repeat=n)]
 
 
-def expressions(leaves: int = 5, labels: st.SearchStrategy[str] | None = None) -> st.SearchStrategy[Expression]:
-    """Random expressions, all operators, at most about `leaves` labels (those of NAMED) and negated sets."""
+def expressions(
+    leaves: int = 5, labels: st.SearchStrategy[str] | None = None, more: st.SearchStrategy[Expression] | None = None
+) -> st.SearchStrategy[Expression]:
+    """Random expressions, all operators, at most about `leaves` labels (those of NAMED), negated sets, and of `more`."""
     labels = st.sampled_from(NAMED) if labels is None else labels
     symbols = st.builds(Symbol, labels, st.booleans())
     leaf = st.builds(Label, labels) | st.builds(NegatedSet, st.lists(symbols, max_size=3).map(tuple))
+    leaf = leaf if more is None else leaf | more
     bounds = st.tuples(st.integers(0, 3), st.none() | st.integers(0, 2)).map(
         lambda pair: (pair[0], None if pair[1] is None else pair[0] + pair[1])
     )

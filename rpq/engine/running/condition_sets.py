@@ -21,7 +21,8 @@ from rpq.errors import InputError, WhereError
 from rpq.language.conditions import Condition, condition_of
 from rpq.language.edge_variables import BindingFilter
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
-from rpq.language.where import COMPARE, Comparison, Name, WhereConstant
+from rpq.language.where import COMPARE, Name, WhereConstant
+from rpq.language.where import Comparison as WhereComparison
 from rpq.stream.arrays.properties import PropertyTypes
 from rpq.stream.names.stream_labels import ConditionLabel
 
@@ -35,7 +36,7 @@ _BITS = 12
 """Conditions that are evaluated one by one, of which one factor has the verdicts."""
 
 
-class _Comparison(NamedTuple):
+class Comparison(NamedTuple):
     """A condition that compares a property with a number, in the type of the property."""
 
     name: str
@@ -43,27 +44,27 @@ class _Comparison(NamedTuple):
     constant: float
 
 
-def _comparison(condition: Condition, types: PropertyTypes) -> _Comparison | None:
+def comparison_of(condition: Condition, types: PropertyTypes) -> Comparison | None:
     """Return the comparison of a condition that is one of an integer or a float; None for others."""
     tree = condition.where.tree
-    if not (isinstance(tree, Comparison) and isinstance(tree.left, Name) and isinstance(tree.right, WhereConstant)):
+    if not (isinstance(tree, WhereComparison) and isinstance(tree.left, Name) and isinstance(tree.right, WhereConstant)):
         return None
     name, value = tree.left.name, tree.right.value
     kind = types.by_name.get(name)
     if isinstance(value, (bool, str)) or tree.sign not in _SEARCHED or kind is None or name in types.loose:
         return None
     if pa.types.is_floating(kind):  # beside floats a constant is the nearest float
-        return _Comparison(name, tree.sign, float(value))
-    return _Comparison(name, tree.sign, value) if pa.types.is_integer(kind) and isinstance(value, int) else None
+        return Comparison(name, tree.sign, float(value))
+    return Comparison(name, tree.sign, value) if pa.types.is_integer(kind) and isinstance(value, int) else None
 
 
-class _SortedConstants:
+class SortedConstants:
     """Conditions that compare one property with constants, and the place of a value among these.
 
     Place 2 i + 1 is that of constant i, place 2 i lies below it; a null and NaN, which satisfy none, have the last one.
     """
 
-    def __init__(self, name: str, comparisons: Sequence[_Comparison]) -> None:
+    def __init__(self, name: str, comparisons: Sequence[Comparison]) -> None:
         self.name = name
         self._constants = np.unique(np.array([one.constant for one in comparisons]))
         place = 2 * np.searchsorted(self._constants, np.array([one.constant for one in comparisons])) + 1
@@ -84,6 +85,11 @@ class _SortedConstants:
         places[is_none] = self.places - 1
         return places
 
+    def matches(self, places: np.ndarray) -> np.ndarray:
+        """Return which conditions values at these places satisfy: (value, condition). O(values · conditions)."""
+        found: np.ndarray = (self._low <= places[:, None]) & (places[:, None] <= self._high)
+        return found
+
     def match(self, place: int) -> np.ndarray:
         """Return the positions of the conditions that values at a place satisfy. O(conditions)."""
         found: np.ndarray = np.flatnonzero((self._low <= place) & (place <= self._high))
@@ -98,11 +104,11 @@ class _LabelConditions(NamedTuple):
     """The ids of the derived labels."""
     single_positions: list[int]
     """Positions of the conditions that are evaluated one by one."""
-    sorted_constants: list[tuple[_SortedConstants, np.ndarray]]
+    sorted_constants: list[tuple[SortedConstants, np.ndarray]]
     """The other conditions by property, with their positions."""
     sets: dict[tuple[int, ...], int]
     """The number of the set of derived labels by the values of the factors."""
-    comparisons: list[_Comparison] | None
+    comparisons: list[Comparison] | None
     """The conditions as comparisons of properties with numbers; None where there are others."""
 
 
@@ -360,13 +366,13 @@ class ConditionSets:
         if found is None:
             texts = sorted(self._conditions_on(label))
             ids = self._ids_of([ConditionLabel(label, text) for text in texts])
-            comparisons = [_comparison(condition_of(text), self.types) for text in texts]
-            by_property: dict[str, list[tuple[int, _Comparison]]] = {}
+            comparisons = [comparison_of(condition_of(text), self.types) for text in texts]
+            by_property: dict[str, list[tuple[int, Comparison]]] = {}
             for position, one in enumerate(comparisons):
                 if one is not None:
                     by_property.setdefault(one.name, []).append((position, one))
             searched = [
-                (_SortedConstants(name, [one for _, one in mine]), np.array([position for position, _ in mine]))
+                (SortedConstants(name, [one for _, one in mine]), np.array([position for position, _ in mine]))
                 for name, mine in by_property.items()
                 if len(mine) >= FEW
             ]
@@ -399,7 +405,7 @@ class ConditionSets:
 
     def verdicts(self, text: str, columns: Mapping[str, pa.Array], count: int) -> np.ndarray:
         """Return which tuples satisfy a condition. Comparisons of numbers without nulls are evaluated without Arrow."""
-        found = _comparison(condition_of(text), self.types)
+        found = comparison_of(condition_of(text), self.types)
         if found is not None:
             values = columns[found.name]
             if not values.null_count:

@@ -13,9 +13,9 @@ import numpy as np
 
 from rpq.language.edge_variables import BindingFilter
 from rpq.language.protocol import Question
-from rpq.language.readings import LabelSet, Reading, filters_of, is_ordered, values_read_by
+from rpq.language.readings import LabelSet, Reading, filters_of, is_ordered, readings_of, values_read_by
 from rpq.stream.names.labels import LabelDictionary
-from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelSymbol
+from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelSymbol, NodeLabel, StepTests
 
 
 class EdgeReadings:
@@ -60,7 +60,7 @@ class EdgeReadings:
                 self._open_label_sets.add(reading.labels)
                 continue
             for label in reading.labels.named:
-                if isinstance(label, ConditionLabel) and not isinstance(label, EdgeEnd):
+                if isinstance(label, ConditionLabel) and not isinstance(label, (EdgeEnd, NodeLabel)):
                     self._conditions_by_label.setdefault(label.label or "", set()).add(label.condition)
         reading_values = [(one, read) for one in self.questions if (read := values_read_by(one)) is not None]
         self.values = frozenset().union(*(read for _, read in reading_values))
@@ -86,13 +86,28 @@ class EdgeReadings:
 
     @property
     def conditions(self) -> frozenset[str]:
-        """The conditions of all queries, without those of edge variables."""
-        return frozenset().union(*map(_conditions_of, self.all))
+        """The conditions on edges of all queries, without those of edge variables."""
+        return _on_edges(self.with_tests)
 
     def conditions_on(self, label: str) -> frozenset[str]:
-        """Return the conditions with which queries read a label."""
+        """Return the conditions on edges with which queries read a label."""
+        return _on_edges(self.tests_on(label))
+
+    @property
+    def with_tests(self) -> frozenset[str]:
+        """The conditions of all queries, with tests of the ends of edges, without those of edge variables."""
+        return frozenset().union(*map(_conditions_of, self.all))
+
+    def tests_on(self, label: str) -> frozenset[str]:
+        """Return the conditions with which queries read a label, with tests of the ends of edges."""
         of_others = (labels.conditions_on(label) for labels in self._open_label_sets)
         return frozenset(self._conditions_by_label.get(label, ())).union(*of_others)
+
+    @property
+    def facts(self) -> frozenset[NodeLabel]:
+        """The labels of facts of nodes that queries read."""
+        readings = (reading for question in self.questions for reading in readings_of(question))
+        return frozenset(label for reading in readings for label in reading.labels.named if isinstance(label, NodeLabel))
 
     def reads_open(self, labels: LabelSet) -> bool:
         """Return whether a query reads a set of labels with conditions on labels that it does not name."""
@@ -122,15 +137,23 @@ class EdgeReadings:
         return self.flags_of(("read", labels), labels.has)
 
     def ordered_labels(self) -> np.ndarray:
-        """Return which label ids queries about paths in time order read (uint8)."""
-        return self.flags_of("ordered", lambda label: any(one.reads(label) for one in self.ordered_questions))
+        """Return which label ids queries about paths in time order read, or follow from (uint8)."""
+        return self.flags_of(
+            "ordered",
+            lambda label: any(one.reads(label) or one.label_set.is_tested(label) for one in self.ordered_questions),
+        )
 
     def forget_labels(self) -> None:
         """Note that label ids may have other names now."""
         self._flags.clear()
 
 
+def _on_edges(conditions: Iterable[str]) -> frozenset[str]:
+    """Return conditions on edges without the tests of their ends."""
+    return frozenset(StepTests.of(condition).edge for condition in conditions) - {""}
+
+
 def _conditions_of(reading: Reading) -> frozenset[str]:
     conditions = (label for label in reading.labels.named if isinstance(label, ConditionLabel))
-    named = {label.condition for label in conditions if not isinstance(label, EdgeEnd)}
+    named = {label.condition for label in conditions if not isinstance(label, (EdgeEnd, NodeLabel))}
     return frozenset(named | reading.labels.conditions)

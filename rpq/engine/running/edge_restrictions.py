@@ -15,6 +15,7 @@ from rpq.language.hypercube import Share
 from rpq.language.protocol import Question, RunningQuery
 from rpq.language.readings import (
     Identity,
+    LabelSet,
     Reading,
     has_conditions,
     has_counted_window,
@@ -51,7 +52,8 @@ def readings_in(question: Question, evaluation: EdgeEvaluation) -> tuple[Reading
 
     Raises `QueryError` where the query or the engine has what does not go with them.
     """
-    readings = readings_of(question)
+    readings = tuple(reading for reading in readings_of(question) if not reading.is_of_facts)
+    readings = readings or (Reading(question.window, LabelSet(frozenset(), others=False)),)  # it reads facts alone
     is_triple = evaluation.identity == "triple"
     what = "a query with conditions on edges" if is_triple else f'an engine with edges="{evaluation.identity}"'
     reason = None
@@ -261,6 +263,15 @@ def refuse_late_conditions(questions: Iterable[Question], evaluation: EdgeEvalua
         'query that reads them, or with rpq.Engine(…, edges="parallel")',
         available_from=None,
     )
+
+
+def refuse_tested_statics(tests_nodes: bool) -> None:
+    """Raise `QueryError` if paths with tests of nodes would run across static edges."""
+    if tests_nodes:
+        raise QueryError(
+            "a path expression with tests of nodes (@[…]) does not run across static edges: test the variables of a pattern "
+            "instead, or push the edges with a timestamp"
+        )
 
 
 def begins_empty(question: Question, evaluation: EdgeEvaluation) -> bool:

@@ -8,7 +8,7 @@ query can do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import replace
@@ -32,6 +32,7 @@ from rpq.engine.running.edge_restrictions import (
     refuse_late_counts,
     refuse_order,
     refuse_other_windows,
+    refuse_tested_statics,
 )
 from rpq.engine.running.intake import Collector, Intake, IntakeChunk, NamedChunk, NamelessChunk, Room
 from rpq.engine.running.limits import MemoryGuard
@@ -47,6 +48,7 @@ from rpq.language.readings import (
     for_identity,
     from_clauses,
     has_conditions,
+    has_values,
     is_ordered,
     over_dataset,
     static_graphs_of,
@@ -58,6 +60,7 @@ from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
 from rpq.stream.edges.edge_ends import Ends
 from rpq.stream.edges.edge_store import TIMELESS
+from rpq.stream.edges.edge_table import Operations
 from rpq.stream.edges.edge_times import EdgeTimes
 from rpq.stream.edges.outcomes import LATE, OUTCOME_COUNT
 from rpq.stream.edges.snapshot import SnapshotGraph
@@ -65,12 +68,14 @@ from rpq.stream.gc_pause import gc_paused
 from rpq.stream.json_values import Damage
 from rpq.stream.names.stream_labels import (
     LabelName,
+    NodeLabel,
     StreamLabel,
     graph_of,
     stream_of_graph,
     text_of,
 )
 from rpq.stream.names.vertices import VertexDictionary
+from rpq.stream.nodes.node_table import BEFORE_ALL, NodeTable, Records
 from rpq.stream.window import CountWindow, Window
 
 if TYPE_CHECKING:
@@ -138,6 +143,7 @@ class Evaluation:
         keeps_values: bool = False,
         report_empty: bool = False,
         deadline: np.ndarray | None = None,
+        node_properties: Collection[str] | None = None,
     ) -> None:
         self.events = events
         self.identity: Identity = edges
@@ -152,13 +158,15 @@ class Evaluation:
         self.share = share
         self.graph = SnapshotGraph(capacity=capacity)
         self.vertices = VertexDictionary(capacity=capacity)
+        self.nodes = NodeTable(node_properties)
+        """The facts of nodes."""
         self.running = RunningQueries(report_empty=report_empty)
         self.report_empty = report_empty
         self.awaits_first = False  # whether rows precede the first tuple, which has not arrived
         self.midway = False  # whether the last call began to apply tuples and did not finish
         self.guard = MemoryGuard(
             memory_limit,
-            other_bytes=lambda: self.vertices.nbytes + self.edge_bytes,
+            other_bytes=lambda: self.vertices.nbytes + self.edge_bytes + self.nodes.nbytes,
             deadline=deadline,
         )
         self._crew = Crew(threads)
@@ -194,7 +202,7 @@ class Evaluation:
         self._check_interval = min(64, capacity)
         self._threads = threads
         self._capacity = capacity
-        self.collector = Collector(self.intake, self.graph, self.running)
+        self.collector = Collector(self.intake, self.graph, self.running, self.nodes)
         self._keep_window: Window | None = None
         if edges != "triple":
             self.begin_multigraph()
@@ -224,12 +232,24 @@ class Evaluation:
             admit=self._admit_labels,
             is_read=self.graph.is_read,
             capacity=self._capacity,
+            nodes=self.nodes,
             keeps_values=self.keeps_values,
         )
         self.multigraph.keep_window = self._keep_window
         questions = [running.question for running in self.running]
         self._record_statics(self.multigraph)
         self.multigraph.add(questions, {question.name: readings_in(question, self) for question in questions})
+        if self.graph.time is not None:
+            self._begin_midway(self.multigraph)
+
+    def _begin_midway(self, multigraph: Multigraph) -> None:
+        """Enter the edges of the graph, of which none had properties, and the counts of queries. O(edges)."""
+        edges, live = self.graph.edges, self.graph.live_edges()
+        columns = (edges.source, edges.label, edges.target, edges.timestamp)
+        multigraph.restore(*(column[live] for column in columns), self.graph)
+        multigraph.outcome_counts.total[:] = self.graph.outcomes
+        for running in self.running:
+            multigraph.outcome_counts.set_counts(running.question.name, np.array(self.running.figures_of(running).counts))
 
     def _record_statics(self, multigraph: Multigraph) -> None:
         """Enter the static edges that were loaded before the multigraph, whose values no query read."""
@@ -711,6 +731,116 @@ class Evaluation:
         numbers = self.running.numbers
         return [*chain.from_iterable(self._crew.map(workers, lambda worker: worker.deltas(numbers, before=before)))]
 
+    # --- records of nodes ------------------------------------------------------------------------------------
+
+    def apply_records(self, records: Records, new_ids: np.ndarray, *, collect: bool) -> PushResult:
+        """Apply records of nodes, whose vertices have ids, those in `new_ids` new ones. Return the changes."""
+        self.guard.row, self.row_guard.row = 0, None
+        self.midway = True
+        self._room.make(0, new_ids)
+        rows: list[ChunkRows] = []
+        counts, failure = np.zeros(2, np.int64), None
+        first = self._load_records(records) if self.graph.time is None else 0
+        if self.graph.time is None and first < len(records.vertex):
+            time = int(records.time[first])
+            if self.awaits_first:
+                begun = self.begin(time, row=0)
+                rows.append(begun.rows)
+                counts += begun.counts
+            else:
+                self.graph.advance(time)
+        for begin in range(first, len(records.vertex), _LARGEST_CHUNK):
+            for place, part in records.slice(begin, begin + _LARGEST_CHUNK).of_different_vertices():
+                for applied in self._apply_part(part, begin + place, collect=collect):
+                    rows.append(applied.rows)
+                    counts += applied.counts
+                    failure = applied.failure
+                    if failure is not None:
+                        return PushResult(rows, counts, _NONE, failure)
+        self.midway = False
+        return PushResult(rows, counts, _NONE, None)
+
+    def _load_records(self, records: Records) -> int:
+        """Apply records before the first tuple, up to the first one with a time. Return its place."""
+        has_time = records.time != BEFORE_ALL
+        end = int(np.argmax(has_time)) if has_time.any() else len(has_time)
+        apply = self.nodes.apply if self.multigraph is None else self.multigraph.node_edges.load
+        if end:
+            for _, part in records.slice(0, end).of_different_vertices():
+                apply(part)
+        self.note_first()
+        return end
+
+    def _apply_part(self, records: Records, row: int, *, collect: bool) -> Iterator[ChunkResult]:
+        """Apply records of different vertices, of which the first one has a place in the push; yield the changes."""
+        count, multigraph = len(records.vertex), self.multigraph
+        assert self.graph.time is not None
+        now = np.maximum.accumulate(np.maximum(records.time, self.graph.time))
+        is_moving = np.diff(now, prepend=self.graph.time) > 0
+        timed = records._replace(time=np.where(records.time == BEFORE_ALL, now, records.time))
+        is_alone = self.witness or (multigraph is not None and multigraph.window_edges is not None and is_moving.any())
+        if multigraph is None or not multigraph.node_edges.are_read or (is_alone and count > 1):
+            places = range(count) if is_alone and count > 1 else np.flatnonzero(is_moving).tolist()
+            begin = 0
+            for place in places:
+                if is_alone and count > 1:
+                    yield from self._apply_part(records.slice(place, place + 1), row + place, collect=collect)
+                    continue
+                self._note_facts(timed.slice(begin, place))
+                yield self.advance(int(now[place]))
+                begin = place
+            if not (is_alone and count > 1):
+                self._note_facts(timed.slice(begin, count))
+            return
+        if multigraph.window_edges is not None and is_moving.any():  # its evictions are events of their own
+            yield self.advance(int(now[-1]))
+            is_moving = np.zeros(count, bool)
+        _, made = multigraph.apply_records(timed, now, self.graph)
+        movers = np.flatnonzero(is_moving)
+        nowhere, nothing = np.full(len(movers), -1, np.int32), np.zeros(len(movers), np.int32)
+        moved = Operations(nowhere, nothing, nowhere, now[movers], np.ones(len(movers), np.uint8), movers)
+        columns = Operations(*map(np.concatenate, zip(moved, made, strict=True)))
+        order = np.argsort(columns.row, kind="stable")
+        source, label, target, timestamp, delete, rows = (column[order] for column in columns)
+        if not len(rows):
+            return
+        begins = np.flatnonzero(np.diff(rows, prepend=-1) != 0)
+        first = np.repeat(begins, np.diff(begins, append=len(rows)))
+        chunk = Chunk(source, label, target, timestamp, delete, np.empty(len(rows), np.int32))
+        yield self._apply_facts(chunk, first, rows + row, collect=collect)
+
+    def _note_facts(self, records: Records) -> None:
+        """Apply records that no query reads to the table."""
+        if self.multigraph is None:
+            self.nodes.apply(records)
+        else:
+            self.multigraph.node_edges.load(records)
+
+    def _apply_facts(self, chunk: Chunk, first: np.ndarray, row: np.ndarray, *, collect: bool) -> ChunkResult:
+        """Apply edges that follow from records; `first` is that of events, and `row` the record of each edge."""
+        self.guard.row = self.row_guard.row = 0
+        self.guard.places = self.row_guard.places = row
+        self.midway = True
+        self._room.make(len(row))
+        view_of_chunk = view(chunk)
+        self.graph.resolve_uncounted(view_of_chunk, len(row))
+        details = ChunkDetails(first=first)
+        failure = self._crew.apply(self._schedule, chunk, view_of_chunk, self.graph.edges, details)
+        before = None if failure is None or failure.row is None else int(first[np.searchsorted(row, failure.row)])
+        deltas = [] if self._is_graph_only else self.output.net(self._deltas(before), first, None)
+        if self.running.reports:
+            deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
+        if deltas and (overflow := self.output.overflow(deltas)) is not None:
+            failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
+            deltas = [(number, delta.events_before(2 * overflow.place)) for number, delta in deltas]
+        counts = sum([delta.counts() for _, delta in deltas], np.zeros(2, np.int64))
+        rows: ChunkRows = self.output.rows(deltas) if collect and deltas else []
+        self.guard.places = self.row_guard.places = None
+        if failure is None:
+            self.collector.collect_if_due()
+            self.midway = False
+        return ChunkResult(rows, counts, _NONE, failure)
+
     # --- static edges ----------------------------------------------------------------------------------------
 
     @property
@@ -776,6 +906,7 @@ class Evaluation:
         if not len(edges):
             return  # without edges the kind of vertices stays open
         multigraph, ids = self.multigraph, None
+        refuse_tested_statics(multigraph is not None and multigraph.tests_nodes)
         self.static_properties = (self.static_properties or frozenset()).union(property_names)
         if multigraph is not None:
             labels = [label for label in edges.label.unique().to_pylist() if label is not None]
@@ -833,8 +964,10 @@ class Evaluation:
 
     def note_first(self) -> None:
         """Note whether rows come before the first tuple, with its time: of static edges, or of an empty graph."""
-        has_statics = bool(self.graph.statics) or (self.multigraph is not None and bool(len(self.multigraph.statics)))
-        self.awaits_first = self.graph.time is None and (has_statics or self.running.have_first_rows)
+        multigraph = self.multigraph
+        has_statics = bool(self.graph.statics) or (multigraph is not None and bool(len(multigraph.statics)))
+        reads_facts = multigraph is not None and multigraph.node_edges.are_read and len(self.nodes) > 0
+        self.awaits_first = self.graph.time is None and (has_statics or reads_facts or self.running.have_first_rows)
 
     def begin(self, time: int, *, row: int | None) -> ChunkResult:
         """Enter static edges at the time of the first tuple and before it, as an event of their own.
@@ -846,6 +979,8 @@ class Evaluation:
         self.graph.advance(time)
         before = self.running.rows()
         self._enter_derived_statics(begins=True)
+        if self.multigraph is not None:
+            self._enter_facts(self.multigraph)
         deltas = [] if self._is_graph_only else self._load_all(time)
         deltas = self._report(self.output.at_reported_time(deltas), time)
         self.awaits_first = False
@@ -989,6 +1124,7 @@ class Evaluation:
         ids, names = np.fromiter(self.labels.ids.values(), np.int64, len(self.labels)), list(self.labels.ids)
         earlier_hosts = {*self.running.hosts}
         added: list[RunningQuery] = []
+        known: list[LabelName] = []
         had_multigraph = self.multigraph is not None
         for question in questions:
             refuse_order(question, self.identity)
@@ -996,7 +1132,8 @@ class Evaluation:
             self.refuse_other_graphs([*(running.question for running in self.running), *questions])
         try:
             if not had_multigraph and any(has_conditions(question) for question in questions):
-                refuse_late_conditions(questions, self)
+                if any(has_values(question) for question in questions):
+                    refuse_late_conditions(questions, self)
                 refuse_counted_before(self.running, next(one for one in questions if has_conditions(one)))
                 self.begin_multigraph()
             if self.multigraph is not None:
@@ -1006,7 +1143,10 @@ class Evaluation:
                     refuse_late_counts(
                         questions, readings, self.identity, is_decided=self.multigraph.window_edges is not None
                     )
+                known = [*self.labels.ids]
                 self.multigraph.add(questions, readings, is_late=is_late)
+                if self.graph.statics or len(self.multigraph.statics):
+                    refuse_tested_statics(self.multigraph.tests_nodes)
                 if self.multigraph.hides_known_statics and not self.multigraph.hides:
                     self.multigraph.remove(readings)
                     return self._hide_statics(self.multigraph, questions)
@@ -1034,8 +1174,22 @@ class Evaluation:
             running.make_room(self.vertices, used, self.graph)
         self._room.reset()
         self._enter_derived_statics()  # which may need more room
+        if self.multigraph is not None and self.graph.time is not None:
+            self._enter_facts(self.multigraph, known)
         self.note_first()
         return added
+
+    def _enter_facts(
+        self, multigraph: Multigraph, known: Iterable[LabelName] = (), *, facts_only: bool = False
+    ) -> np.ndarray:
+        """Enter edges that follow from facts of nodes into the graph (`Multigraph.enter_facts`). Return their ids."""
+        if not multigraph.node_edges.are_read:
+            return _NONE
+        made = multigraph.enter_facts(self.graph, known, facts_only=facts_only)
+        self._room.make(len(made.row))
+        chunk = Chunk(*made[:5], np.empty(len(made.row), np.int32))
+        self.graph.resolve_uncounted(view(chunk), len(made.row))
+        return chunk.edge
 
     def _start(self, question: Question, is_late: bool, labels: tuple[np.ndarray, Sequence[LabelName]]) -> RunningQuery:
         running: RunningQuery
@@ -1093,7 +1247,8 @@ class Evaluation:
     def window_contents(self, *, empty: bool = False) -> WindowContents:
         """Return the edges in windows now."""
         parallel = None if self.multigraph is None else self.multigraph.parallel_columns(self.graph)
-        return WindowContents(self.graph, empty=empty, parallel=parallel)
+        is_fact = np.array([isinstance(name, NodeLabel) for name in self.labels.names] or [False])
+        return WindowContents(self.graph, empty=empty, parallel=parallel, is_fact=is_fact)
 
     def remove(self, *names: str) -> None:
         """Remove queries, with everything that only they needed."""

@@ -25,6 +25,7 @@ from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.labels import LabelDictionary, ReadLabels
 from rpq.stream.names.stream_labels import LabelSymbol, merged_name
 from rpq.stream.names.vertices import FREE, VertexDictionary
+from rpq.stream.nodes.node_table import NodeTable
 from rpq.stream.window import INT64_MAX, Window
 
 if TYPE_CHECKING:
@@ -399,12 +400,13 @@ class Intake:
 class Collector:
     """Collection between chunks, often enough for memory to follow the windows, and seldom enough to cost little."""
 
-    def __init__(self, intake: Intake, graph: SnapshotGraph, running: RunningQueries) -> None:
+    def __init__(self, intake: Intake, graph: SnapshotGraph, running: RunningQueries, nodes: NodeTable) -> None:
         self._intake = intake
         self._graph = graph
         self._running = running
         self._collected_at: int | None = None
         self.multigraph: Multigraph | None = None
+        self.nodes = nodes
 
     @property
     def is_due(self) -> bool:
@@ -422,6 +424,7 @@ class Collector:
     def collect(self, upcoming: NamedChunk | None = None) -> None:
         """Release everything that has left every window, except the ids that the `upcoming` tuples already have."""
         intake, graph = self._intake, self._graph
+        self._drop_unused_facts()
         for worker in self._running.workers:
             worker.sweep()
         unused = graph.collect()
@@ -432,6 +435,8 @@ class Collector:
             twins = intake.vertices.edges.used_by_twins(unused)
             retained = np.concatenate([retained, self.multigraph.vertices(), twins])
             label_degree = self.multigraph.edges_per_label(label_degree)
+        if len(self.nodes):
+            retained = np.concatenate([retained, self.nodes.vertices])
         if upcoming is not None:
             retained = np.concatenate([retained, upcoming.source, upcoming.target])
             label_degree = _with_labels(label_degree, upcoming.nameless.labels)
@@ -441,12 +446,29 @@ class Collector:
             unused = unused[~are_retained[unused]]
         released = unused[intake.vertices.names.length[unused] != FREE]
         intake.vertices.release(released)
+        if self.multigraph is not None:
+            self.multigraph.node_edges.release(released)
         lost = np.maximum(graph.horizons.lost, graph.horizons.passed_by)
         graph.forget_labels(intake.labels.forget(label_degree, lost))
         if self.multigraph is not None:
             self.multigraph.forget_labels()
         self._collected_at = graph.time
         intake.interned = 0
+
+    def _drop_unused_facts(self) -> None:
+        """Remove the edges that stand for facts of vertices without a record and without edges of the stream."""
+        if self.multigraph is None or not self.multigraph.node_edges.are_read or self._graph.time is None:
+            return
+        gone = self.multigraph.node_edges.unused(self._graph)
+        if len(gone.row):
+            self._delete(Chunk(*gone[:5], np.empty(len(gone.row), np.int32)))
+
+    def _delete(self, deletes: Chunk) -> None:
+        """Delete edges that no row depends on."""
+        view_of_deletes = view(deletes)
+        self._graph.resolve_uncounted(view_of_deletes, len(deletes.edge))
+        for host in self._running.hosts:
+            host.drop_edges(deletes, view_of_deletes, self._graph.edges)
 
     def drop_edges(self, texts: Sequence[LabelSymbol]) -> None:
         """Drop the edges with labels that no query accepts any longer; they are passed by now. O(edges)."""
@@ -463,12 +485,7 @@ class Collector:
             return
         chunk = graph.chunk_of(live[passed_by != 0])
         np.maximum.at(graph.horizons.passed_by, merged[chunk.label], chunk.timestamp)
-        deletes = chunk._replace(delete=np.ones(len(chunk.edge), np.uint8))
-        view_of_deletes, outcomes = view(deletes), graph.outcomes.copy()
-        graph.resolve(view_of_deletes, len(deletes.edge))
-        graph.outcomes[:] = outcomes
-        for host in self._running.hosts:
-            host.drop_edges(deletes, view_of_deletes, graph.edges)
+        self._delete(chunk._replace(delete=np.ones(len(chunk.edge), np.uint8)))
 
     def collect_if_quiet(self) -> None:
         """Collect if time alone has emptied a large part of the windows."""

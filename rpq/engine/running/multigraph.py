@@ -38,12 +38,15 @@ from rpq.engine.running.condition_sets import ConditionSets, misfit
 from rpq.engine.running.derived_edges import DerivedChunk, chunk_of_operations
 from rpq.engine.running.edge_readings import EdgeReadings
 from rpq.engine.running.edge_vertex_links import EdgeVertexLinks, TupleEdges, effects_of
+from rpq.engine.running.node_edges import NodeEdges, ParallelKeys, ParallelRows
 from rpq.engine.running.outcome_counts import NamedTuples, OutcomeCounts, lower_bound, lower_bounds
 from rpq.engine.running.retention import count_key
 from rpq.errors import InputError, QueryError, WhereError
+from rpq.language.conditions import node_test_of
 from rpq.language.protocol import Question
-from rpq.language.readings import Identity, LabelSet, Reading, has_counted_window, is_ordered
+from rpq.language.readings import Identity, LabelSet, Reading, has_counted_window, is_ordered, without_tests_of
 from rpq.stream.arrays.plain_columns import is_utf8
+from rpq.stream.arrays.properties import PropertyTypes
 from rpq.stream.chunk import Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds
 from rpq.stream.edges.edge_store import TIMELESS
@@ -54,8 +57,9 @@ from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.edges.static_edges import StaticEdges
 from rpq.stream.edges.window_edges import HidingEdge, Link, StaticEdge, Steps, WindowEdges
 from rpq.stream.names.labels import LabelDictionary
-from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelName
+from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelName, NodeLabel, StepTests
 from rpq.stream.names.vertices import VertexDictionary
+from rpq.stream.nodes.node_table import NodeTable, Records
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, UnboundedWindow, Window
 
@@ -89,6 +93,7 @@ class Multigraph:
         admit: Callable[[np.ndarray], None],
         is_read: Callable[[np.ndarray], np.ndarray],
         capacity: int,
+        nodes: NodeTable,
         keeps_values: bool = False,
     ) -> None:
         self.identity: Identity = identity
@@ -111,6 +116,9 @@ class Multigraph:
         self.statics = StaticEdges()
         """The static edges one by one."""
         self._links = EdgeVertexLinks(vertices=vertices, labels=labels, sets=self.sets, ids_of=self._ids_of)
+        self.node_edges = NodeEdges(nodes, vertices=vertices, labels=labels, ids_of=self._ids_of)
+        """The edges that follow from facts of nodes."""
+        self._nodes = nodes
         self._vertices = vertices
         self._vertices.edges.names = self.edge_names
         self._vertices.edges.by_number = identity == "id"
@@ -149,11 +157,16 @@ class Multigraph:
         """The properties whose values are stored for edges that are vertices, including those that witnesses show."""
         return self.readings.values if self.witness_values is None else self.sets.properties
 
+    @property
+    def tests_nodes(self) -> bool:
+        """True if a path expression of a query has tests of nodes."""
+        return any(reading.labels.has_tests for reading in self.readings.all)
+
     def underived_labels(self, labels: LabelSet) -> list[ConditionLabel]:
         """Return the labels with conditions in a set that are not derived from tuples at present."""
         if labels.conditions:
             return [] if self.readings.reads_open(labels) else [ConditionLabel(None, one) for one in labels.conditions]
-        named = [label for label in labels.named if isinstance(label, ConditionLabel)]
+        named = [label for label in labels.without_tests if isinstance(label, ConditionLabel)]
         return [
             label
             for label in named
@@ -221,8 +234,9 @@ class Multigraph:
         derived = [self.sets.labels_of(number) for number in derived_set.tolist()]
         row = np.append(np.arange(len(label)), np.repeat(np.arange(len(label)), [len(one) for one in derived]))
         labels = np.append(label, np.array([number for one in derived for number in one], np.int32))
-        is_read = self.readings.ordered_labels()[labels] != 0
-        versions = source[row], labels, target[row], timestamp[row]
+        made = Operations(source[row], labels, target[row], timestamp[row], np.zeros(len(row), np.uint8), row)
+        *versions, _, _ = self.node_edges.extend_tested(made)
+        is_read = self.readings.ordered_labels()[versions[1]] != 0
         edges = graph.edges
         of_links = edges.source[links], edges.label[links], edges.target[links], edges.timestamp[links]
         columns = (np.append(one[is_read], other) for one, other in zip(versions, of_links, strict=True))
@@ -233,7 +247,7 @@ class Multigraph:
         """Return which label ids queries about paths in time order read over windows of time, or unbounded ones (uint8)."""
         readings = (self.readings[question.name][0] for question in self.readings.ordered_questions)
         labels = {one.labels for one in readings if not isinstance(one.window, CountWindow)}
-        return self.readings.flags_of("timed", lambda name: any(one.has(name) for one in labels))
+        return self.readings.flags_of("timed", lambda name: any(one.has(name) or one.is_tested(name) for one in labels))
 
     def running_form(self, question: Any) -> Any:
         """Return a query with the window over which it runs: an unbounded one where its window is decided here."""
@@ -282,7 +296,7 @@ class Multigraph:
                 assert self.parallel is not None
                 self.parallel.untrack(key)
         self._set_conditions()
-        self._vertices.edges.keep_properties(self._values_of_vertices)
+        self._vertices.edges.keep_properties(self._values_of_vertices | {f"@{name}" for name in self.node_edges.values})
         if not self.readings.ordered_questions:
             self.parallel = None
         if not self.readings and self.window_edges is not None:
@@ -299,13 +313,15 @@ class Multigraph:
         self.sets.set_conditions(
             self.conditions, readings.conditions_on, filters=readings.filters, values=readings.values
         )
+        self.node_edges.set_readings(readings.facts, readings.with_tests, readings.tests_on)
+        self.note_types()
 
     def keeps_parallel(self, labels: LabelSet) -> bool:
         """Return whether all edges with some labels are in `parallel`, as queries over windows of time need them too."""
         label_sets = [one.label_set for one in self.readings.ordered_questions if one.name not in self._tracker_keys]
         if labels in label_sets or labels.has_others:
             return labels in label_sets
-        return all(any(one.has(label) for one in label_sets) for label in labels.named)
+        return all(any(one.has(label) or one.is_tested(label) for one in label_sets) for label in labels.without_tests)
 
     # --- properties ------------------------------------------------------------------------------------------
 
@@ -326,9 +342,23 @@ class Multigraph:
         self.note_types()
         return columns
 
+    def check_node_types(self, types: PropertyTypes) -> None:
+        """Raise `InputError` for types of properties of nodes that do not fit a test or a filter."""
+        try:
+            self.node_edges.check_types(types)
+        except WhereError as error:
+            named = node_test_of(error.text).properties
+            of_types = ", ".join(f"{name!r} is of type {kind}" for name, kind in types.names.items() if name in named)
+            raise InputError(f"the test [{error.text}] does not fit the nodes: {error.message}; {of_types}") from error
+
     def note_types(self) -> None:
         """Set the types of properties and of timestamps of edges that are vertices."""
-        self._vertices.edges.types, self._vertices.edges.unit = self.sets.types, self.sets.time_unit
+        types, read = self.sets.types, self.node_edges.values
+        if read:
+            of_nodes = {f"@{name}": self.node_edges.type_of(name) for name in read if self.node_edges.has_type(name)}
+            loose = {f"@{name}" for name in read if name in self._nodes.types.loose}
+            types = PropertyTypes(types.by_name | of_nodes, types.loose | loose)
+        self._vertices.edges.types, self._vertices.edges.unit = types, self.sets.time_unit
 
     def reads(self, label: np.ndarray) -> np.ndarray:
         """Return whether any query reads label ids, plain or with a condition, or the engine keeps them (uint8)."""
@@ -351,11 +381,13 @@ class Multigraph:
         found[self.statics.label] += 1
         ids = self._labels.ids
         found[[ids[end] for end in self._links.ends if end in ids]] += 1
+        found[self.node_edges.labels()] += 1
         return found
 
     def forget_labels(self) -> None:
         """Note that label ids may have other names now."""
         self._links.forget_labels()
+        self.node_edges.forget_labels()
         self.outcome_counts.forget_labels()
         self.readings.forget_labels()
 
@@ -399,6 +431,8 @@ class Multigraph:
             if in_streams is not None:
                 is_plain |= in_streams >= 0
             before, made = self._apply(columns, number, number, is_plain)
+            if self.node_edges.are_read:
+                made = self.node_edges.extend(made)
             named = None if in_streams is None else self._apply_named(columns, in_streams)
             outcome = self.outcome_counts.judge(chunk, tuples, before, bounds, named=named)
             derived = chunk_of_operations(made, chunk, tuples, now, outcome=outcome)
@@ -476,6 +510,8 @@ class Multigraph:
         if more:
             made = Operations(*(np.append(one, other) for one, other in zip(made, zip(*more, strict=True), strict=True)))
         kinds = np.int32, np.int32, np.int32, np.int64, np.uint8, np.int64
+        if self.node_edges.are_read:
+            made = self.node_edges.extend(Operations(*(one.astype(kind) for one, kind in zip(made, kinds, strict=True))))
         order = np.argsort(made[5], kind="stable")
         made = Operations(*(one[order].astype(kind) for one, kind in zip(made, kinds, strict=True)))
         of_steps, made = made.row, made._replace(row=steps.row[made.row])
@@ -633,6 +669,62 @@ class Multigraph:
             of_visible += [*([static.ends] if is_plain else []), *((u, label, v) for label in labels), *static.links]
         return never, of_visible
 
+    # --- records of nodes ------------------------------------------------------------------------------------
+
+    def apply_records(self, records: Records, time: np.ndarray, graph: SnapshotGraph) -> tuple[np.ndarray, Operations]:
+        """Apply records of different vertices. Return their outcomes, and the operations on the graph (`NodeEdges.apply`).
+
+        `time` is the stream time of each.
+        """
+        outcome, made = self.node_edges.apply(records, time, graph, lambda keys: self._parallel_of(keys, graph))
+        return outcome, made
+
+    def _parallel_of(self, keys: ParallelKeys, graph: SnapshotGraph) -> ParallelRows:
+        """Return the parallel edges of edges of the graph that a query about paths in time order reads; deletes once."""
+        one_by_one = self.readings.ordered_labels()
+        if not self.readings.ordered_questions or not one_by_one[keys.variant]:
+            return None, np.zeros(0, np.int64)
+        parallel = self.parallel_columns(graph)
+        wanted: dict[tuple[int, int], list[int]] = {}
+        mine = np.flatnonzero(parallel.label == keys.label)
+        columns = (parallel.source, parallel.target, parallel.timestamp)
+        for u, v, time in zip(*(column[mine].tolist() for column in columns), strict=True):
+            wanted.setdefault((u, v), []).append(time)
+        place: list[int] = []
+        times: list[int] = []
+        for number, (u, v, is_delete) in enumerate(
+            zip(keys.source.tolist(), keys.target.tolist(), keys.delete.tolist(), strict=True)
+        ):
+            found = sorted(wanted.get((u, v), ()))
+            found = found[-1:] if is_delete else found
+            place += [number] * len(found)
+            times += found
+        return np.array(place, np.int64), np.array(times, np.int64)
+
+    def enter_facts(
+        self, graph: SnapshotGraph, known: Iterable[LabelName] = (), *, facts_only: bool = False
+    ) -> Operations:
+        """Return the edges that follow from facts of nodes and the edges of the graph, but for labels that it knows.
+
+        With `facts_only`, edges with tests of their ends are left out; otherwise parallel ones are noted.
+        """
+        made, tested = self.node_edges.enter(graph, known, facts_only=facts_only)
+        if self.parallel is not None and tested:
+            labels = [one for one in tested if one in {*made.label.tolist()} and self.readings.ordered_labels()[one]]
+            for label in labels:
+                mine = np.flatnonzero(made.label == label)
+                own = self._labels.ids[without_tests_of(self._labels.names[label])]
+                keys = ParallelKeys(made.source[mine], own, made.target[mine], label, made.delete[mine])
+                again, times = self._parallel_of(keys, graph)
+                assert again is not None
+                mine = mine[again]
+                nothing = np.zeros(len(mine), np.int32)
+                self.parallel.note(
+                    Chunk(made.source[mine], made.label[mine], made.target[mine], times, made.delete[mine], nothing),
+                    self.readings.ordered_labels(),
+                )
+        return made
+
     # --- one tuple -------------------------------------------------------------------------------------------
 
     def takes_one(self, times: StreamTime) -> bool:
@@ -651,7 +743,8 @@ class Multigraph:
     @property
     def is_bare(self) -> bool:
         """True if edges have no ids, are no vertices and have no values for witnesses, so that `derive_one` suffices."""
-        return self.edge_names is None and not self._links.are_read and self.witness_values is None
+        is_bare = self.edge_names is None and not self._links.are_read and self.witness_values is None
+        return is_bare and not self.node_edges.are_read
 
     def values_of_one(self, properties: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the values that conditions need of one tuple; None where one has another type than its property."""
@@ -758,7 +851,7 @@ class Multigraph:
         values = 0 if self.witness_values is None else self.witness_values.nbytes
         values += 0 if self.parallel is None else self.parallel.nbytes
         values += 0 if self.window_edges is None else self.window_edges.nbytes
-        return self.table.nbytes + self._vertices.edges.nbytes + self.statics.nbytes + values
+        return self.table.nbytes + self._vertices.edges.nbytes + self.statics.nbytes + values + self.node_edges.nbytes
 
     @property
     def wants_collection(self) -> bool:
@@ -812,7 +905,8 @@ class Multigraph:
             ends = (graph.edges.source[live], graph.edges.label[live], graph.edges.target[live])
             for u, number, v in zip(*(column.tolist() for column in ends), strict=True):
                 name = names[number]
-                if isinstance(name, ConditionLabel) and not isinstance(name, EdgeEnd) and name.label in ids:
+                is_own = isinstance(name, ConditionLabel) and not isinstance(name, (EdgeEnd, NodeLabel))
+                if is_own and not StepTests.of(name.condition).are_of_ends and name.label in ids:
                     derived.setdefault((u, ids[name.label], v), []).append(number)
             keys = zip(source.tolist(), label.tolist(), target.tolist(), strict=True)
             derived_set[:] = [self.sets.number_of(derived.get(key, ())) for key in keys]

@@ -20,7 +20,7 @@ from rpq.stream.edges.outcomes import NEVER
 from rpq.stream.edges.parallel_edges import ParallelColumns, edge_numbers
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.labels import LabelDictionary
-from rpq.stream.names.stream_labels import name_in
+from rpq.stream.names.stream_labels import LabelName, StreamLabel, name_in
 from rpq.stream.stream_time import EARLIEST
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
@@ -79,7 +79,7 @@ def refuse_if_lost(
     """
     if graph.time is None:
         return
-    readings = readings_of(question)
+    readings = [reading for reading in readings_of(question) if not reading.is_of_facts]
     lost = [latest_lost_insert(question, reading, labels, graph) for reading in readings]
     found = [
         _refusal(reading, latest, graph, graph.time, to_timestamp, begins_empty=begins_empty)
@@ -139,31 +139,42 @@ def _refusal(
 def latest_lost_insert(question: Question, reading: Reading, labels: LabelDictionary, graph: SnapshotGraph) -> int:
     """Return the largest timestamp of an insert that a question needs for a reading and that was, or may have been, lost."""
     horizons, edges = graph.horizons, graph.filter
-    lost = [int(horizons.lost[number]) for name, number in labels.ids.items() if reading.reads(name)]
+    names = labels.ids.items()
+    lost = [int(horizons.lost[number]) for name, number in names if reading.reads(name)]
+    if reading.labels.has_tests:
+        lost += [int(horizons.lost[number]) for name, number in names if _is_tested(name, reading)]
     # What was passed by is known of the merged stream alone, where every label has an id.
     for text, merged in ((name, number) for name, number in labels.ids.items() if isinstance(name, str)):
         if not reading.labels.has(text):
             continue
         passed_by = int(horizons.passed_by[merged])
         lost += [edges.passed_before(merged, one, passed_by=passed_by) for one in accepted_edges_by(question, text)]
-    if reading.labels.has_others or any(name_in(label, reading.stream) not in labels.ids for label in reading.labels.named):
+    named = reading.labels.without_tests
+    if reading.labels.has_others or any(name_in(label, reading.stream) not in labels.ids for label in named):
         # A label without an id may be among those that were forgotten.
         lost.append(labels.forgotten if reading.stream is None else labels.forgotten_of_streams)
     return max(lost, default=EARLIEST - 1)
 
 
-_NONE = np.zeros(0, np.int64)
+def _is_tested(name: LabelName, reading: Reading) -> bool:
+    return not isinstance(name, StreamLabel) and reading.labels.is_tested(name)
 
 
 class WindowContents:
-    """The edges in windows now, collected once for all queries with the same windows; none if queries start `empty`."""
+    """The edges in windows now, collected once for all queries with the same windows.
+
+    If queries start `empty`, there are only those of facts of nodes, which `is_fact` marks by label id.
+    """
 
     def __init__(
-        self, graph: SnapshotGraph, *, empty: bool, parallel: ParallelColumns | None = None
+        self, graph: SnapshotGraph, *, empty: bool, is_fact: np.ndarray, parallel: ParallelColumns | None = None
     ) -> None:
         self._graph = graph
-        self._parallel = parallel
-        self._live = _NONE if empty else None
+        self._parallel = None if empty else parallel
+        self._live: np.ndarray | None = None
+        if empty:  # facts of nodes are there whenever a query begins
+            live = graph.live_edges()
+            self._live = live[is_fact[graph.edges.label[live]]]
         self._edges: dict[Hashable, tuple[Chunk, list[np.ndarray]]] = {}
 
     def of(
@@ -174,7 +185,7 @@ class WindowContents:
         A query about paths in time order gets parallel edges one by one; `tracked` is the key of its content where that does
         not follow from timestamps. O(edges) the first time.
         """
-        if is_ordered and self._live is not _NONE and self._parallel is not None:
+        if is_ordered and self._parallel is not None:
             return self._parallel_edges(*windows, tracked=tracked)
         key = tuple(windows)
         if key not in self._edges:

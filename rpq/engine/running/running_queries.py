@@ -262,11 +262,13 @@ class RunningQueries:
 
         The remaining queries are renumbered before the next rows are reported, in O(queries).
         """
-        ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
+        ids, labels_read = np.fromiter(labels.ids.values(), np.int64, len(labels)), [*labels.ids]
         before = self._reading[ids] > 0
         for name in names:
             running = self._by_name[name]
-            for key, mine in zip(self._windows_with_keys(running), running.reads(ids).T, strict=True):
+            for key, mine in zip(
+                self._windows_with_keys(running), _needs_of(running, ids, labels_read).T, strict=True
+            ):
                 self._reading[ids, self._windows[key]] -= mine
                 self._readers[key] -= 1
             self._index_labels(running, forget=True)
@@ -443,10 +445,10 @@ class RunningQueries:
             self._reading[: len(before), : before.shape[1]] = before
             if self._keep_window is not None:
                 self._reading[len(before) :, 0] = 1
-        ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
+        ids, names = np.fromiter(labels.ids.values(), np.int64, len(labels)), [*labels.ids]
         is_new = np.zeros(len(ids), bool)
         for running in added:
-            for key, mine in zip(self._windows_with_keys(running), running.reads(ids).T, strict=True):
+            for key, mine in zip(self._windows_with_keys(running), _needs_of(running, ids, names).T, strict=True):
                 number = self._windows[key]
                 is_new |= mine & (self._reading[ids, number] == 0)
                 self._reading[ids, number] += mine
@@ -465,7 +467,7 @@ class RunningQueries:
         named: set[LabelSymbol] = set()
         for reading in readings_of(running.question):
             if not reading.labels.has_others:
-                named |= reading.labels.named
+                named |= reading.labels.named | reading.labels.without_tests
             elif forget:
                 self._queries_of_other_labels.pop(name, None)
             else:
@@ -511,7 +513,7 @@ class RunningQueries:
         for text in self._queries_of_label.keys() & map(merged_name, names):
             readers |= self._queries_of_label[text]
         for running in map(self._by_name.__getitem__, readers):
-            for key, mine in zip(self._windows_with_keys(running), running.reads(labels).T, strict=True):
+            for key, mine in zip(self._windows_with_keys(running), _needs_of(running, labels, names).T, strict=True):
                 self._reading[labels, self._windows[key]] += mine
         graph.set_labels(labels, self._reading[labels] > 0)
         for text in filter(_is_merged, names):
@@ -572,6 +574,16 @@ class RunningQueries:
                 running.retain(waiting.get(numbers[name], np.zeros(0, np.int32)))
         retained = [*(running.retained_vertices() for running in self._vertex_holders.values()), *waiting.values()]
         return np.concatenate([np.zeros(0, np.int32), *(vertices for vertices in retained if len(vertices))])
+
+
+def _needs_of(running: RunningQuery, labels: np.ndarray, names: Sequence[LabelName]) -> np.ndarray:
+    """Return which labels a query reads over each window, or needs for those with tests of their ends: (label, window)."""
+    found = running.reads(labels)
+    for place, reading in enumerate(readings_of(running.question)):
+        if reading.labels.has_tests and reading.stream is None:
+            found = found.copy()
+            found[:, place] |= [_is_merged(name) and reading.labels.is_tested(name) for name in names]
+    return found
 
 
 def _is_kept(name: LabelName) -> bool:

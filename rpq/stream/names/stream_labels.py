@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rpq.automata.symbols import ConditionLabel, LabelSymbol
+from rpq.automata.symbols import ConditionLabel, LabelSymbol, StepTests
 
 __all__ = [
     "EDGE_ENDS",
@@ -35,6 +35,7 @@ __all__ = [
     "NodeLabel",
     "NodeTest",
     "NodeValue",
+    "StepTests",
     "StreamLabel",
     "graph_of",
     "is_static_stream",

@@ -1,0 +1,239 @@
+"""Records of nodes as well-formed columns.
+
+A record has a vertex (`node`), and may have `labels`, an `op` (+ = -), a `timestamp`, and properties. In a table each record
+states every property that is a column: a null takes it away. Rows are dictionaries, of which each states the properties that
+it has; a table may say the same with a boolean column whose name is `STATED` and that of the property.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.errors import InputError
+from rpq.stream.arrays import arrow_compute as pc
+from rpq.stream.arrays.plain_columns import plain, row_error
+from rpq.stream.arrays.properties import PropertyTypes, column_of
+from rpq.stream.arrays.values import short_repr
+from rpq.stream.columns import columns_of
+from rpq.stream.nodes.node_table import ADD, BEFORE_ALL, REMOVE, REPLACE
+from rpq.stream.stream_time import AheadLimit, StreamTime
+
+STATED = "\0"
+"""The beginning of the names of columns that say which records state a property, or their labels."""
+
+OWN_COLUMNS = ("node", "labels", "op", "timestamp")
+"""The columns that are no properties."""
+
+_OPS = {"+": ADD, "=": REPLACE, "-": REMOVE}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeColumns:
+    """Well-formed records. `error` is about the one behind them, None if there is none."""
+
+    node: pa.Array
+    op: np.ndarray
+    """uint8"""
+    timestamp: np.ndarray
+    """int64; `BEFORE_ALL` for records without one."""
+    labels: list[list[str]] | None
+    properties: Mapping[str, pa.Array]
+    stated: Mapping[str, np.ndarray]
+    """bool: which records state a property, for properties that some do not."""
+    times: StreamTime
+    error: InputError | None
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+
+def node_columns(
+    data: Any,
+    *,
+    times: StreamTime,
+    latest: int,
+    kind: str | None,
+    ahead: AheadLimit | None,
+    types: PropertyTypes,
+    kept: Collection[str] | None,
+) -> NodeColumns:
+    """Return the records of a table, record batch, pandas frame, mapping of columns, or rows (dictionaries).
+
+    Vertices are of `kind`, if one is given. Timestamps become integers as `times` say, and are at most `latest` and at most
+    as far `ahead` as allowed. The types of properties that are `kept` (None: all) are those of `types`, which this changes.
+    Raises `InputError` for data that are no records at all.
+    """
+    data, stated = _table_of(data)
+    names = _names_of(data)
+    if "node" not in names:
+        raise InputError(
+            f"no column 'node': records have the columns node and optionally labels, op, timestamp and "
+            f"properties, not {', '.join(map(str, names[:10])) or 'none'}",
+            column="node",
+        )
+    node = column_of(data, "node")[0]
+    count = len(node)
+    problems: list[InputError] = []
+    has_time, timestamp = _timestamps(data, count)
+    tuples = {"source": node, "target": node, "label": ["node"] * count, "timestamp": timestamp}
+
+    properties = [name for name in names if name not in OWN_COLUMNS and not str(name).startswith(STATED)]
+    found: dict[str, pa.Array] = {}
+
+    def read(_: object, *, count: int, times: StreamTime, problems: list[InputError]) -> Mapping[str, pa.Array]:
+        mine = [name for name in properties if name != "id" and (kept is None or name in kept)]
+        found.update(types.read(data, mine, count=count, problems=problems))
+        return {}
+
+    moments = times if has_time.any() else StreamTime()
+    ahead = ahead if has_time.any() else None
+    columns = columns_of(tuples, times=moments, latest=latest, kind=kind, ahead=ahead, properties=read)
+    if columns.error is not None:
+        problems.append(_of_node(columns.error))
+    op, labels = _ops(data, count, problems), _labels(data, stated.get("labels"), count, problems)
+    for name in properties:  # of a type that is all null
+        if name not in found and name != "id" and (kept is None or name in kept):
+            found[name] = pa.nulls(count, types.by_name.get(name, pa.string()))
+    if "id" in properties:
+        _check_id(column_of(data, "id")[0], stated.get("id"), columns.source, problems)
+    error = min(problems, key=lambda one: one.row or 0) if problems else None
+    end = count if error is None else min(error.row or 0, len(columns))
+    time = np.where(has_time[:end], columns.timestamp[:end], BEFORE_ALL)
+    return NodeColumns(
+        node=columns.source[:end],
+        op=op[:end],
+        timestamp=time,
+        labels=None if labels is None else labels[:end],
+        properties={name: column[:end] for name, column in found.items()},
+        stated={name: mask[:end] for name, mask in stated.items() if name in found},
+        times=columns.times if has_time.any() else times,
+        error=error,
+    )
+
+
+def _table_of(data: Any) -> tuple[Any, dict[str, np.ndarray]]:
+    """Return data as a table or a mapping of columns, and which records state which properties."""
+    stated: dict[str, np.ndarray] = {}
+    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+        names: dict[str, None] = {}
+        for number, row in enumerate(data):
+            if not isinstance(row, Mapping):
+                raise InputError(
+                    f"row {number}: a record is a mapping such as {{'node': 'x', 'risk': 4}}, not {short_repr(row)}",
+                    row=number,
+                )
+            names |= dict.fromkeys(row)
+        names.setdefault("node")
+        for name in names:
+            mask = np.array([name in row for row in data], bool)
+            if not mask.all() and name not in ("node", "op", "timestamp"):
+                stated[name] = mask
+        return {name: [row.get(name) for row in data] for name in names}, stated
+    if not isinstance(data, (pa.Table, pa.RecordBatch, Mapping)) and not hasattr(data, "iloc"):
+        if not (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")):
+            raise InputError(
+                "records of nodes come as an Arrow table or record batch, a pandas frame, a mapping of columns "
+                f"or a list of dictionaries, not {type(data).__name__}"
+            )
+        data = pa.table(data)
+    for name in _names_of(data):
+        if isinstance(name, str) and name.startswith(STATED):
+            column = plain(column_of(data, name)[0])
+            stated[name[len(STATED) :]] = column.fill_null(False).to_numpy(zero_copy_only=False)
+    return data, stated
+
+
+def _names_of(data: Any) -> list[Any]:
+    if isinstance(data, (pa.Table, pa.RecordBatch)):
+        return list(data.schema.names)
+    return list(data.columns) if hasattr(data, "iloc") else list(data)
+
+
+def _of_node(error: InputError) -> InputError:
+    """Return an error about the end of an edge as one about a node."""
+    if error.column not in ("source", "target"):
+        return error
+    message = error.message.replace(f"column '{error.column}'", "column 'node'")
+    return InputError(message, row=error.row, column="node")
+
+
+def _timestamps(data: Any, count: int) -> tuple[np.ndarray, Any]:
+    """Return which records have a timestamp (bool), and timestamps for all, in which others repeat their neighbours'."""
+    column, _ = column_of(data, "timestamp")
+    if column is None:
+        return np.zeros(count, bool), np.zeros(count, np.int64)
+    if isinstance(column, list):
+        has_time = np.array([value is not None for value in column], bool)
+        if not has_time.any():
+            return has_time, np.zeros(count, np.int64)
+        place = np.maximum.accumulate(np.where(has_time, np.arange(count), -1))
+        place[place < 0] = int(np.argmax(has_time))
+        return has_time, [column[one] for one in place.tolist()]
+    array = column if isinstance(column, (pa.Array, pa.ChunkedArray)) else pa.array(column, from_pandas=True)
+    has_time = np.asarray(array.is_valid())
+    if not has_time.any():
+        return has_time, np.zeros(count, np.int64)
+    return has_time, pc.fill_null_backward(pc.fill_null_forward(array))
+
+
+def _ops(data: Any, count: int, problems: list[InputError]) -> np.ndarray:
+    column, _ = column_of(data, "op")
+    if column is None:
+        return np.zeros(count, np.uint8)
+    values = (
+        column
+        if isinstance(column, list)
+        else pa.array(column).to_pylist()
+        if not hasattr(column, "to_pylist")
+        else column.to_pylist()
+    )
+    found = np.zeros(count, np.uint8)
+    for row, value in enumerate(values):
+        if value is None:
+            continue
+        code = _OPS.get(value) if isinstance(value, str) else None
+        if code is None:
+            what = f"{short_repr(value)} is no operation; + adds facts, = replaces all, - takes all away"
+            problems.append(row_error(row, "op", what))
+            break
+        found[row] = code
+    return found
+
+
+def _labels(data: Any, stated: np.ndarray | None, count: int, problems: list[InputError]) -> list[list[str]] | None:
+    """Return the labels of each record: lists of texts, or texts with semicolons."""
+    column, _ = column_of(data, "labels")
+    if column is None:
+        return None
+    if isinstance(column, (pa.Array, pa.ChunkedArray)) and pa.types.is_null(column.type):
+        return None
+    values = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
+    found: list[list[str]] = []
+    for row, value in enumerate(values):
+        labels = value
+        if value is None or (stated is not None and not stated[row]) or isinstance(value, float):
+            labels = []
+        elif isinstance(value, str):
+            labels = [label.strip() for label in value.split(";") if label.strip()]
+        elif hasattr(value, "__iter__") and not isinstance(value, (bytes, Mapping)):
+            labels = list(value)
+        if not isinstance(labels, list) or not all(isinstance(label, str) and label for label in labels):
+            problems.append(row_error(row, "labels", f"{short_repr(value)} is not a list of texts, nor a text with ;"))
+            break
+        found.append(labels)
+    return found + [[] for _ in range(count - len(found))]
+
+
+def _check_id(column: Any, stated: np.ndarray | None, node: pa.Array, problems: list[InputError]) -> None:
+    """Refuse a property `id` that is not the name of the vertex."""
+    values = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
+    for row, (value, name) in enumerate(zip(values, node.to_pylist(), strict=False)):
+        if (stated is None or stated[row]) and value is not None and str(value) != str(name):
+            what = f"{short_repr(value)}, and the vertex is {short_repr(name)}: id is its name"
+            problems.append(row_error(row, "id", what))
+            break
