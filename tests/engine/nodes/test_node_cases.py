@@ -9,17 +9,18 @@ import pytest
 
 import rpq
 from tests.engine.nodes.node_cases import CASES
-from tests.engine.nodes.node_queries import changes_of, rows_of, shown, steps_in
+from tests.engine.nodes.node_queries import Register, changes_of, rows_of, shown, steps_in
 
 
 @pytest.mark.parametrize("capacity", [1, 16])
 @pytest.mark.parametrize("name", CASES)
 def test_cases(name, capacity):
     case = CASES[name]
-    queries = [case.query, *filter(None, [case.second])]
+    queries = [case.query]
     engine = rpq.Engine(case.query.query, edges=case.identity, _capacity=capacity)
     for step, expected in steps_in(case.steps, case.second):
         changes = changes_of(engine, step)
+        queries += [case.second] if isinstance(step, Register) else []
         assert sorted(map(shown, rows_of(changes, queries).elements())) == expected, step
         engine._check()
 
