@@ -60,7 +60,6 @@ from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
 from rpq.stream.edges.edge_ends import Ends
 from rpq.stream.edges.edge_store import TIMELESS
-from rpq.stream.edges.edge_table import Operations
 from rpq.stream.edges.edge_times import EdgeTimes
 from rpq.stream.edges.outcomes import LATE, OUTCOME_COUNT
 from rpq.stream.edges.snapshot import SnapshotGraph
@@ -795,19 +794,12 @@ class Evaluation:
         if multigraph.window_edges is not None and is_moving.any():  # its evictions are events of their own
             yield self.advance(int(now[-1]))
             is_moving = np.zeros(count, bool)
-        _, made = multigraph.apply_records(timed, now, self.graph)
-        movers = np.flatnonzero(is_moving)
-        nowhere, nothing = np.full(len(movers), -1, np.int32), np.zeros(len(movers), np.int32)
-        moved = Operations(nowhere, nothing, nowhere, now[movers], np.ones(len(movers), np.uint8), movers)
-        columns = Operations(*map(np.concatenate, zip(moved, made, strict=True)))
-        order = np.argsort(columns.row, kind="stable")
-        source, label, target, timestamp, delete, rows = (column[order] for column in columns)
-        if not len(rows):
+        made = multigraph.apply_records(timed, now, is_moving, self.graph)
+        if not len(made.row):
             return
-        begins = np.flatnonzero(np.diff(rows, prepend=-1) != 0)
-        first = np.repeat(begins, np.diff(begins, append=len(rows)))
-        chunk = Chunk(source, label, target, timestamp, delete, np.empty(len(rows), np.int32))
-        yield self._apply_facts(chunk, first, rows + row, collect=collect)
+        begins = np.flatnonzero(np.diff(made.row, prepend=-1) != 0)
+        first = np.repeat(begins, np.diff(begins, append=len(made.row)))
+        yield self._apply_facts(made.as_chunk(), first, made.row + row, collect=collect)
 
     def _note_facts(self, records: Records) -> None:
         """Apply records that no query reads to the table."""
@@ -980,7 +972,7 @@ class Evaluation:
         before = self.running.rows()
         self._enter_derived_statics(begins=True)
         if self.multigraph is not None:
-            self._enter_facts(self.multigraph)
+            self.enter_facts(self.multigraph)
         deltas = [] if self._is_graph_only else self._load_all(time)
         deltas = self._report(self.output.at_reported_time(deltas), time)
         self.awaits_first = False
@@ -1175,11 +1167,11 @@ class Evaluation:
         self._room.reset()
         self._enter_derived_statics()  # which may need more room
         if self.multigraph is not None and self.graph.time is not None:
-            self._enter_facts(self.multigraph, known)
+            self.enter_facts(self.multigraph, known)
         self.note_first()
         return added
 
-    def _enter_facts(
+    def enter_facts(
         self, multigraph: Multigraph, known: Iterable[LabelName] = (), *, facts_only: bool = False
     ) -> np.ndarray:
         """Enter edges that follow from facts of nodes into the graph (`Multigraph.enter_facts`). Return their ids."""
@@ -1187,7 +1179,7 @@ class Evaluation:
             return _NONE
         made = multigraph.enter_facts(self.graph, known, facts_only=facts_only)
         self._room.make(len(made.row))
-        chunk = Chunk(*made[:5], np.empty(len(made.row), np.int32))
+        chunk = made.as_chunk()
         self.graph.resolve_uncounted(view(chunk), len(made.row))
         return chunk.edge
 

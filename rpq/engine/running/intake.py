@@ -461,7 +461,7 @@ class Collector:
             return
         gone = self.multigraph.node_edges.unused(self._graph)
         if len(gone.row):
-            self._delete(Chunk(*gone[:5], np.empty(len(gone.row), np.int32)))
+            self._delete(gone.as_chunk())
 
     def _delete(self, deletes: Chunk) -> None:
         """Delete edges that no row depends on."""

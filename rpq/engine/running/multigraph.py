@@ -38,7 +38,7 @@ from rpq.engine.running.condition_sets import ConditionSets, misfit
 from rpq.engine.running.derived_edges import DerivedChunk, chunk_of_operations
 from rpq.engine.running.edge_readings import EdgeReadings
 from rpq.engine.running.edge_vertex_links import EdgeVertexLinks, TupleEdges, effects_of
-from rpq.engine.running.node_edges import NodeEdges, ParallelKeys, ParallelRows
+from rpq.engine.running.node_edges import HAS_RECORD, NodeEdges, ParallelKeys, ParallelRows
 from rpq.engine.running.outcome_counts import NamedTuples, OutcomeCounts, lower_bound, lower_bounds
 from rpq.engine.running.retention import count_key
 from rpq.errors import InputError, QueryError, WhereError
@@ -57,7 +57,7 @@ from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.edges.static_edges import StaticEdges
 from rpq.stream.edges.window_edges import HidingEdge, Link, StaticEdge, Steps, WindowEdges
 from rpq.stream.names.labels import LabelDictionary
-from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelName, NodeLabel, StepTests
+from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelName, NodeLabel, NodeTest, StepTests
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.nodes.node_table import NodeTable, Records
 from rpq.stream.stream_time import StreamTime
@@ -671,13 +671,21 @@ class Multigraph:
 
     # --- records of nodes ------------------------------------------------------------------------------------
 
-    def apply_records(self, records: Records, time: np.ndarray, graph: SnapshotGraph) -> tuple[np.ndarray, Operations]:
-        """Apply records of different vertices. Return their outcomes, and the operations on the graph (`NodeEdges.apply`).
+    def apply_records(
+        self, records: Records, time: np.ndarray, is_moving: np.ndarray, graph: SnapshotGraph
+    ) -> Operations:
+        """Apply records of different vertices. Return the operations on the graph (`NodeEdges.apply`), in order.
 
-        `time` is the stream time of each.
+        `time` is the stream time of each, and `is_moving` whether it moves it, which is an operation, too.
         """
-        outcome, made = self.node_edges.apply(records, time, graph, lambda keys: self._parallel_of(keys, graph))
-        return outcome, made
+        made = self.node_edges.apply(records, time, graph, lambda keys: self._parallel_of(keys, graph))
+        movers = np.flatnonzero(is_moving)
+        (some_label,) = self._ids_of([NodeTest("node", HAS_RECORD)])
+        nowhere, label = np.full(len(movers), -1, np.int32), np.full(len(movers), some_label, np.int32)
+        moved = Operations(nowhere, label, nowhere, time[movers], np.ones(len(movers), np.uint8), movers)
+        columns = [np.concatenate(one) for one in zip(moved, made, strict=True)]
+        order = np.argsort(columns[-1], kind="stable")
+        return Operations(*(column[order] for column in columns))
 
     def _parallel_of(self, keys: ParallelKeys, graph: SnapshotGraph) -> ParallelRows:
         """Return the parallel edges of edges of the graph that a query about paths in time order reads; deletes once."""
@@ -717,12 +725,8 @@ class Multigraph:
                 keys = ParallelKeys(made.source[mine], own, made.target[mine], label, made.delete[mine])
                 again, times = self._parallel_of(keys, graph)
                 assert again is not None
-                mine = mine[again]
-                nothing = np.zeros(len(mine), np.int32)
-                self.parallel.note(
-                    Chunk(made.source[mine], made.label[mine], made.target[mine], times, made.delete[mine], nothing),
-                    self.readings.ordered_labels(),
-                )
+                parallel = Operations(*(column[mine[again]] for column in made))._replace(timestamp=times)
+                self.parallel.note(parallel.as_chunk(), self.readings.ordered_labels())
         return made
 
     # --- one tuple -------------------------------------------------------------------------------------------

@@ -420,8 +420,8 @@ class NodeEdges:
 
     def apply(
         self, records: Records, time: np.ndarray, graph: SnapshotGraph, parallel: Callable[[ParallelKeys], ParallelRows]
-    ) -> tuple[np.ndarray, Operations]:
-        """Apply records of different vertices to the table. Return their outcomes, and the operations on the graph.
+    ) -> Operations:
+        """Apply records of different vertices to the table. Return the operations on the graph.
 
         `time` is the stream time of each record, and `row` of an operation its place. `parallel` returns the parallel edges
         that are read one by one. O(records · tests), and O(edges of the graph) where tests of paths change.
@@ -430,7 +430,7 @@ class NodeEdges:
         self._make_room()
         before = self._sets_of(ids)
         was_attached = self._is_attached[ids]
-        outcome = self._table.apply(records)
+        self._table.apply(records)
         pieces = _Pieces()
         self._set[ids] = after = self.tests.sets_of(ids)
         row = np.arange(len(ids))
@@ -456,7 +456,7 @@ class NodeEdges:
             pieces.add(row[gone], ids[gone], label, old_vertex[leaves], time[gone], np.ones(len(gone), np.uint8))
             pieces.add(row[some], ids[some], label, new_vertex, time[some], np.zeros(len(some), np.uint8))
             self._value_vertex[name][ids[some]] = new_vertex
-        return outcome, pieces.all()
+        return pieces.all()
 
     def _flip(
         self,

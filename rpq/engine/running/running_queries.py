@@ -582,7 +582,8 @@ def _needs_of(running: RunningQuery, labels: np.ndarray, names: Sequence[LabelNa
     for place, reading in enumerate(readings_of(running.question)):
         if reading.labels.has_tests and reading.stream is None:
             found = found.copy()
-            found[:, place] |= [_is_merged(name) and reading.labels.is_tested(name) for name in names]
+            are_tested = (_is_merged(name) and reading.labels.is_tested(name) for name in names)
+            found[:, place] |= np.fromiter(are_tested, bool, len(names))
     return found
 
 

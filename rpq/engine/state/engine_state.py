@@ -28,12 +28,14 @@ from rpq.engine.state.state_content import (
     CountedState,
     EdgesByIdState,
     MultigraphState,
+    NodesState,
     QueryState,
     StateContent,
     StateLabels,
 )
 from rpq.engine.state.state_layout import (
     COUNTED_COLUMNS,
+    NODE_COLUMNS,
     STATE,
     STATIC_COLUMNS,
     EdgeValueArrays,
@@ -58,7 +60,7 @@ from rpq.stream.edges.window_edges import WindowEdges
 from rpq.stream.event_clock import query_over_unbounded_window
 from rpq.stream.json_values import Damage, JsonValue
 from rpq.stream.names.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
-from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd
+from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelName, NodeLabel
 from rpq.stream.stream_time import EARLIEST, StreamTime
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 
@@ -87,6 +89,8 @@ def _content_of(evaluation: Evaluation, about: dict[str, Any]) -> tuple[dict[str
     graph = evaluation.graph
     evaluation.collector.collect()
     window_edges = graph.live_edges()
+    is_fact = np.array([isinstance(name, NodeLabel) for name in evaluation.labels.names] or [False])
+    window_edges = window_edges[~is_fact[graph.edges.label[window_edges]]]  # these follow from the facts of nodes
     content = StateContent(
         time=graph.time,
         kind=evaluation.vertices.kind,
@@ -94,6 +98,7 @@ def _content_of(evaluation: Evaluation, about: dict[str, Any]) -> tuple[dict[str
         labels=_labels_of(evaluation),
         outcomes=dict(zip(OUTCOMES, evaluation.outcomes.tolist(), strict=True)),
         multigraph=_multigraph_of(evaluation),
+        nodes=_nodes_of(evaluation),
         queries=[_state_of(running, evaluation) for running in evaluation.running],
         **about,
     )
@@ -112,8 +117,12 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> StateEdges:
     if evaluation.multigraph is not None:
         statics = evaluation.multigraph.statics
         is_named[statics.source] = is_named[statics.target] = True  # those that edges of the window hide, too
+    is_named[evaluation.nodes.vertices] = True
     are_edges = np.zeros(vertices.count, bool)
-    edge_ids = np.flatnonzero(vertices.are_nameless(np.arange(vertices.count)))  # a collection has left those in use
+    is_nameless = vertices.are_nameless(np.arange(vertices.count))  # a collection has left those in use
+    if evaluation.multigraph is not None:
+        is_nameless[evaluation.multigraph.node_edges.value_vertices()] = False
+    edge_ids = np.flatnonzero(is_nameless)
     are_edges[edge_ids] = True
     is_named &= ~are_edges
     number = np.cumsum(is_named, dtype=np.int32) - np.int32(1)
@@ -152,7 +161,34 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> StateEdges:
         values=_edge_values_of(evaluation, window_edges),
         statics=_statics_of(evaluation, number, labels),
         counted=_counted_table_of(evaluation),
+        nodes=_node_table_of(evaluation, number),
     )
+
+
+def _nodes_of(evaluation: Evaluation) -> NodesState | None:
+    nodes = evaluation.nodes
+    if not nodes.counts.any() and nodes.kept is None:
+        return None
+    kept = None if nodes.kept is None else sorted(nodes.kept)
+    return NodesState(
+        types=nodes.types.by_name, loose=sorted(nodes.types.loose), kept=kept, counts=nodes.counts.tolist()
+    )
+
+
+def _node_table_of(evaluation: Evaluation, number: np.ndarray) -> np.ndarray:
+    """Return the table of the facts of nodes, with the numbers that vertices have in the file."""
+    nodes, ids = evaluation.nodes, evaluation.nodes.vertices
+    if not len(ids):
+        return table_bytes({})
+    columns: dict[str, Any] = {
+        "vertex": pa.array(number[ids], pa.int32()),
+        "labels": pa.array(nodes.label_lists(ids), NODE_COLUMNS["labels"]),
+        "times": pa.array(nodes.label_times(ids.tolist()), NODE_COLUMNS["times"]),
+    }
+    for name in nodes.properties:
+        columns[f"value.{name}"] = nodes.column(name, ids)
+        columns[f"time.{name}"] = pa.array(nodes.times_of(name, ids))
+    return table_bytes(columns)
 
 
 def _statics_of(evaluation: Evaluation, number: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -339,10 +375,10 @@ def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
 
 
 def _labels_of(evaluation: Evaluation) -> StateLabels:
-    labels = evaluation.labels
-    graph, ids = evaluation.graph, list(labels.ids.values())
+    graph, labels, saved = evaluation.graph, evaluation.labels, _saved_labels(evaluation)
+    ids = list(saved.values())
     return StateLabels(
-        names=list(labels.ids),
+        names=list(saved),
         lost=graph.horizons.lost[ids].tolist(),
         passed_by=graph.horizons.passed_by[ids].tolist(),
         accepted=[graph.filter.accepted_ends(label) for label in ids],
@@ -353,10 +389,15 @@ def _labels_of(evaluation: Evaluation) -> StateLabels:
 
 def _label_numbers(evaluation: Evaluation) -> np.ndarray:
     """Return for each label id its number in `_labels_of`, which has no gaps."""
-    labels = evaluation.labels
-    numbers = np.zeros(labels.room, np.int32)
-    numbers[list(labels.ids.values())] = np.arange(len(labels))
+    saved = _saved_labels(evaluation)
+    numbers = np.zeros(evaluation.labels.room, np.int32)
+    numbers[list(saved.values())] = np.arange(len(saved))
     return numbers
+
+
+def _saved_labels(evaluation: Evaluation) -> dict[LabelName, int]:
+    """Return the ids of labels, without those of facts of nodes."""
+    return {name: number for name, number in evaluation.labels.ids.items() if not isinstance(name, NodeLabel)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -430,9 +471,20 @@ class SavedState:
             for running, state, mine in zip(evaluation.running, self.content.queries, of_queries, strict=True):
                 self._check_slides(running, state, mine)
             entered, identity = self._enter_edges(evaluation, of_queries)
+            self._restore_nodes(evaluation, identity)
             if self.content.multigraph is not None and evaluation.multigraph is not None:
                 self._restore_multigraph(self.content.multigraph, evaluation.multigraph, evaluation, identity)
             new_ids = identity[~evaluation.vertices.are_nameless(identity)]
+            if self.content.time is not None and evaluation.multigraph is not None:
+                facts = evaluation.enter_facts(evaluation.multigraph, facts_only=True)
+                entered = np.concatenate([entered, facts])
+                of_queries = [
+                    [
+                        np.append(mine, np.full(len(facts), INT64_MAX if reading.is_of_facts else NOT_HELD))
+                        for mine, reading in zip(of_query, readings_of(running.question), strict=True)
+                    ]
+                    for of_query, running in zip(of_queries, evaluation.running, strict=True)
+                ]
             waiting = self._enter_waiting_rows(evaluation)
             new_ids = np.concatenate([new_ids, *waiting.values()])
             for host in evaluation.running.hosts:
@@ -484,6 +536,26 @@ class SavedState:
         if len(graph.live_edges()) < len(saved):
             raise Damage("an edge has left every window that it could be in")
         return entered, identity
+
+    def _restore_nodes(self, evaluation: Evaluation, identity: np.ndarray) -> None:
+        """Restore the facts of nodes, whose vertices have these ids. Raises `Damage`."""
+        state, nodes = self.content.nodes, evaluation.nodes
+        if state is None:
+            return
+        nodes.kept = None if state.kept is None else frozenset(state.kept)
+        nodes.types = PropertyTypes(state.types, state.loose)
+        nodes.counts[:] = state.counts
+        table = self.edges.node_table()
+        if not len(table):
+            return
+        properties = {}
+        for name in (one.removeprefix("value.") for one in table.column_names if one.startswith("value.")):
+            values = table[f"value.{name}"].combine_chunks()
+            if state.types.get(name) != values.type or f"time.{name}" not in table.column_names:
+                raise Damage(f"the property {name!r} of nodes is of another type, or lacks times")
+            properties[name] = values, table[f"time.{name}"].combine_chunks().to_numpy()
+        labels, times = table["labels"].to_pylist(), table["times"].to_pylist()
+        nodes.restore(identity[table["vertex"].combine_chunks().to_numpy()], labels, times, properties)
 
     def _check_edge_vertices(self, named: int) -> None:
         """Raise `Damage` unless the edges that are vertices are ends of links, and of no other edges."""

@@ -263,6 +263,32 @@ class MultigraphState:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class NodesState:
+    """What is known of nodes beside their facts: the types of properties, those that are kept (None: all), and counts."""
+
+    types: dict[str, pa.DataType]
+    loose: list[str]
+    kept: list[str] | None
+    counts: list[int]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the state as JSON values."""
+        types = {name: _type_json(kind) for name, kind in self.types.items()}
+        return {"types": types, "loose": self.loose, "kept": self.kept, "counts": self.counts}
+
+    @classmethod
+    def read(cls, content: JsonValue) -> NodesState:
+        """Read the output of `to_json`. Raises `Damage`."""
+        kept = content["kept"]
+        return cls(
+            types={name: _type(kind) for name, kind in content["types"].items()},
+            loose=[name.unicode() for name in content["loose"]],
+            kept=None if kept.is_none else [name.unicode() for name in kept],
+            counts=[_count(count) for count in content["counts"].tuple_of(3)],
+        )
+
+
 _PLAIN_TYPES = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 
 
@@ -302,6 +328,7 @@ class StateContent:
     events: EventsState | None = None
     keep: KeepWindow | None = None
     multigraph: MultigraphState | None = None
+    nodes: NodesState | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the content as JSON values."""
@@ -321,6 +348,7 @@ class StateContent:
             **({} if self.events is None else {"events": [*self.events]}),
             **({} if self.keep is None else {"keep": self.keep.to_json()}),
             **({} if self.multigraph is None else {"multigraph": self.multigraph.to_json()}),
+            **({} if self.nodes is None else {"nodes": self.nodes.to_json()}),
         }
 
     @classmethod
@@ -350,6 +378,7 @@ class StateContent:
             events=EventsState.read(content["events"]) if "events" in content else None,
             keep=keep,
             multigraph=MultigraphState.read(content["multigraph"], len(queries)) if "multigraph" in content else None,
+            nodes=NodesState.read(content["nodes"]) if "nodes" in content else None,
         )
 
 

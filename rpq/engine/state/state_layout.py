@@ -30,6 +30,9 @@ _VERSIONS = ("version_source", "version_target", "version_label")
 _PARALLEL = ("parallel_source", "parallel_target", "parallel_label")
 _VERTICES = ("vertex_source", "vertex_label", "vertex_target", "vertex_twin")
 _IDS = ("id", "id_ends", "id_bytes")
+NODE_COLUMNS = {"vertex": pa.int32(), "labels": pa.list_(pa.string()), "times": pa.list_(pa.int64())}
+"""The columns of the table of facts of nodes beside properties: the vertex, its labels, and when each was set."""
+
 STATIC_COLUMNS = ("source", "label", "target", "vertex", "twin")
 """The columns of the table of static edges, beside their properties."""
 COUNTED_COLUMNS = ("set", "number", "insert")
@@ -114,7 +117,7 @@ class StateEdges:
     `vertices` are edges that are vertices, whose numbers follow those of `names`. `values` is None where none are kept.
     `statics` is a table of the static edges one by one, where edges have an identity (`StaticEdges`), else empty. `counted`
     is a table of what is known of the versions beside, where their window is decided before the graph (`WindowEdges`), else
-    empty.
+    empty. `nodes` is a table of the facts of nodes, empty without any.
 
     Numbers are int32, timestamps and slides int64, with one entry per edge. `names` are int64 or text, or None if no
     vertex ever occurred.
@@ -144,6 +147,7 @@ class StateEdges:
     values: EdgeValueArrays | None = None
     statics: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint8))
     counted: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint8))
+    nodes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint8))
 
     def __len__(self) -> int:
         return len(self.source)
@@ -158,6 +162,15 @@ class StateEdges:
         table = _table(self.counted, versions)
         if any(name not in table.schema.names or table[name].type != pa.int64() for name in COUNTED_COLUMNS):
             raise Damage("the edges of a count window lack a column")
+        return table
+
+    def node_table(self) -> pa.Table:
+        """Return the facts of nodes: `NODE_COLUMNS`, and for each property `value.NAME` and `time.NAME`. Raises `Damage`."""
+        table = _table(self.nodes, None)
+        if len(self.nodes) and any(
+            name not in table.schema.names or table[name].type != kind for name, kind in NODE_COLUMNS.items()
+        ):
+            raise Damage("the facts of nodes lack a column")
         return table
 
     def static_table(self) -> pa.Table:
@@ -246,6 +259,8 @@ def _arrays(edges: StateEdges) -> dict[str, np.ndarray]:
         arrays["statics"] = edges.statics
     if len(edges.counted):
         arrays["counted"] = edges.counted
+    if len(edges.nodes):
+        arrays["nodes"] = edges.nodes
     if edges.values is not None:
         arrays |= {f"value_{name}": array for name, array in edges.values._asdict().items()}
     if edges.version_names is not None and edges.version_set is not None and len(edges.version_source):
@@ -403,6 +418,7 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Stat
         values=values,
         statics=_array(arrays, "statics", np.uint8) if "statics" in arrays else np.zeros(0, np.uint8),
         counted=_array(arrays, "counted", np.uint8) if "counted" in arrays else np.zeros(0, np.uint8),
+        nodes=_array(arrays, "nodes", np.uint8) if "nodes" in arrays else np.zeros(0, np.uint8),
         source=_array(arrays, "source", np.int32),
         target=_array(arrays, "target", np.int32, count),
         label=_array(arrays, "label", np.int32, count),
@@ -436,6 +452,11 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Stat
         for name in ("source", "target", "vertex", "twin"):
             end = table[name].combine_chunks().to_numpy(zero_copy_only=False)
             named[end[(end >= 0) & (end < vertices)]] = True
+    if len(edges.nodes):  # which need no edges
+        end = edges.node_table()["vertex"].combine_chunks().to_numpy(zero_copy_only=False)
+        if ((end < 0) | (end >= with_names)).any() or len(np.unique(end)) < len(end):
+            raise Damage("facts of nodes are those of no vertex, or a vertex has them twice")
+        named[end] = True
     if not named.all():
         raise Damage(f"vertex {int(np.argmin(named))} has no edge")
     return edges

@@ -138,6 +138,18 @@ class Operations(NamedTuple):
     delete: np.ndarray  # uint8
     row: np.ndarray  # int64: the tuple
 
+    def as_chunk(self) -> Chunk:
+        """Return them as a chunk of edges that have no ids yet."""
+        source, label, target, timestamp, delete, row = self
+        return Chunk(
+            source=source,
+            target=target,
+            label=label,
+            timestamp=timestamp,
+            delete=delete,
+            edge=np.empty(len(row), np.int32),
+        )
+
 
 class _Buffer(NamedTuple):
     """The operations so far."""

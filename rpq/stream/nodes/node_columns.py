@@ -26,7 +26,7 @@ from rpq.stream.stream_time import AheadLimit, StreamTime
 STATED = "\0"
 """The beginning of the names of columns that say which records state a property, or their labels."""
 
-OWN_COLUMNS = ("node", "labels", "op", "timestamp")
+OWN_COLUMNS = frozenset({"node", "labels", "op", "timestamp"})
 """The columns that are no properties."""
 
 _OPS = {"+": ADD, "=": REPLACE, "-": REMOVE}
