@@ -140,6 +140,7 @@ def test_options_that_make_no_sense_are_refused(tmp_path):
     for args in (
         *(["yago"], ["yago", "--output", "x.txt"], ["ldbc", "--schema", __file__], ["gmark", "--compare", __file__]),
         *(["taxi", "--truth", "t.csv", "--output", "x.csv"], ["ldbc", "--kind", "taxi", "--output", "x.csv"]),
+        ["rings", "--nodes", "n.csv", "--output", "x.csv"],
     ):
         ran = CliRunner().invoke(generate, args)
         assert ran.exit_code == 2, args

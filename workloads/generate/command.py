@@ -12,7 +12,7 @@ from rpq.cli.options import WrittenFile
 if TYPE_CHECKING:
     import pyarrow as pa
 
-USE_CASE_NAMES = ("rings", "mules", "logins", "packages", "contacts")
+USE_CASE_NAMES = ("rings", "mules", "logins", "packages", "contacts", "accounts")
 """The names of the use cases in `rpq.workloads.generate.use_cases`."""
 
 NAMES = ("stackoverflow", "ldbc", "yago", "gmark", "rdf", "taxi", "biogrid", *USE_CASE_NAMES)
@@ -27,7 +27,8 @@ RDF_NAMES = ("taxi", "rides", "social", "linked-stream", "sensors", "changing")
 @click.option("--kind", "rdf_kind", type=click.Choice(RDF_NAMES), help="rdf: the kind of stream.  [default: taxi]")
 @click.option("--stream", metavar="NAME", help="rdf: write only the tuples of this stream, without its name.")
 @click.option("--static", type=WrittenFile(), metavar="FILE", help="rdf: file for the triples that do not change.")
-@click.option("--truth", type=WrittenFile(), metavar="FILE", help="rings … contacts: file for the planted rows.")
+@click.option("--truth", type=WrittenFile(), metavar="FILE", help="rings … accounts: file for the planted rows.")
+@click.option("--nodes", type=WrittenFile(), metavar="FILE", help="accounts: file for the records of nodes.")
 @click.option("--edges", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Number of tuples.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random numbers.")
 @click.option(
@@ -74,6 +75,7 @@ def generate(
     stream: str | None,
     static: str | None,
     truth: str | None,
+    nodes: str | None,
     edges: int,
     seed: int,
     output: str | None,
@@ -97,6 +99,7 @@ def generate(
     logins         logins of users and administrators on hosts; seconds
     packages       dependencies of services, libraries and tools, with deletions; seconds
     contacts       meetings and tests of persons; seconds
+    accounts       transfers between accounts with --nodes: their country, kind and risk; seconds
     rdf            triples in events, by --kind:
       taxi           trips, an event of 24 triples each; seconds
       rides          taxis as the streams pickup, dropoff, fare; seconds
@@ -109,7 +112,7 @@ def generate(
     The queries of the papers over these streams have names: rpq run --query NY-Q1 --dataset taxi.  In .csv, .jsonl and
     .parquet, additional columns contain the stream, if it has a name, and the event, which is the graph in .nq.
 
-    The streams of the cookbook, rings to contacts, have planted answers, one for each 200 tuples, and no others: --truth
+    The streams of the cookbook, rings to accounts, have planted answers, one for each 200 tuples, and no others: --truth
     writes them, with the time and op of each.
 
     queries writes a file for rpq run --queries, in JSON lines, of thousands of graph patterns over a stream: chains, stars
@@ -123,6 +126,8 @@ def generate(
         raise click.UsageError("--kind, --stream and --static are for rdf only")
     if truth and kind not in USE_CASE_NAMES:
         raise click.UsageError(f"--truth is for {', '.join(USE_CASE_NAMES)} only")
+    if nodes and kind != "accounts":
+        raise click.UsageError("--nodes is for accounts only")
     if compare:
         if kind != "stackoverflow":
             raise click.UsageError("--compare is for stackoverflow only")
@@ -131,7 +136,7 @@ def generate(
     if output is None:
         raise click.UsageError("--output is missing: the file for the stream")
     check_files(
-        written=[("--output", output), ("--static", static), ("--truth", truth)],
+        written=[("--output", output), ("--static", static), ("--truth", truth), ("--nodes", nodes)],
         read=[("--schema", schema), ("--over", over)],
     )
     if (over is not None) != (kind == "queries"):
@@ -159,6 +164,9 @@ def generate(
         if truth is not None:
             count = write_stream(USE_CASES[kind].truth(edges=edges, seed=seed).to_batches(), truth)
             click.echo(f"wrote {count:,} planted rows to {truth}", err=True)
+        if nodes is not None:
+            count = write_stream(USE_CASES[kind].nodes(edges=edges, seed=seed).to_batches(), nodes)
+            click.echo(f"wrote {count:,} records of nodes to {nodes}", err=True)
         tuples = write_stream(KINDS[kind](edges=edges, seed=seed, **options), output)
     except (OutputError, NoRdfError, NoSuchStreamError) as error:
         raise click.UsageError(str(error)) from error

@@ -8,6 +8,8 @@ condition, and noise, which adds no answer: the planted cases are all that a que
 * `logins`: an intruder who moves as an administrator from the gateway to a vault. Decoys are users for one step.
 * `packages`: services that depend on a bad package, until a release no longer does, which is a delete.
 * `contacts`: one or two long meetings away from a person who tests positive later. Decoys meet too briefly.
+* `accounts`: large transfers from accounts of a country to risky ones. One becomes risky after the transfer, and is cleared.
+  Decoys have another country, too small an amount, another label, or become risky too late.
 
 Timestamps are seconds. Blocks depend on the seed and their number alone. About 2 µs for each tuple.
 """
@@ -42,6 +44,8 @@ class TupleBlock:
     random: Random
     tuples: list[tuple[Any, ...]] = field(default_factory=list)
     """For each tuple: source, target, label, seconds from the beginning of the block, op, and the property, if any."""
+    records: list[tuple[Any, ...]] = field(default_factory=list)
+    """For each record of a node: its name, its properties, and seconds from the beginning of the block."""
     truth: list[tuple[Any, ...]] = field(default_factory=list)
     """For each row: its values, seconds from the beginning of the block, and op."""
 
@@ -63,6 +67,8 @@ class UseCase:
     """A function that draws a tuple of noise: source, target, label, and the property, if any."""
     property_name: str | None = None
     has_deletes: bool = False
+    node_columns: tuple[str, ...] = ()
+    """The columns of records of nodes between `node` and `timestamp`; empty if the case has none."""
 
     def stream(self, *, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
         """Yield the stream in batches, in order of time."""
@@ -78,6 +84,16 @@ class UseCase:
             if not self.has_deletes:
                 del columns["delete"]
             yield pa.record_batch({name: pa.array(values) for name, values in columns.items()})
+
+    def nodes(self, *, edges: int, seed: int) -> pa.Table:
+        """Return the records of nodes, in order of time."""
+        rows = [
+            (*values, START + block.number * self.span + time)
+            for block in self._blocks(edges, seed)
+            for *values, time in sorted(block.records, key=lambda one: one[-1])
+        ]
+        names = ("node", *self.node_columns, "timestamp")
+        return pa.table({name: pa.array([row[place] for row in rows]) for place, name in enumerate(names)})
 
     def truth(self, *, edges: int, seed: int) -> pa.Table:
         """Return the rows that the stream plants, in order of time, with columns `timestamp` and `op` behind their own."""
@@ -244,6 +260,49 @@ def _meeting(random: Random) -> tuple[Any, ...]:
     return f"person {one}", f"person {other}", "meets", random.randint(1, 14)
 
 
+# --- risky accounts --------------------------------------------------------------------------------------------------
+
+
+_COUNTRIES = ("KY", "PA", "SG", "AT")
+_CUSTOMERS = 400
+
+
+def _plant_risk(block: TupleBlock) -> None:
+    """Plant a transfer to a risky account, one to an account that becomes risky, is cleared later, and five decoys."""
+    random = block.random
+    names = ("risky", "flagged", "elsewhere", "small", "cleared", "shop", "late")
+    for kind, name in enumerate(names):
+        payer, receiver = f"payer {block.number * len(names) + kind}", f"receiver {block.number * len(names) + kind}"
+        country = random.choice(_COUNTRIES[1:]) if name == "elsewhere" else "KY"
+        time = random.randint(1, HOUR // 2)
+        block.records.append((payer, "Account", country, "private", random.randint(0, 3), 0))
+        receivers = [(random.randint(0, 3) if name in ("flagged", "late") else random.randint(4, 9), 0)]
+        if name == "flagged":
+            flagged = time + random.randint(60, HOUR)
+            receivers += [(random.randint(4, 9), flagged), (0, flagged + random.randint(60, HOUR // 2))]
+        elif name == "cleared":
+            receivers.append((1, random.randrange(1, time + 1)))
+        elif name == "late":
+            receivers.append((9, time + random.randint(3 * HOUR, 4 * HOUR)))
+        for risk, at in receivers:
+            label, country = "Merchant" if name == "shop" else "Account", random.choice(_COUNTRIES)
+            block.records.append((receiver, label, country, "business", risk, at))
+        amount = random.randint(10, 1_000) if name == "small" else random.randint(1_001, 20_000)
+        block.add(payer, receiver, "TRANSFER", time, amount)
+        if name == "risky":
+            block.truth.append((payer, receiver, time, "+"))
+        elif name == "flagged":
+            block.truth += [(payer, receiver, at, op) for (_, at), op in zip(receivers[1:], "+-", strict=True)]
+    customer = f"customer {block.number % _CUSTOMERS}"
+    block.records.append((customer, "Account", random.choice(_COUNTRIES), "private", random.randint(0, 3), 0))
+
+
+def _customer_transfer(random: Random) -> tuple[Any, ...]:
+    """Draw a transfer between customers, none of whom is risky; some have no record yet."""
+    first, second = random.sample(range(_CUSTOMERS), 2)
+    return f"customer {first}", f"customer {second}", "TRANSFER", random.randint(10, 20_000)
+
+
 USE_CASES: Mapping[str, UseCase] = {
     "rings": UseCase(
         columns=("a", "b", "c"), span=6 * HOUR, plant=_plant_ring, noise=_transfer, property_name="amount"
@@ -259,5 +318,9 @@ USE_CASES: Mapping[str, UseCase] = {
     ),
     "contacts": UseCase(
         columns=("a", "b"), span=DAY, plant=_plant_infection, noise=_meeting, property_name="minutes"
+    ),
+    "accounts": UseCase(
+        columns=("a", "b"), span=6 * HOUR, plant=_plant_risk, noise=_customer_transfer, property_name="amount",
+        node_columns=("labels", "country", "kind", "risk"),
     ),
 }  # fmt: skip
