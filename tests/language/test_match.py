@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import rpq
 from rpq.errors import MatchError
 from rpq.language.match.syntax import REFUSED
 from rpq.language.notation import language_of
+from rpq.language.readings import for_nodes
 
 EDGES = [
     ("a", "b", "T", 1, 10),
@@ -206,13 +208,16 @@ def test_rows_beside_facts_of_nodes(text, options, rows):
     expected = Counter(tuple(row) for row in (rows.split() if isinstance(rows, str) else rows))
     columns = ("source", "target", "label", "timestamp", "amount")
     edges = pa.table({name: [edge[place] for edge in EDGES] for place, name in enumerate(columns)})
-    for paths in ("walk", "simple") if "+" not in text and "{" not in text.partition(" RETURN")[0][6:7] else ("walk",):
-        for nodes_first in (True, False):
-            engine = rpq.Engine(rpq.Query(text, window=WINDOW, paths=paths, **options), edges="parallel")
-            for push in (engine.push_nodes, engine.push)[:: 1 if nodes_first else -1]:
-                push(NODES if push == engine.push_nodes else edges)
-            engine._check()
-            assert Counter(map(tuple, engine.answers())) == expected, (paths, nodes_first)
+    for paths, nodes_first in product(("walk",) if "ANY" in text else ("walk", "simple"), (True, False)):
+        query = for_nodes(rpq.Query(text, window=WINDOW, paths=paths, **options), True)
+        engine = rpq.Engine(query, edges="parallel")
+        if nodes_first:
+            engine.push_nodes(NODES)
+        engine.push(edges)
+        if not nodes_first:
+            engine.push_nodes(NODES)
+        engine._check()
+        assert Counter(map(tuple, engine.answers())) == expected, (paths, nodes_first)
 
 
 LOOPS = [("a", "a", "T", 1, 1), ("a", "b", "T", 2, 2)]
