@@ -206,6 +206,8 @@ def type_of(column: ReturnColumn, vertices: VertexDictionary) -> pa.DataType | N
         return pa.int64() if vertices.kind == "int64" else None
     if column.value.kind == "number":
         return edges.identity_type
+    if column.value.is_list:
+        return pa.list_(pa.string())
     kind = edges.types.by_name.get(column.value.key) if column.value.name else None
     if column.source == "sum":
         return pa.string() if column.value.key in edges.types.loose else _type_of_sum(kind)
