@@ -1107,7 +1107,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if not running.has_witnesses:
             raise QueryError(
                 f"query {running.question.name!r}: its answers have no witness. Those of SPARQL have none, nor those of "
-                "MATCH with aggregates (leave the aggregates out) or with a node that may stand in no edge; a chain of paths "
+                "MATCH with aggregates (leave the aggregates out) or with a node that may be in no edge; a chain of paths "
                 "that the plan joins into one path has "
                 "witnesses only in an Engine(witness=True)"
             )
