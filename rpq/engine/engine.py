@@ -23,12 +23,20 @@ from rpq.engine.running.retention import keep_option, refuse_if_lost
 from rpq.engine.statistics import Statistics, statistics_of
 from rpq.errors import InputError, LimitError, QueryError, RowLimitError, RpqError
 from rpq.language import kinds
-from rpq.language.conditions import TUPLE_COLUMNS
+from rpq.language.conditions import TUPLE_COLUMNS, node_test_of
 from rpq.language.hypercube import Share
 from rpq.language.options import Vertex
 from rpq.language.protocol import MAX_ROWS
 from rpq.language.query import Query
-from rpq.language.readings import Identity, describe_identity, for_identity, for_nodes, over_dataset
+from rpq.language.readings import (
+    Identity,
+    describe_identity,
+    for_identity,
+    for_nodes,
+    node_tests_of,
+    node_values_of,
+    over_dataset,
+)
 from rpq.operators.paths import path_query
 from rpq.rows.answers import Answers, cursor_of, html_table, position_of
 from rpq.rows.blocks import RowBlock, columns_of_names
@@ -1112,7 +1120,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if not running.has_witnesses:
             raise QueryError(
                 f"query {running.question.name!r}: its answers have no witness. Those of SPARQL have none, nor those of "
-                "MATCH with aggregates (leave the aggregates out); a chain of paths that the plan joins into one path has "
+                "MATCH with aggregates (leave the aggregates out) or with a node that may stand in no edge; a chain of paths "
+                "that the plan joins into one path has "
                 "witnesses only in an Engine(witness=True)"
             )
         kinds = kinds_of(running.columns)
@@ -1124,7 +1133,21 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         found: Path | Witness | None
         found = running.witness(ids, evaluation.output.present_graph())
         evaluation.midway = False
-        return None if found is None else found.with_times(self._times.to_timestamp)
+        if found is None:
+            return None
+        facts = tuple(self._facts_read(running.question, found.vertices))
+        return replace(found, facts=facts).with_times(self._times.to_timestamp)
+
+    def _facts_read(self, question: Any, vertices: Iterable[Vertex]) -> Iterator[tuple[Vertex, dict[str, Any]]]:
+        """Yield the vertices that have facts which a query reads, with these."""
+        tests = (node_test_of(text).where.names for text in node_tests_of(question) if text)
+        read = node_values_of(question).union(*tests)
+        for name in vertices if read else ():
+            if (node := self.node(name)) is not None:
+                found = {one: value for one, value in node.properties.items() if one in read}
+                labels = [label for label in node.labels if f":{label}" in read or "labels" in read]
+                if found or labels:
+                    yield name, found | ({"labels": labels} if labels else {})
 
     @one_thread_at_a_time
     def explain(self, query: str | None = None) -> Explanation | SparqlExplanation | PathExplanation:
