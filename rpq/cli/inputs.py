@@ -357,7 +357,8 @@ class RunInput:
         The position of several inputs is not known, as their tuples are merged, nor that of RDF, whose graphs, prefixes and
         blank nodes can have begun anywhere before.
         """
-        is_alone = len(self.settings.inputs) == 1 and self.settings.format != "rdf" and not isinstance(self.reader, NodeMerge)
+        is_alone = len(self.settings.inputs) == 1 and not isinstance(self.reader, NodeMerge)
+        is_alone = is_alone and self.settings.format != "rdf"
         return is_alone and any(source.guarantee != "replay" for source in self.sources)
 
     def check_checkpoint(self) -> None:
@@ -474,7 +475,7 @@ def node_properties(settings: RunSettings) -> list[str] | None:
 def load_nodes(settings: RunSettings, engine: Engine, *, unit: str | None, integers: bool) -> tuple[int, list[str]]:
     """Load the records of all files of nodes without times into an engine.
 
-    Return the number of bad records, which are left out with `--on-error skip`, and the first messages.  Raises `InputError`.
+    Return the number of bad records, which `--on-error skip` leaves out, and the first messages.  Raises `InputError`.
     """
     rejected, messages = 0, list[str]()
     for file in (one for one in node_files(settings, unit) if not one.has_times):

@@ -25,7 +25,8 @@ A table `[[node]]` makes a record of a node (`rpq.readers.node_rows`) in the sam
     [node.properties]
     risk = "risk"
 
-Of its values only `node` is needed; `op` is +, = or -.  In an object a missing key names no property, and null takes one away.
+Of its values only `node` is needed; `op` is +, = or -.  In an object a missing key names no property, and null takes one
+away.
 """
 
 from __future__ import annotations
@@ -50,7 +51,6 @@ from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn
 from rpq.language.where import Where, parse_where
 from rpq.readers.column_names import EVENT, ColumnNames
 from rpq.readers.node_rows import (
-    LABELS,
     LABELS_TYPE,
     NO_TIME,
     NODE,
@@ -114,7 +114,7 @@ class EdgeRule:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRule:
-    """One record of a node of a record: the `names` of its values by column, constant labels, properties, and a condition."""
+    """A record of a node: the `names` of its values by column, constant labels, properties, and a condition."""
 
     number: int
     names: Mapping[str, str]
@@ -379,7 +379,7 @@ def _node_rule(number: int, defaults: Mapping[str, Any], own: Mapping[str, Any],
     labels = table.get("labels", [])
     labels = [labels] if isinstance(labels, str) else labels
     if not isinstance(labels, list) or not all(isinstance(label, str) and label for label in labels):
-        raise InputError(f"{place}, key 'labels': is {labels!r}; expected a list of texts; a key of the record is labels_from")
+        raise InputError(f"{place}, key 'labels': is {labels!r}; expected a list of texts, or labels_from = KEY")
     properties = table.get("properties", {})
     if not isinstance(properties, dict) or not all(isinstance(name, str) and name for name in properties.values()):
         raise InputError(f"{place}, key 'properties': expected a table of keys of a record, as in risk = \"account.risk\"")
@@ -718,9 +718,9 @@ class EdgeReader:
         if is_list:
             bad.add_each("labels_from", wrong)
             return pa.array(lists, LABELS_TYPE)
-        for place in wrong:
+        for place, reason in wrong.items():
             rows = np.flatnonzero(numpy_array(texts.indices.fill_null(-1)) == place).tolist()
-            bad.add_each("labels_from", dict.fromkeys(rows, wrong[place]))
+            bad.add_each("labels_from", dict.fromkeys(rows, reason))
         found = pa.array(lists, LABELS_TYPE).take(texts.indices)
         return pc.coalesce(found, pa.scalar(list(rule.labels), LABELS_TYPE)) if rule.labels else found
 
