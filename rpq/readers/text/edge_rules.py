@@ -533,8 +533,8 @@ class EdgeReader:
         columns = {}
         properties = [FURTHER + name for name in (*self._properties, *((EDGE,) if self._has_ids else ()))]
         for name in dict.fromkeys((*(name for part in parts for name in part), *properties)):
-            absent = pa.nulls(0, pa.string())
-            arrays = [part.get(name, pa.nulls(len(part["source"]), absent.type)) for part in parts]
+            type_ = next((part[name].type for part in parts if name in part), pa.string())
+            arrays = [part[name] if name in part else pa.nulls(len(part["source"]), type_) for part in parts]
             columns[name] = concatenate_mixed(arrays).take(pa.array(order))
         if RECORD in columns and not pc.any(columns[RECORD]).as_py():
             columns = {name: column for name, column in columns.items() if not name.startswith(NODE)}
