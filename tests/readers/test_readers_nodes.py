@@ -67,7 +67,8 @@ def test_typed_columns_keep_their_types(tmp_path):
     table = pa.table({"id": ["x", "y"], "labels": [["A"], None], "risk": [1, None], "home": [{"zip": 5}, {"zip": 6}]})
     for name, write in (("n.parquet", pq.write_table), ("n.arrow", write_arrow)):
         write(table, tmp_path / name)
-        assert [one | {"labels": one["labels"] or None} for one in records(tmp_path / name, NodeColumns.parse("node=id"))] == [
+        found = records(tmp_path / name, NodeColumns.parse("node=id"))
+        assert [one | {"labels": one["labels"] or None} for one in found] == [
             {"node": "x", "labels": ["A"], "risk": 1, "home.zip": 5},
             {"node": "y", "labels": None, "risk": None, "home.zip": 6},
         ]

@@ -324,7 +324,8 @@ def test_rows_of_accounts_are_nodes_beside_the_edges_of_transfers(form):
         source = {"table": table, "ts_ms": time}
         if form == "debezium":
             return {"op": op, "before": before, "after": after, "source": source, "ts_ms": time}
-        return {**(after or before), "__op": op, "__table": table, "__source_ts_ms": time, "__deleted": str(op == "d").lower()}
+        deleted = str(op == "d").lower()
+        return {**(after or before), "__op": op, "__table": table, "__source_ts_ms": time, "__deleted": deleted}
 
     paid = {"payer": "x", "payee": "y"}
     changes = [
