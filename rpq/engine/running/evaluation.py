@@ -550,7 +550,7 @@ class Evaluation:
             chunk, tuples, properties, self.graph.time, timestamp=timestamp, edge=edge, in_streams=in_streams
         )
         self.graph.lose_unread(tuples, len(chunk.label))
-        needed = len(derived.chunk.label)
+        needed = len(derived.chunk.label) + (0 if derived.unread is None else len(derived.unread.label))
         if in_streams is not None:
             needed += int(np.count_nonzero(in_streams >= 0))
         if needed > room or not self._room.has_vertices:
@@ -564,11 +564,17 @@ class Evaluation:
         count = len(derived.chunk.label)
         if taken.named is None:
             self.graph.resolve_uncounted(view_of_chunk, count)
+            self._resolve_unread(derived)
             return ChunkDetails(first=first)
         named, is_named = derived.in_streams(taken.chunk, taken.named, taken.labels.is_named)
         view_of_named = view(named)
         self.graph.resolve_uncounted_with_streams(view_of_chunk, view_of_named, is_named, count)
         return ChunkDetails(named, view_of_named, first)
+
+    def _resolve_unread(self, derived: DerivedChunk) -> None:
+        """Apply edges that no query reads to the graph, behind the others: those that have left by then are of no use."""
+        if derived.unread is not None:
+            self.graph.resolve_uncounted(view(derived.unread), len(derived.unread.label))
 
     def _resolve_and_judge(
         self, resolve: Callable[[], object], view_of_chunk: Any, details: ChunkDetails, count: int
@@ -705,6 +711,7 @@ class Evaluation:
             self.guard.places = self.row_guard.places = derived.row
             view_of_edges = view(derived.chunk)
             graph.resolve_uncounted(view_of_edges, len(derived.chunk.label))
+            self._resolve_unread(derived)
             return derived.chunk, view_of_edges, ChunkDetails(first=derived.first)
         number = own.label.item(0)
         is_plain = bool(graph.horizons.is_read.item(number))
