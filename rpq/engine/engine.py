@@ -32,6 +32,7 @@ from rpq.language.readings import (
     Identity,
     describe_identity,
     for_identity,
+    for_nodes,
     node_tests_of,
     node_values_of,
     over_dataset,
@@ -585,6 +586,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         started = self._stopwatch.start()
         self._usable(is_limited=True)
         self._dry_run.copy = None
+        self._begin_nodes()
         evaluation, has_rows = self._evaluation, collect or bool(self._handlers)
         if self._clock is not None:
             raise InputError('with events="alone" the graph has one event at a time, and no nodes with facts')
@@ -605,6 +607,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise error
         self._raise_overrun(changes)
         return changes
+
+    def _begin_nodes(self) -> None:
+        """Make queries read facts of nodes beside edges from now on. O(window · index) where that changes a query."""
+        before = self._evaluation
+        if before.has_nodes:
+            return
+        before.has_nodes = True
+        if any(for_nodes(one.question, True) is not one.question for one in before.running):
+            self._evaluation = self._copy(max_rows=before.row_guard.limit)._evaluation
+            self._usable(is_limited=True)
 
     def _node_columns(self, data: Any) -> NodeColumns:
         """Return data as well-formed records, whose types are those of the stream from now on. Raises `InputError`."""
@@ -775,6 +787,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             "witness": evaluation.witness,
             "report_empty": evaluation.report_empty,
             "_keeps_values": evaluation.keeps_values,
+            "_has_nodes": evaluation.has_nodes,
         }
         return self._of_state(copy_state(evaluation, self._about({})), **{**options, **changed})
 
@@ -1272,7 +1285,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return engine
 
     @classmethod
-    def _of_state(cls, saved: SavedState, *, _without: Collection[str] = (), **options: Any) -> Engine:
+    def _of_state(
+        cls, saved: SavedState, *, _without: Collection[str] = (), _has_nodes: bool = False, **options: Any
+    ) -> Engine:
         """Return an engine with a saved state except for the queries `_without`, and with these options."""
         events = saved.content.events
         engine = cls(
@@ -1281,6 +1296,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             edges="triple" if saved.content.multigraph is None else saved.content.multigraph.identity,
             **options,
         )
+        engine._evaluation.has_nodes = _has_nodes
         saved.fill(engine._evaluation, without=_without)
         engine._times, engine._original_queries = saved.times()
         if engine._clock is not None and events is not None and events.time is not None:
@@ -1381,6 +1397,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """Return a query as it runs: over windows in the integers of the stream, or over one event."""
         own = over_dataset(query, self._evaluation.static_graphs)
         resolved: Query = for_identity(times.resolve(own), self._evaluation.identity)
+        resolved = for_nodes(resolved, self._evaluation.has_nodes)
         return resolved if self._clock is None else query_over_event(resolved)
 
     def _changes(

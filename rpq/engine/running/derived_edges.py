@@ -29,6 +29,8 @@ class DerivedChunk(NamedTuple):
     """bool: for each edge whether a window that is decided before the graph evicts it; None where no window is."""
     boundary: np.ndarray | None = None
     """int32: for each edge the boundary, below 0, at which it changes before its tuple; 0 for edges of the tuple itself."""
+    unread: Chunk | None = None
+    """The edges that no query reads, from which edges with tests of their ends follow when a record comes; None for none."""
 
     def first_of_events(self, events: np.ndarray) -> np.ndarray:
         """Return `first` for events of several tuples, whose first tuples are `events` (int64, a tuple)."""

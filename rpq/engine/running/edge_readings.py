@@ -136,6 +136,11 @@ class EdgeReadings:
         """Return which label ids are in a set of labels, with their conditions (uint8)."""
         return self.flags_of(("read", labels), labels.has)
 
+    def own_labels(self) -> np.ndarray:
+        """Return which label ids queries read themselves, not only with tests of the ends of edges (uint8)."""
+        readings = {reading for question in self.questions for reading in readings_of(question)}
+        return self.flags_of("own", lambda label: any(one.reads(label) for one in readings))
+
     def ordered_labels(self) -> np.ndarray:
         """Return which label ids queries about paths in time order read, or follow from (uint8)."""
         return self.flags_of(

@@ -46,6 +46,7 @@ from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery
 from rpq.language.readings import (
     Identity,
     for_identity,
+    for_nodes,
     from_clauses,
     has_conditions,
     has_values,
@@ -159,6 +160,8 @@ class Evaluation:
         self.vertices = VertexDictionary(capacity=capacity)
         self.nodes = NodeTable(node_properties)
         """The facts of nodes."""
+        self.has_nodes = False
+        """True if there were records of nodes, which queries may have to read beside edges."""
         self.running = RunningQueries(report_empty=report_empty)
         self.report_empty = report_empty
         self.awaits_first = False  # whether rows precede the first tuple, which has not arrived
@@ -239,9 +242,9 @@ class Evaluation:
         self._record_statics(self.multigraph)
         self.multigraph.add(questions, {question.name: readings_in(question, self) for question in questions})
         if self.graph.time is not None:
-            self._begin_midway(self.multigraph)
+            self.begin_midway(self.multigraph)
 
-    def _begin_midway(self, multigraph: Multigraph) -> None:
+    def begin_midway(self, multigraph: Multigraph) -> None:
         """Enter the edges of the graph, of which none had properties, and the counts of queries. O(edges)."""
         edges, live = self.graph.edges, self.graph.live_edges()
         columns = (edges.source, edges.label, edges.target, edges.timestamp)
@@ -547,7 +550,7 @@ class Evaluation:
             chunk, tuples, properties, self.graph.time, timestamp=timestamp, edge=edge, in_streams=in_streams
         )
         self.graph.lose_unread(tuples, len(chunk.label))
-        needed = len(derived.chunk.label)
+        needed = len(derived.chunk.label) + (0 if derived.unread is None else len(derived.unread.label))
         if in_streams is not None:
             needed += int(np.count_nonzero(in_streams >= 0))
         if needed > room or not self._room.has_vertices:
@@ -561,11 +564,17 @@ class Evaluation:
         count = len(derived.chunk.label)
         if taken.named is None:
             self.graph.resolve_uncounted(view_of_chunk, count)
+            self._resolve_unread(derived)
             return ChunkDetails(first=first)
         named, is_named = derived.in_streams(taken.chunk, taken.named, taken.labels.is_named)
         view_of_named = view(named)
         self.graph.resolve_uncounted_with_streams(view_of_chunk, view_of_named, is_named, count)
         return ChunkDetails(named, view_of_named, first)
+
+    def _resolve_unread(self, derived: DerivedChunk) -> None:
+        """Apply edges that no query reads to the graph, behind the others: those that have left by then are of no use."""
+        if derived.unread is not None:
+            self.graph.resolve_uncounted(view(derived.unread), len(derived.unread.label))
 
     def _resolve_and_judge(
         self, resolve: Callable[[], object], view_of_chunk: Any, details: ChunkDetails, count: int
@@ -702,6 +711,7 @@ class Evaluation:
             self.guard.places = self.row_guard.places = derived.row
             view_of_edges = view(derived.chunk)
             graph.resolve_uncounted(view_of_edges, len(derived.chunk.label))
+            self._resolve_unread(derived)
             return derived.chunk, view_of_edges, ChunkDetails(first=derived.first)
         number = own.label.item(0)
         is_plain = bool(graph.horizons.is_read.item(number))
@@ -1112,7 +1122,7 @@ class Evaluation:
 
         With `is_late` the windows stay empty, although the stream has begun.
         """
-        questions = tuple(for_identity(question, self.identity) for question in questions)
+        questions = tuple(for_nodes(for_identity(question, self.identity), self.has_nodes) for question in questions)
         ids, names = np.fromiter(self.labels.ids.values(), np.int64, len(self.labels)), list(self.labels.ids)
         earlier_hosts = {*self.running.hosts}
         added: list[RunningQuery] = []

@@ -165,8 +165,10 @@ class Multigraph:
     def underived_labels(self, labels: LabelSet) -> list[ConditionLabel]:
         """Return the labels with conditions in a set that are not derived from tuples at present."""
         if labels.conditions:
-            return [] if self.readings.reads_open(labels) else [ConditionLabel(None, one) for one in labels.conditions]
-        named = [label for label in labels.without_tests if isinstance(label, ConditionLabel)]
+            of_edges = {StepTests.of(condition).edge for condition in labels.conditions} - {""}
+            return [] if self.readings.reads_open(labels) else [ConditionLabel(None, one) for one in sorted(of_edges)]
+        conditions = [label for label in labels.without_tests if isinstance(label, ConditionLabel)]
+        named = [label for label in conditions if not isinstance(label, NodeLabel)]
         return [
             label
             for label in named
@@ -431,13 +433,24 @@ class Multigraph:
             if in_streams is not None:
                 is_plain |= in_streams >= 0
             before, made = self._apply(columns, number, number, is_plain)
+            unread: Chunk | None = None
             if self.node_edges.are_read:
                 made = self.node_edges.extend(made)
+                if in_streams is None:
+                    made, unread = self._without_unread(made)
             named = None if in_streams is None else self._apply_named(columns, in_streams)
             outcome = self.outcome_counts.judge(chunk, tuples, before, bounds, named=named)
-            derived = chunk_of_operations(made, chunk, tuples, now, outcome=outcome)
+            derived = chunk_of_operations(made, chunk, tuples, now, outcome=outcome)._replace(unread=unread)
         self._note_parallel(derived)
         return derived
+
+    def _without_unread(self, made: Operations) -> tuple[Operations, Chunk | None]:
+        """Divide operations into those that queries read, and edges from which tested ones follow (None for none)."""
+        is_read = self.readings.own_labels()[made.label] != 0
+        if is_read.all():
+            return made, None
+        read, unread = (Operations(*(column[some] for column in made)) for some in (is_read, ~is_read))
+        return read, unread.as_chunk()
 
     def _apply(
         self, tuples: _Tuples, edge: np.ndarray, number: np.ndarray, is_plain: np.ndarray
@@ -583,7 +596,9 @@ class Multigraph:
     def _note_parallel(self, derived: DerivedChunk) -> None:
         """Note the edges that queries about paths in time order read, one by one."""
         if self.parallel is not None:
-            self.parallel.note(derived.chunk, self.readings.ordered_labels())
+            for chunk in (derived.chunk, derived.unread):
+                if chunk is not None:
+                    self.parallel.note(chunk, self.readings.ordered_labels())
 
     def _numbers(self, chunk: Chunk, edge: pa.Array | None) -> np.ndarray:
         """Return the numbers of the edges of tuples (int64), -1 for deletes without one; count the inserts."""

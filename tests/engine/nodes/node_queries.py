@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -105,6 +107,13 @@ class Described:
         self.oracle = NodeQuery(atoms=tuple(atoms), tests=tuple(tests), select=columns, filter=filter, **oracle)
         self.text = match or what
         self.options = {key: value for key, value in engine.items() if match is None or key != "paths"}
+
+    def named(self, name: str) -> Described:
+        """Return the same query under another name."""
+        other = copy.copy(self)
+        other.__dict__.pop("query", None)
+        other.oracle, other.options = replace(self.oracle, name=name), self.options | {"name": name}
+        return other
 
     @functools.cached_property
     def query(self) -> rpq.Query:
