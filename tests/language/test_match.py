@@ -13,7 +13,6 @@ import rpq
 from rpq.errors import MatchError
 from rpq.language.match.syntax import REFUSED
 from rpq.language.notation import language_of
-from rpq.language.readings import for_nodes
 
 EDGES = [
     ("a", "b", "T", 1, 10),
@@ -209,8 +208,7 @@ def test_rows_beside_facts_of_nodes(text, options, rows):
     columns = ("source", "target", "label", "timestamp", "amount")
     edges = pa.table({name: [edge[place] for edge in EDGES] for place, name in enumerate(columns)})
     for paths, nodes_first in product(("walk",) if "ANY" in text else ("walk", "simple"), (True, False)):
-        query = for_nodes(rpq.Query(text, window=WINDOW, paths=paths, **options), True)
-        engine = rpq.Engine(query, edges="parallel")
+        engine = rpq.Engine(rpq.Query(text, window=WINDOW, paths=paths, **options), edges="parallel")
         if nodes_first:
             engine.push_nodes(NODES)
         engine.push(edges)

@@ -97,8 +97,8 @@ class MatchQuery(SparqlQuery):
     def for_nodes(self, has_nodes: bool) -> Self:
         """Return the query as it is evaluated beside records of nodes, or without any.
 
-        Without records edges alone give labels of nodes, which costs less. A text that reads properties of nodes always has
-        records.
+        Without records edges alone give labels of nodes, which costs less. The query itself is returned where that makes no
+        difference, as for a text that reads properties of nodes, which always has records.
 
         >>> from rpq.language.query import Query
         >>> from rpq.stream.window import Window
@@ -110,6 +110,8 @@ class MatchQuery(SparqlQuery):
         if has_nodes == self.has_nodes:
             return self
         other = self._translated(is_triple=is_triple, has_nodes=has_nodes)
+        if other.parsed == self.parsed:
+            return self
         if self.original is not self:
             object.__setattr__(other, "_original", self.original.for_nodes(has_nodes))
         return other
