@@ -14,6 +14,7 @@ import pyarrow as pa
 from rpq.errors import InputError
 from rpq.readers.node_rows import LABELS_TYPE, NO_TIME, RESERVED, record_rows, uniform_parts
 from rpq.readers.text.edge_rules import label_names
+from rpq.spark.columns import type_in_rows
 from rpq.spark.errors import PipelineError
 from rpq.stream.arrays.plain_columns import with_plain_columns
 
@@ -57,8 +58,9 @@ def collect_nodes(nodes: DataFrame, *, vertex: str, unit: str, is_time: bool) ->
 
 
 def property_types(nodes: DataFrame) -> dict[str, str]:
-    """Return the types of the properties of nodes in a data frame, as Spark writes them, by `Value.key`."""
-    return {f"@{field.name}": field.dataType.simpleString() for field in nodes.schema if field.name not in RESERVED}
+    """Return the types in rows of the properties of nodes in a data frame, by `Value.key`.  Raises `PipelineError`."""
+    fields = (field for field in nodes.schema if field.name not in RESERVED)
+    return {f"@{field.name}": type_in_rows(field.dataType.simpleString(), field.name) for field in fields}
 
 
 class RecordOrder:
