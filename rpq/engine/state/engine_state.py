@@ -489,6 +489,7 @@ class SavedState:
                 self._check_slides(running, state, mine)
             entered, identity = self._enter_edges(evaluation, of_queries)
             self._restore_nodes(evaluation, identity)
+            evaluation.note_first()
             if self.content.multigraph is not None and evaluation.multigraph is not None:
                 self._restore_multigraph(self.content.multigraph, evaluation.multigraph, evaluation, identity)
             new_ids = identity[~evaluation.vertices.are_nameless(identity)]
