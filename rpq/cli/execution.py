@@ -25,6 +25,7 @@ from rpq.cli.inputs import (
     Interrupted,
     Interrupts,
     are_regular,
+    node_files,
     open_input,
     topics_and_clients,
 )
@@ -256,6 +257,10 @@ def set_up_topics(request: RunRequest, check: Callable[[], None]) -> CommandRun:
     started = time.monotonic()
     topics, clients = topics_and_clients(settings, properties=request.further_columns)
     parts = RunParts(request=request, unit=topics.columns.unit, started=started)
+    for file in node_files(settings, topics.columns.unit):
+        if file.has_times:
+            reason = "its records have times; expected a topic of records with rules [[node]] of --edges-from, or no times"
+            raise click.UsageError(f"--nodes {file.name}: {reason}")
     messages = row_messages(request, parts.queries)
     parts.compile(integers=False)
     surroundings = ExitStack()
@@ -289,6 +294,7 @@ def set_up_topics(request: RunRequest, check: Callable[[], None]) -> CommandRun:
     def counts() -> dict[str, Any]:
         figures = asdict(run.figures(""))
         of_input = {name: figures[name] for name in ("rejected", "filtered", "undecided")}
+        of_input["rejected"] += parts.rejected_nodes
         return {**of_input, "kafka": {name: figures[name] for name in ("messages", "rows_sent", "rounds", "seconds")}}
 
     return CommandRun(
@@ -297,6 +303,7 @@ def set_up_topics(request: RunRequest, check: Callable[[], None]) -> CommandRun:
         recorded_errors=(InputError, LimitError, ConflictBudgetError, OSError, OutputError, WhereError, KafkaError),
         parts=parts,
         counts=counts,
+        messages=lambda: (parts.node_rejections, []),
         ends_at_sigterm=True,
     )
 

@@ -35,6 +35,7 @@ from rpq.readers.format_registry import format_by_name
 from rpq.readers.node_files import NodeColumns, NodeFile, NodeMerge
 from rpq.readers.node_rows import described_record
 from rpq.readers.open_source import Mark, OpenSource, open_source
+from rpq.readers.selection import LimitReader
 from rpq.readers.text.changes import SOURCE_TIME
 from rpq.run.checkpoint import AnotherRunError
 from rpq.run.loop import MAX_MESSAGES, SliceSource, cut_slices, push_accepted, push_part
@@ -330,6 +331,8 @@ class RunInput:
     reader: Reader
     time_unit: str | None
     sources: tuple[OpenSource, ...] = ()
+    has_nodes: bool = False
+    """True if records of nodes are merged with the tuples."""
 
     def start(self, queries: Sequence[Query], interrupts: Interrupts) -> StartedInput:
         """Begin to read until a signal, and check which labels of the queries occur.
@@ -357,7 +360,7 @@ class RunInput:
         The position of several inputs is not known, as their tuples are merged, nor that of RDF, whose graphs, prefixes and
         blank nodes can have begun anywhere before.
         """
-        is_alone = len(self.settings.inputs) == 1 and self.settings.format != "rdf" and not isinstance(self.reader, NodeMerge)
+        is_alone = len(self.settings.inputs) == 1 and self.settings.format != "rdf" and not self.has_nodes
         return is_alone and any(source.guarantee != "replay" for source in self.sources)
 
     def check_checkpoint(self) -> None:
@@ -435,13 +438,19 @@ def open_input(settings: RunSettings, *, properties: Sequence[str] = ()) -> RunI
         raise click.UsageError(str(error)) from error
     if settings.time_unit and reader.time_unit and settings.time_unit != reader.time_unit:
         raise click.UsageError(f"--time-unit {settings.time_unit}: the timestamps of this input are in {reader.time_unit}")
-    if settings.nodes:
-        timed = [one for one in node_files(settings, settings.time_unit or reader.time_unit) if one.has_times]
-        reader = NodeMerge(reader, timed) if timed else reader
+    timed = [one for one in node_files(settings, settings.time_unit or reader.time_unit) if one.has_times]
+    if timed:
+        reader = NodeMerge(reader, timed)
+    if settings.nodes and (limit := _limit_of(settings)) is not None:
+        reader = LimitReader(reader, limit)  # behind the last tuple there is no record
     sources = tuple(one for one in inputs if isinstance(one, OpenSource))
-    return RunInput(
-        settings=settings, reader=reader, time_unit=settings.time_unit or reader.time_unit, sources=sources
-    )
+    unit = settings.time_unit or reader.time_unit
+    return RunInput(settings=settings, reader=reader, time_unit=unit, sources=sources, has_nodes=bool(timed))
+
+
+def _limit_of(settings: RunSettings) -> int | None:
+    """Return how many tuples a reader reads; the run itself limits a source."""
+    return None if any(map(is_source, settings.inputs)) else settings.limit
 
 
 def node_files(settings: RunSettings, unit: str | None) -> list[NodeFile]:
@@ -474,7 +483,7 @@ def node_properties(settings: RunSettings) -> list[str] | None:
 def load_nodes(settings: RunSettings, engine: Engine, *, unit: str | None, integers: bool) -> tuple[int, list[str]]:
     """Load the records of all files of nodes without times into an engine.
 
-    Return the number of bad records, which are left out with `--on-error skip`, and the first messages.  Raises `InputError`.
+    Return the number of bad records, which `--on-error skip` leaves out, and the first messages.  Raises `InputError`.
     """
     rejected, messages = 0, list[str]()
     for file in (one for one in node_files(settings, unit) if not one.has_times):
@@ -569,7 +578,7 @@ def _open(settings: RunSettings, inputs: Sequence[Any], properties: Sequence[str
         settings.format,
         inputs,
         on_error=settings.on_error,
-        limit=None if any(map(is_source, settings.inputs)) else settings.limit,  # the run itself limits a source
+        limit=None if settings.nodes else _limit_of(settings),
         drop_self_loops=settings.drop_self_loops,
         columns=columns,
         where=parse_where(settings.where) if settings.where is not None else None,

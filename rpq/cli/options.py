@@ -250,8 +250,8 @@ nodes = combine_options(
         "--nodes",
         multiple=True,
         metavar="FILE...",
-        help="Records of nodes, with labels and properties: CSV with a header, JSON lines, Parquet or Arrow.  Without times a "
-        "file is read before the first tuple, otherwise in the order of time.",
+        help="Records of nodes, with labels and properties: CSV with a header, JSON lines, Parquet or Arrow.  Without times "
+        "a file is read before the first tuple, otherwise in the order of time.",
     ),
     click.option(
         "--node-columns",

@@ -19,8 +19,8 @@ from rpq.language.query_file import FIELDS
 from rpq.stream.sources import installed_sources
 
 EPILOG = """\b
---input, --static, --nodes, --source and --target take one or more values, and can be repeated.  EXPRESSION is given first, last, or
-after -- (then it may begin with a -):
+--input, --static, --nodes, --source and --target take one or more values, and can be repeated.  EXPRESSION is given first,
+last, or after -- (then it may begin with a -):
   rpq run 'a2q/c2a*' --input sx-*.txt.gz --format stackoverflow --window 30d --slide 1d --output rows.csv
   rpq run --window 10 --slide 1 --source x y --input - -- 'knows+'
   rpq run '?x a2q ?y . ?y c2q ?z' --select x,z --distinct --input sx-*.txt.gz --format stackoverflow --window count:10000

@@ -23,12 +23,20 @@ from rpq.engine.running.retention import keep_option, refuse_if_lost
 from rpq.engine.statistics import Statistics, statistics_of
 from rpq.errors import InputError, LimitError, QueryError, RowLimitError, RpqError
 from rpq.language import kinds
-from rpq.language.conditions import TUPLE_COLUMNS
+from rpq.language.conditions import TUPLE_COLUMNS, node_test_of
 from rpq.language.hypercube import Share
 from rpq.language.options import Vertex
 from rpq.language.protocol import MAX_ROWS
 from rpq.language.query import Query
-from rpq.language.readings import Identity, describe_identity, for_identity, over_dataset
+from rpq.language.readings import (
+    Identity,
+    describe_identity,
+    for_identity,
+    for_nodes,
+    node_tests_of,
+    node_values_of,
+    over_dataset,
+)
 from rpq.operators.paths import path_query
 from rpq.rows.answers import Answers, cursor_of, html_table, position_of
 from rpq.rows.blocks import RowBlock, columns_of_names
@@ -578,6 +586,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         started = self._stopwatch.start()
         self._usable(is_limited=True)
         self._dry_run.copy = None
+        self._begin_nodes()
         evaluation, has_rows = self._evaluation, collect or bool(self._handlers)
         if self._clock is not None:
             raise InputError('with events="alone" the graph has one event at a time, and no nodes with facts')
@@ -598,6 +607,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise error
         self._raise_overrun(changes)
         return changes
+
+    def _begin_nodes(self) -> None:
+        """Make queries read facts of nodes beside edges from now on. O(window · index) where that changes a query."""
+        before = self._evaluation
+        if before.has_nodes:
+            return
+        before.has_nodes = True
+        if any(for_nodes(one.question, True) is not one.question for one in before.running):
+            self._evaluation = self._copy(max_rows=before.row_guard.limit)._evaluation
+            self._usable(is_limited=True)
 
     def _node_columns(self, data: Any) -> NodeColumns:
         """Return data as well-formed records, whose types are those of the stream from now on. Raises `InputError`."""
@@ -768,6 +787,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             "witness": evaluation.witness,
             "report_empty": evaluation.report_empty,
             "_keeps_values": evaluation.keeps_values,
+            "_has_nodes": evaluation.has_nodes,
         }
         return self._of_state(copy_state(evaluation, self._about({})), **{**options, **changed})
 
@@ -1100,7 +1120,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if not running.has_witnesses:
             raise QueryError(
                 f"query {running.question.name!r}: its answers have no witness. Those of SPARQL have none, nor those of "
-                "MATCH with aggregates (leave the aggregates out); a chain of paths that the plan joins into one path has "
+                "MATCH with aggregates (leave the aggregates out) or with a node that may stand in no edge; a chain of paths "
+                "that the plan joins into one path has "
                 "witnesses only in an Engine(witness=True)"
             )
         kinds = kinds_of(running.columns)
@@ -1112,7 +1133,21 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         found: Path | Witness | None
         found = running.witness(ids, evaluation.output.present_graph())
         evaluation.midway = False
-        return None if found is None else found.with_times(self._times.to_timestamp)
+        if found is None:
+            return None
+        facts = tuple(self._facts_read(running.question, found.vertices))
+        return replace(found, facts=facts).with_times(self._times.to_timestamp)
+
+    def _facts_read(self, question: Any, vertices: Iterable[Vertex]) -> Iterator[tuple[Vertex, dict[str, Any]]]:
+        """Yield the vertices that have facts which a query reads, with these."""
+        tests = (node_test_of(text).where.names for text in node_tests_of(question) if text)
+        read = node_values_of(question).union(*tests)
+        for name in vertices if read else ():
+            if (node := self.node(name)) is not None:
+                found = {one: value for one, value in node.properties.items() if one in read}
+                labels = [label for label in node.labels if f":{label}" in read or "labels" in read]
+                if found or labels:
+                    yield name, found | ({"labels": labels} if labels else {})
 
     @one_thread_at_a_time
     def explain(self, query: str | None = None) -> Explanation | SparqlExplanation | PathExplanation:
@@ -1250,7 +1285,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return engine
 
     @classmethod
-    def _of_state(cls, saved: SavedState, *, _without: Collection[str] = (), **options: Any) -> Engine:
+    def _of_state(
+        cls, saved: SavedState, *, _without: Collection[str] = (), _has_nodes: bool = False, **options: Any
+    ) -> Engine:
         """Return an engine with a saved state except for the queries `_without`, and with these options."""
         events = saved.content.events
         engine = cls(
@@ -1259,6 +1296,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             edges="triple" if saved.content.multigraph is None else saved.content.multigraph.identity,
             **options,
         )
+        engine._evaluation.has_nodes = _has_nodes
         saved.fill(engine._evaluation, without=_without)
         engine._times, engine._original_queries = saved.times()
         if engine._clock is not None and events is not None and events.time is not None:
@@ -1359,6 +1397,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """Return a query as it runs: over windows in the integers of the stream, or over one event."""
         own = over_dataset(query, self._evaluation.static_graphs)
         resolved: Query = for_identity(times.resolve(own), self._evaluation.identity)
+        resolved = for_nodes(resolved, self._evaluation.has_nodes)
         return resolved if self._clock is None else query_over_event(resolved)
 
     def _changes(

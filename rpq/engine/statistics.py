@@ -14,6 +14,7 @@ import numpy as np
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS, ticks_per_second
 from rpq.engine.running.evaluation import Evaluation
 from rpq.rows.answers import html_table
+from rpq.stream.nodes.node_table import NodeTable
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -30,6 +31,8 @@ class Statistics:
       conflict now, `pairs_in_doubt` the pairs for which a path, or the lack of one, is stored because of conflicts,
       `searches` the searches for a simple path, and `roots_set_aside` the roots that are set aside now
 
+    - `node_records` counts records of nodes, of which `node_stale` changed nothing because all that they touch was set later,
+      and `node_absent` removed nodes without a record; `node_bytes` is the size of the facts: of the engine as a whole
     - `non_numeric` counts, by condition, how often a text such as `1,500.00` was found where a number is needed, and by
       property how often it was to be summed: counts of all queries since the engine was made or restored
 
@@ -68,6 +71,10 @@ class Statistics:
     searches: int = 0
     roots_set_aside: int = 0
     rows_waiting: int = 0
+    node_records: int = 0
+    node_stale: int = 0
+    node_absent: int = 0
+    node_bytes: int = 0
     non_numeric: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -83,7 +90,8 @@ class Statistics:
         return {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in values.items()}
 
 
-_FURTHER = tuple(one.name for one in fields(Statistics) if one.default == 0)
+_OF_NODES = ("node_records", "node_stale", "node_absent", "node_bytes")
+_FURTHER = tuple(one.name for one in fields(Statistics) if one.default == 0 and one.name not in _OF_NODES)
 """The figures that only some kinds of queries have, summed over these queries: the fields with a default."""
 
 
@@ -123,8 +131,14 @@ def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.n
         latency_p50_us=latency_quantile(latency, 0.5, rate),
         latency_p99_us=latency_quantile(latency, 0.99, rate),
         non_numeric=dict(evaluation.vertices.edges.non_numeric),
+        **({} if name is not None else _figures_of_nodes(evaluation.nodes)),
         **{further: sum(figures.further.get(further, 0) for figures in chosen) for further in _FURTHER},
     )
+
+
+def _figures_of_nodes(nodes: NodeTable) -> dict[str, int]:
+    applied, stale, absent = nodes.counts.tolist()
+    return dict(zip(_OF_NODES, (applied + stale + absent, stale, absent, nodes.nbytes), strict=True))
 
 
 def add_totals(total: Statistics, before: Statistics, after: Statistics) -> Statistics:
@@ -191,12 +205,12 @@ class LatencyCounts:
 
 _COUNTERS = (
     "tuples", "inserted", "refreshed", "deleted", "absent_deletes", "late", "passed_by", "irrelevant",
-    "rows_added", "rows_removed", "conflicts", "searches",
+    "rows_added", "rows_removed", "conflicts", "searches", "node_records", "node_stale", "node_absent",
 )  # fmt: skip
 _TOTALS = (*_COUNTERS, "engine_seconds")
 _GAUGES = (
     "answers_live", "edges_live", "vertices_live", "index_cells", "index_bytes", "conflicted_roots", "pairs_in_doubt",
-    "roots_set_aside", "rows_waiting",
+    "roots_set_aside", "rows_waiting", "node_bytes",
 )  # fmt: skip
 _OF_QUERIES = ("rows_added", "rows_removed", "answers_live", "index_cells", "index_bytes")
 

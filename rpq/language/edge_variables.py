@@ -175,6 +175,11 @@ class Value(NamedTuple):
         return f"{self.variable}.{self.name or 'timestamp'}"
 
     @property
+    def is_list(self) -> bool:
+        """True for the labels of a vertex."""
+        return self.kind == "fact" and self.name == "labels"
+
+    @property
     def key(self) -> str:
         """The name of the property among those of edges and of vertices, which may have the same name."""
         return f"@{self.name}" if self.kind == "fact" else self.name

@@ -153,7 +153,10 @@ def options_json(options: Mapping[str, Any]) -> dict[str, Any]:
 def content_of(query: Query) -> dict[str, Any]:
     """Return a query as JSON values; its window is in the integers of its stream."""
     unit = getattr(query, "unit", None)
-    options = options_json({name: getattr(query, name, None) for name in OPTIONS})
+    values = {name: getattr(query, name, None) for name in OPTIONS}
+    if getattr(query, "node_label", "") is None:
+        values["node_label"] = ""  # records alone give labels; without the option edges do, too
+    options = options_json(values)
     content = {"expression": query.expression, "window": window_json(query.window), **options}
     return content if unit is None else content | {"unit": unit}
 

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from rpq.errors import InputError, did_you_mean
 from rpq.readers.batch import Batch, Reader
 from rpq.readers.column_names import ColumnNames
+from rpq.readers.edges import InMemorySource
 from rpq.readers.inputs import REJECTION_MESSAGES, Input, merge_by_heads
 from rpq.readers.key_paths import names_in
 from rpq.readers.node_rows import NO_TIME, RESERVED
@@ -126,10 +127,51 @@ class _NodeLines(BlockParser):
         self.times = reader.times
 
 
-def _detect(line: bytes, columns: NodeColumns, unit: str) -> DetectedFormat:
+class _NodeFields(RecordParser):
+    """A parser of lines of fields, whose header names them."""
+
+    reader: EdgeReader
+
+    @property
+    def times(self) -> str | None:
+        return self.reader.times
+
+    @property
+    def has_times(self) -> bool:
+        return bool(self.reader.rules.times)
+
+
+def read_nodes(
+    data: bytes, *, name: str, only_json: bool, time_unit: str | None = None, columns: NodeColumns | None = None
+) -> list[pa.RecordBatch]:
+    """Read all records of nodes of a text, JSON lines or lines of fields with a header, as rows of batches.
+
+    Times in text require a `time_unit`.  Raises `InputError` at a bad line.
+
+    >>> [batch] = read_nodes(b'{"node": "x", "risk": 4}', name="the body", only_json=True)
+    >>> node_table(batch).to_pylist()
+    [{'node': 'x', 'risk': '4'}]
+    """
+    parsers: list[_NodeFields | _NodeLines] = []
+
+    def detect(line: bytes) -> DetectedFormat:
+        if only_json:
+            read_object(line)
+        found, parser = _detect(line, columns or NodeColumns(), time_unit or DEFAULT_UNIT)
+        parsers.append(parser)
+        return found
+
+    batches = list(TextFile(InMemorySource(data, name=name), detect=detect))
+    if time_unit is None and any(parser.times not in (None, "integers") for parser in parsers):
+        raise InputError(f"{name}: column 'timestamp' has times; expected numbers, or a time unit", column="timestamp")
+    return batches
+
+
+def _detect(line: bytes, columns: NodeColumns, unit: str) -> tuple[DetectedFormat, _NodeFields | _NodeLines]:
     """Detect how to read a file from its first line, an object or a header."""
     if line.lstrip(b" \t").startswith(b"{"):
-        return DetectedFormat(parser=_NodeLines(columns, unit))
+        lines = _NodeLines(columns, unit)
+        return DetectedFormat(parser=lines), lines
     cuts: dict[str, list[str]] = {}
     for separator in SEPARATORS:
         with suppress(FieldError):
@@ -143,9 +185,8 @@ def _detect(line: bytes, columns: NodeColumns, unit: str) -> DetectedFormat:
     reader = columns.reader(names, unit=unit)
     fields = tuple(FURTHER + name if name in reader.names else "" for name in names)
     layout = LineLayout(separator=separator, fields=fields, quotes=True, trim=columns.trim)
-    return DetectedFormat(
-        parser=RecordParser(LineParser(layout), reader), is_header=True, quoted=layout if layout.has_quotes else None
-    )
+    parser = _NodeFields(LineParser(layout), reader)
+    return DetectedFormat(parser=parser, is_header=True, quoted=layout if layout.has_quotes else None), parser
 
 
 class NodeFile:
@@ -158,7 +199,6 @@ class NodeFile:
     def __init__(self, path: str, columns: NodeColumns, *, unit: str | None, on_error: str = "stop") -> None:
         self.name = path
         self._unit = unit
-        self._reader: EdgeReader | None = None
         text_unit = unit or DEFAULT_UNIT
         if not (os.path.isfile(path) or os.path.isdir(path)):
             raise InputError(f"{path}: there is no such file; records of nodes are read from files", file=path)
@@ -166,7 +206,8 @@ class NodeFile:
             try:
                 rules = columns.rules(names_in_file(path))
             except FieldError as error:
-                raise InputError(f"{path}: column '{error.column}' {error.message}", file=path, column=error.column) from error
+                message = f"{path}: column '{error.column}' {error.message}"
+                raise InputError(message, file=path, column=error.column) from error
             names = ColumnNames(time_format=columns.time_format)
             parquet = ParquetInput(path, on_error=on_error, columns=names, rules=rules, time_unit=text_unit)
             self.has_times = bool(rules.times)
@@ -176,18 +217,21 @@ class NodeFile:
             self.input: Input = parquet
             return
         errors: list[LineError] = []
-        found = detect_file(path, lambda line: _detect(line, columns, text_unit), errors.append)
-        if errors and found is None:
+        parsers: list[_NodeFields | _NodeLines] = []
+
+        def detect(line: bytes) -> DetectedFormat:
+            found, parser = _detect(line, columns, text_unit)
+            parsers.append(parser)
+            return found
+
+        sample = detect_file(path, detect, errors.append)
+        if errors and sample is None:
             raise line_error(path, errors[0])
-        self.has_times = self._has_unit = False
-        if found is not None:
-            parser, block = found[0].parser, found[1]
-            list(parser.parse(block, stop=False))
-            assert isinstance(parser, RecordParser | _NodeLines)
-            times = parser.times if isinstance(parser, _NodeLines) else parser.reader.times
-            self.has_times = parser.has_times if isinstance(parser, _NodeLines) else bool(parser.reader.rules.times)
-            self._has_unit = times not in (None, "integers")
-        self.input = TextFile(path, detect=lambda line: _detect(line, columns, text_unit), on_error=on_error)
+        if sample is not None:
+            list(sample[0].parser.parse(sample[1], stop=False))
+        self.has_times = any(parser.has_times for parser in parsers)
+        self._has_unit = any(parser.times not in (None, "integers") for parser in parsers)
+        self.input = TextFile(path, detect=detect, on_error=on_error)
 
     def check_unit(self) -> None:
         """Raise `InputError` if records have times and the stream plain numbers."""
@@ -207,10 +251,10 @@ class NodeFile:
                     file=self.name,
                     column="timestamp",
                 )
-            yield _with_integers(batch, self.name) if integers else batch
+            yield with_integers(batch, self.name) if integers else batch
 
 
-def _with_integers(batch: pa.RecordBatch, file: str) -> pa.RecordBatch:
+def with_integers(batch: pa.RecordBatch, file: str) -> pa.RecordBatch:
     """Return records with integers as vertices."""
     texts = batch.column("source")
     is_integer = numpy_array(pc.match_substring_regex(texts, r"^[+-]?[0-9]{1,18}$"))

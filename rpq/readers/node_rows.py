@@ -1,7 +1,7 @@
 """Records of nodes among the tuples of a batch, in the order of the stream.
 
-A row is a record where the column `RECORD` is true.  Its vertex is both source and target, its label is null, and its time is
-`NO_TIME` if it has none.  Further columns begin with `NODE`: `LABELS` has its labels as lists, `OP` its operation, and
+A row is a record where the column `RECORD` is true.  Its vertex is both source and target, its label is null, and its time
+is `NO_TIME` if it has none.  Further columns begin with `NODE`: `LABELS` has its labels as lists, `OP` its operation, and
 `VALUE + name` the value of a property, which the record names where `NAMED + name` is true.  Other rows have nulls there.
 So whatever merges, cuts or counts the rows of a stream treats records as tuples; only what pushes them, and what selects
 tuples by a condition, distinguishes the two.
@@ -9,9 +9,10 @@ tuples by a condition, distinguishes the two.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rpq.language.predicate import UntypedColumn
 from rpq.stream.arrays.fields import DELETE
@@ -62,7 +63,7 @@ def uniform_parts(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         return [batch]
     kinds = records * (1 + (numpy_array(batch.column("timestamp").view(pa.int64())) == NO_TIME))
     cuts = [0, *(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist(), batch.num_rows]
-    return [batch.slice(start, end - start) for start, end in zip(cuts, cuts[1:], strict=False)]
+    return [batch.slice(start, end - start) for start, end in pairwise(cuts)]
 
 
 def are_records(part: pa.RecordBatch) -> bool:

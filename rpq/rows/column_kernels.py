@@ -106,7 +106,7 @@ class NameColumns:
                 texts = np.empty(total, np.uint8)
                 _copy_texts(rows, at, width, count, self._ends, self._data, texts)
                 return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(texts))
-        large = self.array if pa.types.is_int64(self.array.type) else self.array.cast(pa.large_string())
+        large = self.array.cast(pa.large_string()) if pa.types.is_string(self.array.type) else self.array
         return large.take(arrow_array(values[first : first + count, place]))
 
 

@@ -6,6 +6,7 @@ literal.  Internally all of them are terms: IRIs as they are, literals in N-Trip
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
@@ -138,6 +139,8 @@ def value_texts(values: pa.Array) -> list[str | None]:
     (['0.0', '0.5', 'nan', None], ['true', 'false'])
     """
     kind = values.type
+    if pa.types.is_list(kind):
+        return [None if one is None else json.dumps(one, ensure_ascii=False) for one in values.to_pylist()]
     if pa.types.is_timestamp(kind):
         values = values.cast(pa.int64())
     found = values.to_pylist()
@@ -157,9 +160,14 @@ def texts_to_values(texts: Sequence[str | None], kind: pa.DataType) -> pa.Array:
 
     >>> texts_to_values(["5", "alice", None], pa.int64()).to_pylist()
     [5, None, None]
+    >>> texts_to_values(['["Account"]', "[]", "alice"], pa.list_(pa.string())).to_pylist()
+    [['Account'], [], None]
     """
     if pa.types.is_string(kind):
         return pa.array(texts, pa.string())
+    if pa.types.is_list(kind):
+        lists = [_read_or_null(json.loads, text) if text is not None and text.startswith("[") else None for text in texts]
+        return pa.array(lists, kind)
     if pa.types.is_boolean(kind):
         return pa.array([{"true": True, "false": False}.get(text or "") for text in texts], pa.bool_())
     if pa.types.is_floating(kind):

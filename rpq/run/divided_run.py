@@ -214,7 +214,10 @@ class DividedEngine:
     # --- tuples ----------------------------------------------------------------------------------------------
 
     def push(self, tuples: pa.RecordBatch, *, collect: bool = True) -> Changes:
-        """Check tuples of the present slice, and keep them. Return no changes. Raises `InputError` at the first invalid one."""
+        """Check tuples of the present slice, and keep them. Return no changes.
+
+        Raises `InputError` at the first invalid tuple.
+        """
         facts = self._reading._facts()
         nothing = self._reading._advance_to(None)
         checked = self._reading._pass(tuples)

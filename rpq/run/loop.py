@@ -89,12 +89,18 @@ class PushOutcome(NamedTuple):
 
 
 def push_accepted(
-    push: Callable[[pa.RecordBatch], Changes], tuples: pa.RecordBatch, *, has_events: bool = False
+    push: Callable[[pa.RecordBatch], Changes],
+    tuples: pa.RecordBatch,
+    *,
+    has_events: bool = False,
+    divides: bool = True,
 ) -> Iterator[PushOutcome]:
     """Push tuples without those that the engine rejects; yield the outcome of each push.
 
-    Tuples and records of nodes (`rpq.readers.node_rows`) are pushed apart, in their order; `push_part` pushes either.  After an outcome with an `InputError` for a tuple the next push begins behind the rejected rows, unless the caller ends
-    the iteration; any other error is the last outcome.  With `has_events` an event is accepted or rejected as a whole.
+    If it `divides` them, tuples and records of nodes (`rpq.readers.node_rows`) are pushed apart, in their order; `push_part`
+    pushes either.  After an outcome with an `InputError` for a tuple the next push begins behind the rejected rows, unless
+    the caller ends the iteration; any other error is the last outcome.  With `has_events` an event is accepted or rejected
+    as a whole.
 
     >>> import rpq
     >>> engine = rpq.Engine(rpq.Query("a", window=rpq.Window(size=5, slide=1)), max_ahead=100)
@@ -105,7 +111,7 @@ def push_accepted(
     [(0, 1, range(1, 2)), (2, 1, range(0, 0))]
     """
     start = end = 0
-    for part in uniform_parts(tuples):
+    for part in uniform_parts(tuples) if divides else [tuples]:
         end += part.num_rows
         while start < end:
             rest = tuples.slice(start, end - start)
@@ -193,6 +199,7 @@ def push_slice(
     *,
     stops: bool,
     has_events: bool = False,
+    divides: bool = True,
     on_pushed: Callable[[PushOutcome], None] = lambda pushed: None,
     on_rejected: Callable[[Rejection, int], None],
 ) -> tuple[int | None, InputError | None]:
@@ -204,7 +211,7 @@ def push_slice(
     """
     columns, until = part.columns, None
     stop: InputError | None = None
-    for pushed in () if columns is None else push_accepted(push, columns, has_events=has_events):
+    for pushed in () if columns is None else push_accepted(push, columns, has_events=has_events, divides=divides):
         on_pushed(pushed)
         error = pushed.error
         if error is None:

@@ -39,6 +39,8 @@ from rpq.serve.operations import TEXT, Admission, GuardedApplication, Operation,
 from rpq.serve.query_checks import QueryChecks
 from rpq.serve.requests import (
     ARROW,
+    NODE_SCHEMAS,
+    NODE_TYPES,
     TUPLE_SCHEMAS,
     TUPLE_TYPES,
     Problem,
@@ -49,6 +51,7 @@ from rpq.serve.requests import (
     json_response,
     problem_of,
     problem_response,
+    read_node_body,
     read_tuple_body,
 )
 from rpq.serve.responses import FORMATS, AnswersRead, ServingFigures, vertex_of, witness_model
@@ -187,6 +190,55 @@ class Application:
                 warnings=[*warnings, *applied.warnings] or UNSET,
             )
         )
+
+    @operation(
+        "POST /nodes",
+        "Apply records of nodes, with their labels and properties, in the order of the body.",
+        role="write",
+        description="An object names only its keys: + (the default op) adds labels and sets properties, of which null takes "
+        "one away, = takes all other facts away, and - all. If a body is invalid, none of its records is applied.",
+        takes=NODE_SCHEMAS,
+        gives=models.AppliedNodes,
+        refusals=(507,),
+    )
+    async def post_nodes(self, request: Request) -> Response:
+        arrived = time.monotonic()
+        self._check_service()
+        type_ = content_type(request)
+        if type_ not in NODE_TYPES:
+            expected = ", ".join(NODE_TYPES)
+            raise Problem(415, "TypeRefused", f"nodes are not read from {type_ or 'no content type'}; expected {expected}")
+        service = self.service
+        async with self.bodies.read(request) as body:
+            read = partial(read_node_body, body, type_, time_unit=service.defaults.time_unit, names=service.names)
+            read = partial(read, most_bytes=service.limits.waiting_bytes)
+            columns, _, size = await asyncio.get_running_loop().run_in_executor(self._readers, read)
+            if columns is None:
+                time_now, position = await service.call(lambda: (service.engine.time, service.position))
+                return json_response(models.AppliedNodes(records=0, time=json_value(time_now), position=position))
+            with self.bodies.hold(size):
+                applied = await service.push(service.with_vertices(columns), arrived=arrived)
+        return json_response(
+            models.AppliedNodes(records=applied.tuples, time=json_value(applied.time), position=applied.position)
+        )
+
+    @operation("GET /nodes/{name}", "Return the facts of a node.", gives=models.Node)
+    async def get_node(self, request: Request, name: str) -> Response:
+        def find() -> models.Node:
+            self.service.require_engine()
+            engine = self.service.engine
+            node = engine.node(vertex_of(name, is_integer=self.service.has_integers))
+            if node is None:
+                raise Problem(404, "NoSuchNode", f"there is no record of a node {name!r}")
+            return models.Node(
+                name=json_value(node.name),
+                labels=list(node.labels),
+                properties={one: json_value(value) for one, value in node.properties.items()},
+                time=json_value(engine.time),
+                position=self.service.position,
+            )
+
+        return json_response(await self.service.call(find))
 
     def _check_service(self) -> None:
         if self.service.failure is not None:

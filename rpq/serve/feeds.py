@@ -26,6 +26,7 @@ from rpq.kafka.partition_merge import MergedTuples, TopicPartition
 from rpq.kafka.topic_reader import TopicInput
 from rpq.kafka.topic_source import TopicPosition, TopicSource
 from rpq.readers import Reader
+from rpq.readers.node_rows import NO_TIME
 from rpq.readers.open_source import OpenSource
 from rpq.run.loop import MAX_MESSAGES, Rejection, SourceSlice, push_slice
 from rpq.serve import models
@@ -217,7 +218,7 @@ class Feed(ABC):
             except NotApplied as error:
                 raise error.cause from error
 
-        _, error = push_slice(part, push, stops=not self._skips, on_rejected=self._reject)
+        _, error = push_slice(part, push, stops=not self._skips, divides=False, on_rejected=self._reject)
         if error is not None:
             raise error
 
@@ -302,6 +303,9 @@ class FileFeed(Feed):
         """Return the times at which tuples are due. A tuple too far ahead, which will be rejected, is due with the one
         before it."""
         limit = self._service.ahead_limit
+        if (times == NO_TIME).any():  # records of nodes, which are due with what follows or precedes them
+            timed = times[times != NO_TIME]
+            times = np.where(times == NO_TIME, timed[0] if len(timed) else self._time or 0, times)
         if limit is None:
             return times
         known = [time for time in (limit.time, self._time) if time is not None]

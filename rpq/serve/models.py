@@ -206,6 +206,22 @@ class Applied(Struct, frozen=True):
     warnings: list[str] | UnsetType = UNSET
 
 
+class AppliedNodes(Struct, frozen=True):
+    records: Count
+    time: Time
+    position: Count
+
+
+class Node(Struct, frozen=True):
+    """The facts of a node."""
+
+    name: int | str
+    labels: list[str]
+    properties: dict[str, Value]
+    time: Time
+    position: Count
+
+
 class ChangesParameters(RequestFields, frozen=True):
     query: Annotated[list[str], Meta(description="The names of the queries; by default all.")] = []
     after: Annotated[

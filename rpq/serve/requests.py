@@ -39,6 +39,7 @@ from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.edges import read_tuples
 from rpq.readers.inputs import order_rows
+from rpq.readers.node_files import NodeColumns, read_nodes
 from rpq.readers.rdf.rdf_syntax import SYNTAX_OF_TYPE
 from rpq.readers.source import InputSizeError, check_size
 from rpq.serve import models
@@ -410,6 +411,38 @@ def read_tuple_body(
     size = columns.get_total_buffer_size() + sum(map(_written_bytes, columns.columns))
     check_size(size, most_bytes=most_bytes, name=NAME)
     return PostedTuples(columns, warnings, size)
+
+
+NODE_SCHEMAS = {
+    JSON_LINES[0]: {
+        "type": "string",
+        "description": "One object per line: node[, labels][, op: + = or -][, timestamp], and properties.",
+        "examples": ['{"node":"x","labels":["Account"],"risk":4}\n'],
+    },
+    JSON: {
+        "description": "An object, or an array of objects, as in JSON lines.",
+        "examples": [{"node": "x", "labels": ["Account"], "risk": 4}],
+    },
+    CSV[0]: {
+        "type": "string",
+        "description": "A header and lines of fields; labels are separated by semicolons, and an empty field is null.",
+        "examples": ["node,labels,risk\nx,Account,4\n"],
+    },
+}
+NODE_TYPES = (*JSON_LINES, JSON, *CSV)
+
+
+def read_node_body(
+    body: bytes, type_: str, *, time_unit: str | None, names: ColumnNames | None, most_bytes: int
+) -> PostedTuples:
+    """Read the records of nodes of a body whose content type is one of `NODE_TYPES`, as `read_tuple_body` reads tuples."""
+    columns = NodeColumns() if names is None else NodeColumns(time_format=names.time_format, trim=names.trim)
+    only_json = type_ not in CSV
+    data = _json_lines(body) if type_ == JSON else body
+    rows = concatenate(read_nodes(data, name=NAME, only_json=only_json, time_unit=time_unit, columns=columns))
+    size = 0 if rows is None else rows.get_total_buffer_size()
+    check_size(size, most_bytes=most_bytes, name=NAME)
+    return PostedTuples(rows, [], size)
 
 
 def _rename_columns(names: ColumnNames, renamed: str | None, label: str | None, further: Sequence[str]) -> ColumnNames:

@@ -29,11 +29,14 @@ from rpq.compiled.cycle_counter import INTERRUPTED, new_deadline
 from rpq.engine.statistics import LatencyCounts
 from rpq.errors import ConflictBudgetError, InputError, LimitError, PushLimitError, QueryError, RpqError, did_you_mean
 from rpq.language.readings import properties_of
-from rpq.run.loop import CHECKPOINT_SHARE, SliceSize
+from rpq.readers.node_files import with_integers
+from rpq.readers.node_rows import are_records, uniform_parts
+from rpq.run.loop import CHECKPOINT_SHARE, SliceSize, push_part
 from rpq.serve.changes import ChangeHub, PublishedChanges, QueryEnd
 from rpq.serve.engine_thread import CallResult, EngineCall, EngineThread, Waiter
 from rpq.serve.models import ServeLimits
 from rpq.serve.requests import (
+    NAME,
     NameTaken,
     NoSuchQuery,
     NotApplied,
@@ -294,6 +297,10 @@ class Service(EngineThread):
         self.hub = ChangeHub(
             run=self.run, position=self.position, history_rows=limits.history_rows, lag_rows=limits.lag_rows
         )
+
+    def with_vertices(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """Return posted records of nodes, with integers as vertices if the stream has integers.  Raises `InputError`."""
+        return with_integers(records, NAME) if self.has_integers else records
 
     # --- state and journal -----------------------------------------------------------------------------------
 
@@ -634,9 +641,10 @@ class Service(EngineThread):
             if not tuples.num_rows:
                 self._refuse_next(posts, error)
                 return
+        tuples = uniform_parts(tuples)[0]
         count = tuples.num_rows
         try:
-            changes = self.engine.push(tuples)
+            changes = push_part(self.engine, tuples)
         except InputError as problem:
             error, changes, count = problem, problem.changes, problem.row or 0
         except ConflictBudgetError as problem:
@@ -690,7 +698,7 @@ class Service(EngineThread):
 
     def _note_applied(self, posts: list[TuplePush], tuples: pa.RecordBatch, changes: Changes, *, until: int) -> None:
         self.position += 1
-        self.tuples += until
+        self.tuples += 0 if are_records(tuples) else until
         self.late += len(changes.late_rows)
         late = changes.late_rows.tolist()  # in order
         warnings = [

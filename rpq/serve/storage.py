@@ -29,8 +29,10 @@ import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, RpqError
 from rpq.files.locks import ReplacedFileError, check_in_place
+from rpq.readers.node_rows import are_records
 from rpq.readers.rdf.times import KINDS, Kind
 from rpq.run.checkpoint import CheckpointLock
+from rpq.run.loop import push_part
 from rpq.run.record_log import LogContent, LogEnd, LogError, LogKind, RecordLog, read_log
 from rpq.serve.requests import QueryDefaults, parse_query
 from rpq.stream.json_values import Damage, JsonValue
@@ -562,13 +564,13 @@ class Storage:
     def _redo(self, engine: Engine, state: ServedState, record: JournalRecord) -> ServedState:
         if record.tuples is not None:
             try:
-                changes = engine.push(record.tuples, collect=False)
+                changes = push_part(engine, record.tuples, collect=False)
             except ConflictBudgetError as error:
                 changes = error.changes
             progress = record.details["progress"]
             state = replace(
                 state,
-                tuples=state.tuples + record.tuples.num_rows,
+                tuples=state.tuples + (0 if are_records(record.tuples) else record.tuples.num_rows),
                 late=state.late + len(changes.late_rows),
                 progress=state.progress if progress is None else progress,
                 rdf_times=record.details["rdf_times"] or state.rdf_times,

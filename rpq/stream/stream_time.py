@@ -265,7 +265,7 @@ class StreamTime:
             kind = "number" if self.type == NUMBER else "date" if pa.types.is_date32(self.type) else "time"
         if self.type is not None and kind == "time":
             step, zone = self.type.unit, self.type.tz
-        windows = ((query.name, query.window) for query in queries if not hasattr(query, "readings"))
+        windows = ((query.name, query.window) for query in queries if not hasattr(query, "original"))
         durations = {name: [one.size, one.slide] for name, one in windows if isinstance(one, Window) and one.unit}
         lengths_by_query = ((query.name, lengths_of(query)[1]) for query in queries)
         in_durations = {

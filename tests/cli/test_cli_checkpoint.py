@@ -266,6 +266,26 @@ def test_a_finished_run_goes_on_when_there_is_more_input(tmp_path, capfd, name):
     assert json.loads((tmp_path / "stats.json").read_text())["resumed"] is True
 
 
+@pytest.mark.parametrize("has_times", [True, False])
+def test_a_run_goes_on_with_the_facts_of_nodes(tmp_path, capfd, has_times):
+    make_stream(tmp_path / "edges.txt", 200, seed=4)
+    chance = random.Random(5)
+    lines = [f"{chance.randrange(9)},{chance.randrange(9)},{number // 3}\n" for number in range(150)]
+    header = "node,risk,timestamp\n" if has_times else "node,risk,moment\n"
+    (tmp_path / "nodes.csv").write_text(header + "".join(lines))
+    nodes = ["--nodes", tmp_path / "nodes.csv"]
+    checkpoint = ["--checkpoint", tmp_path / "state"]
+    for name, options, limits in (("whole.csv", [], [200]), ("rows.csv", checkpoint, [70, 130, 200])):
+        args = command(tmp_path, name, *nodes, *options)
+        args[1] = "a/@[risk > 3]/(b/@[risk is not null])*"
+        for limit in limits:
+            assert call([*args, "--limit", str(limit)]) == 0
+            assert figures(tmp_path)["tuples"] == limit
+    assert read_rows(tmp_path / "rows.csv") == read_rows(tmp_path / "whole.csv")
+    (tmp_path / "nodes.csv").write_text(header + "".join(lines[1:]))
+    assert call([*args, "--limit", "200"]) == 2 and "--nodes was" in capfd.readouterr().err
+
+
 def test_an_input_error_can_be_mended_and_gone_on_from(tmp_path, capfd):
     make_stream(tmp_path / "edges.txt", 100, seed=6)
     assert call(command(tmp_path, "whole.csv")) == 0

@@ -12,7 +12,9 @@ import threading
 from pathlib import Path
 
 import click
+import pyarrow as pa
 import pytest
+from pyarrow import parquet as pq
 
 from rpq import ExpressionError, Query, Window
 from rpq.serve.command import serve
@@ -46,6 +48,63 @@ def stream(tmp_path):
     path = tmp_path / "stream.csv.xz"
     path.write_bytes(lzma.compress(CSV.encode()))
     return path
+
+
+def test_records_of_nodes_come_from_files_and_from_rules(run, tmp_path):
+    edges, nodes, more = tmp_path / "edges.csv", tmp_path / "accounts.csv", tmp_path / "more.jsonl"
+    edges.write_text("source,target,label,timestamp\nx,y,paid,1\ny,z,paid,2\nz,x,paid,6\n")
+    nodes.write_text("account,kind,risk\ny,Account;New,4\nz,Account,1\n")
+    more.write_text('{"node":"z","risk":5,"timestamp":4}\n{"node":"y","op":"-","timestamp":4}\n{"node":"?","op":"-"}\n')
+    call = ["paid/@[:Account and risk > 3]", *["--window", "10", "--slide", "1", "--output", "-"]]
+    names = ["--node-columns", "node=account,labels=kind"]
+    status, rows, err = run(*call, "--input", edges, "--nodes", nodes, *names)
+    assert (status, rows) == (0, ["x,y,1,+"])
+    nodes.write_text("node,labels,risk\ny,Account;New,4\nz,Account,1\n")
+    status, rows, err = run(*call, "--input", edges, "--nodes", nodes, more)
+    assert (status, rows) == (0, ["x,y,1,+", "y,z,4,+", "x,y,4,-"])
+    rules, events = tmp_path / "rules.toml", tmp_path / "events.jsonl"
+    rules.write_text(
+        "timestamp='t'\n[[edge]]\nlabel='paid'\nsource='from'\ntarget='to'\n"
+        "[[node]]\nnode='account'\nlabels='Account'\nproperties={risk='risk'}\n"
+    )
+    events.write_text(
+        '{"t":1,"from":"x","to":"y"}\n{"t":2,"account":"y","risk":4}\n{"t":3,"account":"z","risk":9}\n'
+        '{"t":3,"from":"y","to":"z"}\n{"t":4,"account":"y","risk":null}\n'
+    )
+    status, rows, err = run(*call, "--input", events, "--edges-from", rules)
+    assert (status, rows) == (0, ["x,y,2,+", "y,z,3,+", "x,y,4,-"]), err
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "status", "message"),
+    [
+        ("node,op\ny,?\n", [], 1, "nodes.csv:2: column 'op': '?' is not an operation of a node"),
+        ("node,risk\n,1\n", ["--on-error", "skip"], 0, "nodes.csv:2: column 'node': is missing"),
+        ("node,timestamp\ny,1\nz,900\n", ["--max-ahead", "5"], 1, "at the record of the node z 900: "),
+        ("node,timestamp\ny,1\nz,900\n", ["--max-ahead", "5", "--on-error", "skip"], 0, "at the record of the node z 900: "),
+        ("risk\n1\n", [], 1, "nodes.csv:1: column 'node': is missing; found risk; give --node-columns node=NAME"),
+        ("node\ny\n", ["--node-columns", "labels=kind"], 1, "column 'kind': is missing; found node"),
+        ("node\ny\n", ["--node-columns", "risk=r"], 2, "--node-columns: 'risk' is not one of node"),
+        ("node\ny\n", ["--events", "window"], 2, "--nodes: records of nodes are no part of an event"),
+        ("node\ny\n", ["--nodes", "none.csv"], 2, "--nodes none.csv: there is no such file"),
+    ],
+)
+def test_bad_records_of_nodes_are_told(run, tmp_path, text, options, status, message):
+    edges, nodes = tmp_path / "edges.csv", tmp_path / "nodes.csv"
+    edges.write_text("source,target,label,timestamp\nx,y,a,1\n")
+    nodes.write_text(text)
+    ended, _, err = run("a", "--input", edges, "--nodes", nodes, "--window", "10", "--slide", "1", *options)
+    assert (ended, message in err) == (status, True), err
+    assert ("rejected  1 lines" in err) == (not status)
+
+
+def test_typed_records_of_nodes_have_one_type(run, tmp_path):
+    edges, nodes = tmp_path / "edges.csv", [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    edges.write_text("source,target,label,timestamp\nx,y,a,1\n")
+    for path, values in zip(nodes, ([1, 2], [None, "much"]), strict=True):
+        pq.write_table(pa.table({"node": ["x", "y"], "risk": values}), path)
+    status, _, err = run("a", "--input", edges, "--nodes", *nodes, "--window", "10", "--slide", "1")
+    assert status == 1 and "b.parquet: at the record of the node y: column 'risk': 'much' is a string" in err
 
 
 def test_a_stream_with_names_times_and_a_condition_of_its_own(run, stream, tmp_path):

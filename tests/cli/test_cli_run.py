@@ -322,6 +322,27 @@ def test_several_jobs_write_what_one_does(rpq, tmp_path, output, options):
     assert found[0][1]["late"] > 100 and len(found[0][3]) > 10_000 and found[0][2]
 
 
+@pytest.mark.parametrize("has_times", [True, False])
+def test_several_jobs_take_in_the_facts_of_nodes(rpq, tmp_path, has_times):
+    path, nodes = jobs_stream(tmp_path, bad_line=False), tmp_path / "nodes.jsonl"
+    records = ({"node": f"v{i * 13 % 53}", "risk": i * 5 % 7, "timestamp": i * 4 - i % 9 * 20} for i in range(5000))
+    untimed = ({name: value for name, value in one.items() if name != "timestamp"} for one in records)
+    nodes.write_text("".join(json.dumps(one) + "\n" for one in (records if has_times else untimed)))
+    found = []
+    for jobs in (1, 2):
+        output, stats = tmp_path / f"{jobs}.csv", tmp_path / f"{jobs}.json"
+        window = ["--window", "60", "--slide", "10", "--semantics", "explicit"]
+        status, _, err = rpq(
+            "run", "a/@[risk > 3]/b", "--input", path, "--nodes", nodes, *window, "--output", output, "--stats", stats,
+            "--jobs", jobs,
+        )  # fmt: skip
+        counts = json.loads(stats.read_text())
+        names = ("tuples", "late", "rows_added", "rows_removed", *())
+        found.append((status, {name: counts[name] for name in names}, sorted(output.read_text().splitlines()), err))
+    assert found[0][:3] == found[1][:3]
+    assert found[0][0] == 0 and len(found[0][2]) > 5000
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -37,6 +37,33 @@ def unordered(rows) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
+def test_a_topic_of_accounts_and_one_of_transfers_are_one_stream(kafka, tmp_path) -> None:
+    accounts, transfers, written = kafka.new(name="accounts"), kafka.new(name="transfers"), kafka.new()
+    rules = rpq.readers.EdgeRules.parse(
+        "timestamp='t'\n[[edge]]\nlabel='paid'\nsource='from'\ntarget='to'\n"
+        "[[node]]\nnode='account'\nop='op'\nproperties={risk='risk'}\n",
+        file="rules.toml",
+    )
+    kafka.send(accounts, [{"t": at, "account": f"v{at % 5}", "risk": at * 7 % 6} for at in range(0, 60, 2)])
+    kafka.send(accounts, [{"t": 60, "account": "v1", "op": "-"}])
+    kafka.send(transfers, [{"t": at, "from": f"v{at % 4}", "to": f"v{at * 3 % 5}"} for at in range(60)])
+    query = rpq.Query("(paid/@[risk > 2])+", window=rpq.Window(size=20, slide=1))
+    engine = rpq.Engine(query)
+    rows = []
+    for at in range(61):
+        if at % 2 == 0 and at < 60:
+            rows += engine.set_node(f"v{at % 5}", properties={"risk": at * 7 % 6}, timestamp=at).rows()
+        if at == 60:
+            rows += engine.remove_node("v1", timestamp=60).rows()
+        else:
+            rows += engine.insert(f"v{at % 4}", f"v{at * 3 % 5}", "paid", at).rows()
+    same = {"input": kafka.uri(accounts) + "," + transfers, "output": kafka.uri(written), "rules": rules, "until_end": True}
+    for limit in (30, 50, None):
+        run_topics(query, **same, checkpoint=tmp_path / "state", limit=limit)
+    expected_rows = [{name: value for name, value in row._asdict().items() if name != "query"} for row in rows]
+    assert unordered(kafka.rows(written)) == unordered(expected_rows) and len(rows) > 20
+
+
 @pytest.mark.ci
 def test_rows_come_in_order_with_query_and_binding_as_key(kafka) -> None:
     read, written = kafka.new(name="edges"), kafka.new(name="rows")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import rpq
 from rpq.errors import MatchError
 from rpq.language.match.syntax import REFUSED
 from rpq.language.notation import language_of
+from rpq.language.readings import for_nodes
 
 EDGES = [
     ("a", "b", "T", 1, 10),
@@ -124,6 +126,98 @@ PAIRS = [(one, other) for one in "abc" for other in "abc"]
 def test_rows(text, rows):
     expected = [tuple(row) for row in rows.split()] if isinstance(rows, str) else rows
     assert answers(text) == Counter(expected)
+
+
+NODES = [
+    {"node": "a", "labels": ["P", "R"], "risk": 4, "land": "X"},
+    {"node": "b", "labels": ["Q"], "risk": 1, "land": "X"},
+    {"node": "d", "labels": ["R"], "risk": 9},
+]
+"""By record or edge a has the labels P and R, b has Q, c has P and Q, d, which is in no edge, has R; c has no risk."""
+
+RECORDS_ALONE: dict[str, Any] = {"node_label": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "rows"),
+    [
+        ("MATCH (x {risk: 4})-[:T]->(y) RETURN x, y", {}, "ab ab"),
+        ("MATCH (x)-[:T]->(y {land: 'X', risk: 1}) RETURN x, y", {}, "ab ab"),
+        ("MATCH (x WHERE x.risk > 3 AND x.land = 'X')-[:S]->(y) RETURN x, y", {}, "ac"),
+        ("MATCH (x)-[:T]->(y) WHERE x.risk IS NULL RETURN x, y", {}, "ca"),
+        ("MATCH (x)-[:T]->(y) WHERE NOT x.risk > 3 RETURN x, y", {}, "bc"),
+        ("MATCH (x)-[:T]->(y) WHERE x.risk > 3 OR x.id = 'c' RETURN x, y", {}, "ab ab ca"),
+        ("MATCH (x)-[:T]->(y) WHERE x.risk > y.risk RETURN x, y", {}, "ab ab"),
+        ("MATCH (x)-[e:T]->(y) WHERE e.amount > x.risk * 4 RETURN x, e.amount", {}, [("a", 20), ("b", 30)]),
+        ("MATCH (x)-[:T]->(y) WHERE x.land = y.land RETURN DISTINCT x.id, y.land AS l", {}, "aX"),
+        ("MATCH (x)-[:T]->(y) RETURN x, y.risk", {}, [("a", 1), ("a", 1), ("b", None), ("c", 4)]),
+        ("MATCH (x {id: 'a'})-[:T]->(y) RETURN DISTINCT x.land, y", {}, "Xb"),
+        ("MATCH (x)-[:T]->(y) RETURN x.land, sum(y.risk) AS s", {}, [("X", 2), (None, 4)]),
+        ("MATCH (x)-[:T]->(y) RETURN max(x.risk) AS h, avg(x.risk) AS m, count(x.land) AS n", {}, [(4, 3.0, 3)]),
+        ("MATCH (x)-[:T]->(y) RETURN count(DISTINCT x.land) AS n", {}, [(1,)]),
+        (
+            "MATCH (x)-[:T]->(y) OPTIONAL MATCH (y)-[:S]->(z) WHERE z.risk IS NULL AND x.land = 'X' RETURN DISTINCT x, y, z",
+            {},
+            [("a", "b", None), ("b", "c", None), ("c", "a", None)],
+        ),
+        (
+            "MATCH (x)-[:T]->(y) OPTIONAL MATCH (y)-[:S]->(z) WHERE y.risk > 3 RETURN DISTINCT x, y.risk, z, z.land, z.risk",
+            {},
+            [("a", 1, None, None, None), ("b", None, None, None, None), ("c", 4, "c", None, None)],
+        ),
+        (
+            "MATCH (x)-[:T]->(y) OPTIONAL MATCH (y)-[:T]->(z) WHERE z.risk > x.risk RETURN DISTINCT x, z, z.risk",
+            {},
+            [("a", None, None), ("b", "a", 4), ("c", None, None)],
+        ),
+        ("MATCH (x)-[:T]->(y) WHERE EXISTS { (z)-[:T]->(x) WHERE z.risk > x.risk } RETURN x, y", {}, "bc"),
+        ("MATCH (x)-[:T]->(y) WHERE EXISTS { (y)-[:S]->(z) WHERE x.land IS NULL } RETURN x, y", {}, "ca"),
+        ("MATCH (x)-[:T]->(y) WHERE NOT EXISTS { (z)-[:T]->(x) WHERE z.risk > 3 } RETURN x, y", {}, "ab ab ca"),
+        ("MATCH (x:P)-[:T]->(y) RETURN x, y", {}, "ab ab ca"),
+        ("MATCH (x:P)-[:T]->(y) RETURN x, y", RECORDS_ALONE, "ab ab"),
+        ("MATCH (x:P&R)-[:T]->(y) RETURN x, y", {}, "ab ab"),
+        ("MATCH (x:P|R)-[:T]->(y:Q) RETURN x, y", {}, "ab ab"),
+        ("MATCH (x:!P)-[:T]->(y) RETURN x, y", {}, "bc"),
+        ("MATCH (x:!P)-[:T]->(y) RETURN x, y", RECORDS_ALONE, "bc ca"),
+        ("MATCH (x:!(P|Q)) RETURN x", {}, "d"),
+        ("MATCH (x:Q&!P) RETURN x", {}, "b"),
+        ("MATCH (x)-[:T]->(y) WHERE x:P OR x.risk < 3 RETURN x, y", {}, "ab ab bc ca"),
+        ("MATCH (x)-[:T]->(y) WHERE NOT (x:R OR x.risk < 3) RETURN x, y", {}, []),
+        ("MATCH (x)-[:T]->(y) WHERE NOT (x:R OR x.risk > 3) RETURN x, y", RECORDS_ALONE, "bc"),
+        ("MATCH (x)-[:T]->(y) WHERE x:R AND x.risk > 3 OR y.risk IS NULL RETURN x, y", RECORDS_ALONE, "ab ab bc"),
+        ("MATCH (x)-[:T]->(y) WHERE x IS NOT LABELED R RETURN x, y", RECORDS_ALONE, "bc ca"),
+        ("MATCH (x) RETURN x", {}, "a b c d"),
+        ("MATCH (x) RETURN x", RECORDS_ALONE, "a b c d P Q"),
+        ("MATCH () RETURN count(*) AS n", {}, [(4,)]),
+        ("MATCH (x) RETURN x, x.risk", {}, [("a", 4), ("b", 1), ("c", None), ("d", 9)]),
+        ("MATCH (x:Q) RETURN x", {}, "b c"),
+        ("MATCH (x:Q) RETURN x", RECORDS_ALONE, "b"),
+        ("MATCH (x {risk: 9}) RETURN x", {}, "d"),
+        ("MATCH (x WHERE x.risk IS NULL) RETURN x", {}, "c"),
+        ("MATCH (x:R), (y {risk: 1}) RETURN x, y", {}, "ab db"),
+        ("MATCH (x {id: 'd'}) RETURN x", {}, "d"),
+        ("MATCH (x {risk: 9}) OPTIONAL MATCH (y) WHERE y.land = 'X' RETURN x, y", {}, "da db"),
+        ("MATCH (x {risk: 9}) OPTIONAL MATCH (y) WHERE y.risk > x.risk RETURN x, y", {}, [("d", None)]),
+        ("MATCH ANY (x) ((:P)-[:T]->(m WHERE m.land = 'X'))+ (y) RETURN x, y", RECORDS_ALONE, "ab"),
+        ("MATCH ANY (x) (()-[:T]->({land: 'X'})){1,2} (y) RETURN x, y", {}, "ab ca cb"),
+        ("MATCH ANY (x {land: 'X'})-[:T]->+(y WHERE y.risk IS NULL) RETURN x, y", {}, "ac bc"),
+        ("MATCH ANY (x)-[e:T]->(m WHERE m.risk < 3)-[:T]->(y) RETURN x, y", {}, "ac"),
+    ],
+)
+def test_rows_beside_facts_of_nodes(text, options, rows):
+    expected = Counter(tuple(row) for row in (rows.split() if isinstance(rows, str) else rows))
+    columns = ("source", "target", "label", "timestamp", "amount")
+    edges = pa.table({name: [edge[place] for edge in EDGES] for place, name in enumerate(columns)})
+    for paths, nodes_first in product(("walk",) if "ANY" in text else ("walk", "simple"), (True, False)):
+        query = for_nodes(rpq.Query(text, window=WINDOW, paths=paths, **options), True)
+        engine = rpq.Engine(query, edges="parallel")
+        if nodes_first:
+            engine.push_nodes(NODES)
+        engine.push(edges)
+        if not nodes_first:
+            engine.push_nodes(NODES)
+        engine._check()
+        assert Counter(map(tuple, engine.answers())) == expected, (paths, nodes_first)
 
 
 LOOPS = [("a", "a", "T", 1, 1), ("a", "b", "T", 2, 2)]

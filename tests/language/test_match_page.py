@@ -26,6 +26,7 @@ def rows_of(heading: str) -> list[list[str]]:
 
 def answers(query: rpq.Query) -> Counter[tuple[Any, ...]]:
     engine = rpq.Engine(query, edges="parallel")
+    engine.push_nodes([{"node": "a", "risk": 4, "land": "X"}, {"node": "b", "risk": 1, "land": "X"}])
     columns = ("source", "target", "label", "timestamp", "amount")
     engine.push(pa.table({name: [edge[place] for edge in EDGES] for place, name in enumerate(columns)}))
     return Counter(map(tuple, engine.answers()))

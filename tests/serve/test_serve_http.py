@@ -214,6 +214,45 @@ def test_the_label_of_nodes_is_a_field_and_survives_a_restart(tmp_path):
     assert answers == {("x", "y"), ("x", "z")}
 
 
+def test_posted_nodes_have_facts_that_queries_read_and_survive_a_restart(tmp_path):
+    text = "(a/@[risk > 3])+"
+    lines, csv = {"content-type": "application/x-ndjson"}, {"content-type": "text/csv"}
+    with Served({"expression": text, "window": 10, "slide": 1}, checkpoint=tmp_path / "state") as served:
+        post = served.client.post
+        assert served.post(("x", "y", "a", 1), ("y", "z", "a", 2)).status_code == 200
+        body = [{"node": "y", "risk": 4, "labels": ["Account", "New"]}, {"node": "z", "risk": None}]
+        applied = post("/nodes", json=body)
+        assert applied.status_code == 200 and applied.json() == {"records": 2, "time": 2, "position": 3}
+        assert served.answers(text) == {("x", "y")}
+        assert post("/nodes", content=b'{"node":"z","risk":5,"timestamp":3}\n{"node":"y","country":"NL"}\n', headers=lines)
+        assert served.answers(text) == {("x", "y"), ("y", "z"), ("x", "z")}
+    with Served(checkpoint=tmp_path / "state") as served:
+        assert served.answers(text) == {("x", "y"), ("y", "z"), ("x", "z")}
+        found = served.client.get("/nodes/y").json()
+        assert (found["labels"], found["properties"]["country"], found["time"]) == (["Account", "New"], "NL", 3)
+        assert served.client.post("/nodes", content=b"node,op\nz,-\n", headers=csv).json()["records"] == 1
+        assert served.answers(text) == {("x", "y")}
+        assert served.client.get("/statistics").json()["tuples"] == 2
+        missing = served.client.get("/nodes/z")
+        assert missing.status_code == 404 and error_of(missing)["type"] == "NoSuchNode"
+
+
+@pytest.mark.parametrize(
+    ("body", "type_", "message"),
+    [
+        (b'{"node":"x"}\n{"node":"y","id":"z"}\n', "application/x-ndjson", ":2: column 'id': 'z' is not the name"),
+        (b'[{"node":"x"},{"risk":1}]', "application/json", ":2: column 'node': is missing"),
+        (b'{"node":"x","labels":[1]}', "application/json", "no list of labels"),
+        (b"node,op\nx,?\n", "text/csv", ":2: column 'op': '?' is not an operation"),
+        (b'{"node":"x","timestamp":"2024-05-01"}', "application/json", "expected numbers, or a time unit"),
+    ],
+)
+def test_records_of_nodes_that_are_not_understood_are_not_applied(served, body, type_, message):
+    refused = served.client.post("/nodes", content=body, headers={"content-type": type_})
+    assert refused.status_code == 422 and message in error_of(refused)["message"]
+    assert served.client.get("/nodes/x").status_code == 404
+
+
 @pytest.mark.parametrize(
     ("fields", "message", "place"),
     [

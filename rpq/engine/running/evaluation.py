@@ -46,6 +46,7 @@ from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery
 from rpq.language.readings import (
     Identity,
     for_identity,
+    for_nodes,
     from_clauses,
     has_conditions,
     has_values,
@@ -159,6 +160,8 @@ class Evaluation:
         self.vertices = VertexDictionary(capacity=capacity)
         self.nodes = NodeTable(node_properties)
         """The facts of nodes."""
+        self.has_nodes = False
+        """True if there were records of nodes, which queries may have to read beside edges."""
         self.running = RunningQueries(report_empty=report_empty)
         self.report_empty = report_empty
         self.awaits_first = False  # whether rows precede the first tuple, which has not arrived
@@ -239,9 +242,9 @@ class Evaluation:
         self._record_statics(self.multigraph)
         self.multigraph.add(questions, {question.name: readings_in(question, self) for question in questions})
         if self.graph.time is not None:
-            self._begin_midway(self.multigraph)
+            self.begin_midway(self.multigraph)
 
-    def _begin_midway(self, multigraph: Multigraph) -> None:
+    def begin_midway(self, multigraph: Multigraph) -> None:
         """Enter the edges of the graph, of which none had properties, and the counts of queries. O(edges)."""
         edges, live = self.graph.edges, self.graph.live_edges()
         columns = (edges.source, edges.label, edges.target, edges.timestamp)
@@ -1112,7 +1115,7 @@ class Evaluation:
 
         With `is_late` the windows stay empty, although the stream has begun.
         """
-        questions = tuple(for_identity(question, self.identity) for question in questions)
+        questions = tuple(for_nodes(for_identity(question, self.identity), self.has_nodes) for question in questions)
         ids, names = np.fromiter(self.labels.ids.values(), np.int64, len(self.labels)), list(self.labels.ids)
         earlier_hosts = {*self.running.hosts}
         added: list[RunningQuery] = []

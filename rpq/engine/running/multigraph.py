@@ -165,8 +165,10 @@ class Multigraph:
     def underived_labels(self, labels: LabelSet) -> list[ConditionLabel]:
         """Return the labels with conditions in a set that are not derived from tuples at present."""
         if labels.conditions:
-            return [] if self.readings.reads_open(labels) else [ConditionLabel(None, one) for one in labels.conditions]
-        named = [label for label in labels.without_tests if isinstance(label, ConditionLabel)]
+            of_edges = {StepTests.of(condition).edge for condition in labels.conditions} - {""}
+            return [] if self.readings.reads_open(labels) else [ConditionLabel(None, one) for one in sorted(of_edges)]
+        conditions = [label for label in labels.without_tests if isinstance(label, ConditionLabel)]
+        named = [label for label in conditions if not isinstance(label, NodeLabel)]
         return [
             label
             for label in named

@@ -143,7 +143,12 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> StateEdges:
         label=labels[edges.label[window_edges]],
         timestamp=edges.timestamp[window_edges],
         # Not derived from the timestamp: a query that started empty does not contain every edge.
-        slides=[slides for running in evaluation.running for slides in running.slides(window_edges)],
+        slides=[
+            slides
+            for running in evaluation.running
+            for slides, is_of_facts in zip(running.slides(window_edges), _are_of_facts(running), strict=True)
+            if not is_of_facts
+        ],
         static_source=number[edges.source[static]],
         static_target=number[edges.target[static]],
         static_label=labels[edges.label[static]],
@@ -163,6 +168,11 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> StateEdges:
         counted=_counted_table_of(evaluation),
         nodes=_node_table_of(evaluation, number),
     )
+
+
+def _are_of_facts(running: RunningQuery) -> list[bool]:
+    """Return for each window of a query whether it has only edges that follow from facts of nodes."""
+    return [reading.is_of_facts for reading in readings_of(running.question)]
 
 
 def _nodes_of(evaluation: Evaluation) -> NodesState | None:
@@ -358,7 +368,9 @@ def _multigraph_of(evaluation: Evaluation) -> MultigraphState | None:
 
 
 def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
-    counted, keys = evaluation.graph.counted, evaluation.running.keys(running)
+    counted = evaluation.graph.counted
+    windows = zip(evaluation.running.keys(running), _are_of_facts(running), strict=True)
+    keys = [key for key, is_of_facts in windows if not is_of_facts]
     numbers = [0 if key is None else counted.number_of(key) for key in keys]
     saved = running.to_state(evaluation.vertices.name_of)
     reports = evaluation.running.reports_of(running)
@@ -434,6 +446,8 @@ class SavedState:
     def fill(self, evaluation: Evaluation, *, without: Collection[str] = ()) -> None:
         """Restore the saved state in an empty evaluation. Queries `without` stay empty. O(window · index).
 
+        Queries in an evaluation that `has_nodes` may read facts that they did not read before.
+
         Raises `StateFormatError` if the parts do not fit together.
         """
         with _damage_named(self.path):
@@ -446,6 +460,7 @@ class SavedState:
                     evaluation.multigraph.hides = counted.hides
             elif len(self.edges.static_source):
                 evaluation.static_properties = None
+            evaluation.has_nodes |= self.content.nodes is not None
             try:
                 states = zip(self.content.queries, self._questions(), strict=True)
                 for is_late, group in groupby(states, lambda one: one[0].is_late):
@@ -462,16 +477,19 @@ class SavedState:
                 forgotten_of_streams=labels.forgotten_of_streams,
             )
             evaluation.outcomes[:] = [self.content.outcomes[name] for name in OUTCOMES]
-            if len(self.edges.slides) != sum(len(running.windows) for running in evaluation.running):
+            are_of_facts = list(map(_are_of_facts, evaluation.running))
+            if len(self.edges.slides) != sum(of_query.count(False) for of_query in are_of_facts):
                 raise Damage(
                     f"it has expiry slides for {len(self.edges.slides)} windows, which are not the windows of the queries"
                 )
             slides = iter(self.edges.slides)
-            of_queries = [[next(slides) for _ in running.windows] for running in evaluation.running]
+            not_held = np.full(len(self.edges), NOT_HELD)
+            of_queries = [[not_held if one else next(slides) for one in of_query] for of_query in are_of_facts]
             for running, state, mine in zip(evaluation.running, self.content.queries, of_queries, strict=True):
                 self._check_slides(running, state, mine)
             entered, identity = self._enter_edges(evaluation, of_queries)
             self._restore_nodes(evaluation, identity)
+            evaluation.note_first()
             if self.content.multigraph is not None and evaluation.multigraph is not None:
                 self._restore_multigraph(self.content.multigraph, evaluation.multigraph, evaluation, identity)
             new_ids = identity[~evaluation.vertices.are_nameless(identity)]
@@ -505,6 +523,8 @@ class SavedState:
                     if running.term_texts is not None:
                         waiting[running.question.name] = running.ids_of_terms(Reports.saved_texts(report))
                     reports.restore(report, waiting[running.question.name], time=self.content.time)
+            if self.content.multigraph is None and evaluation.multigraph is not None and self.content.time is not None:
+                evaluation.begin_midway(evaluation.multigraph)
 
     def _enter_edges(
         self, evaluation: Evaluation, of_queries: list[list[np.ndarray]]
@@ -846,7 +866,8 @@ class SavedState:
         """Raise `Damage` if an edge has an impossible expiry slide."""
         name, time = running.question.name, self.content.time
         counts = [window for window in running.windows if window.kind == "count"]
-        if (state.numbers is not None) != bool(counts) or len(state.numbers or slides) != len(slides):
+        own = _are_of_facts(running).count(False)
+        if (state.numbers is not None) != bool(counts) or len(state.numbers or slides[:own]) != own:
             raise Damage(f"query {name!r} must have numbered inserts exactly if it has count windows")
         if time is None:
             if any(state.numbers or ()):
@@ -884,8 +905,8 @@ def _counted_edges(
 
 
 def _number_of(state: QueryState, place: int) -> int:
-    """Return the number of inserts that a window of a query has numbered."""
-    return 0 if state.numbers is None else state.numbers[place]
+    """Return the number of inserts that a window of a query has numbered; those of facts stand behind the others."""
+    return 0 if state.numbers is None or place >= len(state.numbers) else state.numbers[place]
 
 
 def _current(window: AnyWindow, time: int, number: int) -> int:

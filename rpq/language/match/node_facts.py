@@ -12,7 +12,7 @@ from typing import Any
 from rpq.automata.expressions import Label
 from rpq.language.conditions import Condition, condition_text, node_test_of
 from rpq.language.match.condition_trees import condition_nodes, parts_of_text, rename
-from rpq.language.match.syntax import AggregateCall, LabelTree, MatchExists, MatchText, NodePattern
+from rpq.language.match.syntax import LABELS_OF, AggregateCall, LabelTree, MatchExists, MatchText, NodePattern
 from rpq.language.pattern import Atom, Constant, Term, Variable, node_column
 from rpq.language.sparql.algebra import (
     Conjunction,
@@ -91,7 +91,7 @@ def own_test(condition: Node, variable: str | None, *, has_labels: bool) -> Node
         match node:
             case Name(name):
                 owner, dot, attribute = name.partition(".")
-                if owner != variable:
+                if owner != variable or attribute == LABELS_OF:
                     return None
                 names[node] = attribute if dot else "id"
             case MatchExists(node=Name(name)) if has_labels and name == variable:

@@ -152,6 +152,8 @@ class _Items:
                 f"{item.function} of a computed value is refused: it takes a variable, or a property of a node or an edge",
             )
         value = self._values.value(scope, item.argument)
+        if value.is_list and item.function != "count":
+            self._fail(item.column - 1, f"{item.function} of labels is refused: count them, or return a property")
         if value.kind == "number" and item.function != "count":
             self._fail(item.column - 1, f"{item.function} of an edge is refused: take one of its properties")
         if value.kind == "timestamp" and item.function in ("sum", "avg"):

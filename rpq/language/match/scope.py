@@ -9,7 +9,7 @@ from rpq.errors import WhereError, did_you_mean
 from rpq.language.conditions import NODE_COLUMNS, TUPLE_COLUMNS, condition_text
 from rpq.language.edge_variables import BindingFilter, Value, filter_of
 from rpq.language.match.condition_trees import condition_nodes, rename
-from rpq.language.match.syntax import AggregateCall, MatchExists, match_error
+from rpq.language.match.syntax import LABELS_OF, AggregateCall, MatchExists, match_error
 from rpq.language.pattern import Constant
 from rpq.language.where import Name, Node, parse_where
 
@@ -58,6 +58,7 @@ class ValueReader:
     """The reader of values of nodes and edges in a text. A value that is refused raises a `MatchError` with its place."""
 
     text: str
+    node_label: str | None
 
     def _fail(self, at: int, message: str) -> NoReturn:
         raise match_error(self.text, at, message)
@@ -79,10 +80,21 @@ class ValueReader:
         if binding.kind == "vertex":
             if not dot or attribute == "id":
                 return Value("vertex", binding.internal)
+            if attribute == LABELS_OF:
+                if self.node_label is not None:
+                    self._fail(
+                        at,
+                        f"labels({variable}) is refused, because edges with the label {self.node_label} may give labels, "
+                        "too: pass node_label=None, where records alone have labels; or write "
+                        f"({variable})-[:{self.node_label}]->(label) for the labels that edges give",
+                    )
+                return Value("fact", binding.internal, "labels")
             self.check_node_property(attribute, at)
             return Value("fact", binding.internal, attribute)
         if not dot:
             return Value("number", binding.internal)
+        if attribute == LABELS_OF:
+            self._fail(at, f"labels({variable}) is refused: {variable} is an edge, and labels has those of a node")
         if attribute == "timestamp":
             return Value("timestamp", binding.internal)
         if attribute in TUPLE_COLUMNS:
@@ -106,6 +118,10 @@ class ValueReader:
                 self._fail(node.column - 1, f"{what} inside a condition is refused: {advice}")
             if isinstance(node, Name):
                 value = self.value(scope, node)
+                if node.name.endswith(f".{LABELS_OF}"):
+                    variable = node.name.partition(".")[0]
+                    advice = f"write {variable}:A AND {variable}:B"
+                    self._fail(node.column - 1, f"labels({variable}) in a condition is refused: {advice}")
                 value_of_name[value.column] = value
         names = (node for node in condition_nodes(condition) if isinstance(node, Name))
         tree = rename(condition, {node: self.value(scope, node).column for node in names})

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 Dialect = Literal["gql", "cypher"]
 
+LABELS_OF = "labels()"
+"""The name of the labels of a node among its properties, which stands for the call of `labels`."""
+
 AGGREGATES = ("count", "sum", "avg", "min", "max")
 
 # --- the tree ------------------------------------------------------------------------------------------------------
@@ -238,7 +241,6 @@ REFUSED_FUNCTIONS = {
     "collect": "the order of its values is not determined; return them as rows",
     "collect_list": "the order of its values is not determined; return them as rows",
     "type": "the label of an edge is no value; write the labels in its brackets, as in -[e:KNOWS|HATES]->",
-    "labels": "the labels of a node are no value; write a:A in WHERE, or (a)-[:type]->(label)",
     "id": "write the variable itself: a node is its name, an edge its number or id",
     "element_id": "write the variable itself: a node is its name, an edge its number or id",
     "elementid": "write the variable itself: a node is its name, an edge its number or id",
@@ -501,6 +503,8 @@ def _reader(text: str) -> Any:
             return Name(children[0].name, column=start(meta) + 1)
 
         def property(self, meta: Any, children: list[NameOf]) -> Name:
+            if children[1].name == LABELS_OF:
+                refuse(children[1].at, f"a property called {LABELS_OF} is refused: write labels(a) for the labels of a node")
             return Name(f"{children[0].name}.{children[1].name}", column=start(meta) + 1)
 
         def enclosed(self, meta: Any, children: list[Any]) -> Any:
@@ -576,6 +580,10 @@ def _reader(text: str) -> Any:
                 if len(values) != 1:
                     refuse(named.at, f"{named.name} has one argument, not {len(values)}")
                 return AggregateCall(function, values[0], quantified is not None and quantified.is_distinct, named.at + 1)
+            if function == "labels":
+                if quantified is not None or len(values) != 1 or not isinstance(values[0], Name) or "." in values[0].name:
+                    refuse(named.at, f"{named.name} has the variable of a node as its argument, as in labels(a)")
+                return Name(f"{values[0].name}.{LABELS_OF}", column=named.at + 1)
             if function in REFUSED_FUNCTIONS:
                 refuse(named.at, f"{named.name} is refused: {REFUSED_FUNCTIONS[function]}")
             if quantified is not None:

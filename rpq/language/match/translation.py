@@ -45,6 +45,7 @@ from rpq.language.match.path_expressions import PathExpressions, has_trails, ste
 from rpq.language.match.result import ReturnColumn, result_of
 from rpq.language.match.scope import NameBinding, Scope, ValueReader
 from rpq.language.match.syntax import (
+    LABELS_OF,
     AggregateCall,
     Dialect,
     EdgePattern,
@@ -136,7 +137,7 @@ class _Translator:
         self._dialect = dialect
         self._node_label = node_label
         self._expressions = PathExpressions(tree.text, dialect, node_label)
-        self._values = ValueReader(tree.text)
+        self._values = ValueReader(tree.text, node_label)
         self._ends = EDGE_ENDS[2:] if paths == "simple" else EDGE_ENDS[:2]
         self._is_triple = is_triple
         self._has_nodes = has_nodes
@@ -342,6 +343,7 @@ class _Translator:
             variable, _, attribute = name.partition(".")
             binding = block.scope.own.get(variable)
             if binding is not None and binding.kind == "vertex" and attribute not in ("", "id"):
+                attribute = "labels" if attribute == LABELS_OF else attribute
                 block.scope.node_values[binding.internal, attribute] = None
         self._atoms += len(block.scope.node_values)
 

@@ -38,7 +38,7 @@ from rpq.language.sparql.algebra import (
     possible_variables,
 )
 from rpq.language.sparql.values.typed_values import FALSE, TRUE
-from rpq.stream.names.stream_labels import EdgeEnd, NodeTest, NodeValue
+from rpq.stream.names.stream_labels import EdgeEnd, NodeValue
 from rpq.stream.names.terms import XSD, is_blank, is_literal, literal_text, number_literal, read_literal
 
 _INFIX = {"||": 0, "&&": 1, "=": 2, "!=": 2, "<": 2, ">": 2, "<=": 2, ">=": 2, "IN": 2, "NOT IN": 2, "+": 3, "-": 3}
@@ -167,11 +167,10 @@ def atom_texts(atoms: Sequence[WindowAtom]) -> Iterator[str]:
 
 
 def _atom(one: WindowAtom) -> str:
-    label = one.atom.expression.name if isinstance(one.atom.expression, Label) else None
-    if isinstance(label, NodeTest):
-        return f"{one.atom.subject}[{label.condition}]" if label.condition else f"{one.atom.subject} has a record"
-    if isinstance(label, NodeValue):
-        return f"{one.atom.subject}.{label.condition}"
+    if (fact := one.atom.fact) is not None:
+        if isinstance(fact, NodeValue):
+            return f"{one.atom.subject}.{fact.condition}"
+        return str(one.atom) if fact.condition else f"{one.atom.subject} has a record"
     text = str(one.atom) if one.predicate is None else f"{one.atom.subject} {one.predicate} {one.atom.object}"
     return text if one.window is None else f"{text} in <{one.window}>"
 

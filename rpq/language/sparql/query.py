@@ -194,7 +194,7 @@ class SparqlQuery(Query):
             no_default = (_NO_FROM,)
         elif not self.has_default and reads_default(self.parsed.body):
             no_default = (_NO_DEFAULT,)
-        atoms = [one.atom for one in atoms_of(self.parsed.body) if self.paths == "simple" and not reads_fact(one.atom)]
+        atoms = [one.atom for one in atoms_of(self.parsed.body) if self.paths == "simple"]
         return (*self.parsed.warnings, *no_default, *never_simple(atoms))
 
     @cached_property
@@ -442,11 +442,6 @@ def _derived_label(atom: Atom) -> EdgeEnd | NodeLabel | None:
     return label if isinstance(label, (EdgeEnd, NodeLabel)) else None
 
 
-def reads_fact(atom: Atom) -> bool:
-    """Return whether an atom reads facts of nodes."""
-    return isinstance(_derived_label(atom), NodeLabel)
-
-
 def _labels(atoms: Iterable[WindowAtom]) -> LabelSet:
     all_atoms = [one.atom for one in atoms]
     ends: frozenset[LabelSymbol] = frozenset(end for atom in all_atoms if (end := _derived_label(atom)) is not None)
@@ -477,7 +472,7 @@ def sparql_hypercube(question: SparqlQuestion) -> Hypercube | None:
 
 def hypercube_by(body: Operator, columns: Iterable[tuple[str, int]]) -> Hypercube | None:
     """Return how shares divide the solutions of an operator by some of its columns; None if no column divides them."""
-    atoms = [*_whole_edges([one.atom for one in atoms_of(body) if not reads_fact(one.atom)])]
+    atoms = [*_whole_edges([one.atom for one in atoms_of(body) if one.atom.fact is None])]
     if any(accepts_empty(atom.expression) for atom in atoms):
         return None
     bound = _bound_by_edges(body)
@@ -506,7 +501,7 @@ def _bound_by_edges(operator: Operator) -> frozenset[str]:
     """Return the variables that an edge binds in every solution."""
     match operator:
         case Conjunction(atoms):
-            edges = (one.atom for one in atoms if not reads_fact(one.atom))
+            edges = (one.atom for one in atoms if one.atom.fact is None)
             terms = (term for edge in edges for term in (edge.subject, edge.object))
             return frozenset(term.name for term in terms if isinstance(term, Variable))
         case Join(parts):

@@ -27,7 +27,7 @@ class Path:
 
     `timestamps` are those of its edges where an engine was asked for it, None for a static edge. `properties` are the values
     of its edges that queries read, where the engine keeps them (`Engine(witness=True)`), None for an edge whose values are
-    not known. Neither plays a part in whether two paths are equal.
+    not known. `facts` are those of its vertices that the query reads. None of these plays a part in whether paths are equal.
 
     >>> path = Path(("x", "y", "z"), ("knows", "^likes"))
     >>> path.vertices[-1], len(path.labels)
@@ -38,6 +38,7 @@ class Path:
     labels: tuple[str, ...]
     timestamps: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     properties: tuple[Mapping[str, Any] | None, ...] = field(default=(), compare=False, repr=False)
+    facts: tuple[tuple[int | str, Mapping[str, Any]], ...] = field(default=(), compare=False, repr=False)
 
     def with_times(self, time: Callable[[Any], Any]) -> Path:
         """Return the path with `time` applied to each timestamp.

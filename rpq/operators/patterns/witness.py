@@ -83,7 +83,7 @@ class Step:
         >>> Step(source="x", label="knows", target="y", timestamp=7).remarks
         ' @7'
         """
-        values = ", ".join(f"{name}: {value}" for name, value in (self.properties or {}).items())
+        values = facts_text(self.properties or {})
         return ("" if self.timestamp is None else f" @{self.timestamp}") + (f" {{{values}}}" if values else "")
 
 
@@ -114,8 +114,9 @@ class Witness:
 
     There are no edges for the tests of vertices.
 
-    If several bindings give the row, it is any one of them. The value of an edge variable is the id or the number of the
-    edge, where edges have one. The text has a line for the values, and one for each atom.
+    If several bindings give the row, it is any one of them. The value of an edge variable, whose name is in `edges`, is the
+    id or the number of the edge, where edges have one. `facts` are those of its vertices that the query reads: properties of
+    their records, and `labels`. The text has a line for the values, one for each atom, and one for each vertex with facts.
 
     >>> step = Step(source="ann", label="knows", target="bob", timestamp=7)
     >>> witness = Witness(binding=(("?x", "ann"),), atoms=(AtomWitness(atom="?x knows bob", steps=(step,)),))
@@ -126,6 +127,8 @@ class Witness:
 
     binding: tuple[tuple[str, Vertex], ...]
     atoms: tuple[AtomWitness, ...]
+    edges: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    facts: tuple[tuple[Vertex, Mapping[str, Any]], ...] = field(default=(), compare=False, repr=False)
 
     def __getitem__(self, name: str) -> Vertex:
         """Return the value of a variable, or of a blank node (`_:name`).
@@ -138,7 +141,20 @@ class Witness:
 
     def __str__(self) -> str:
         values = ", ".join(f"{name} = {value}" for name, value in self.binding)
-        return "\n".join([*([values] if values else []), *map(str, self.atoms)])
+        facts = (f"{vertex} {{{facts_text(facts)}}}" for vertex, facts in self.facts)
+        return "\n".join([*([values] if values else []), *map(str, self.atoms), *facts])
+
+    @property
+    def vertices(self) -> tuple[Vertex, ...]:
+        """Its vertices, each once: the values of variables, and the ends of edges.
+
+        >>> step = Step(source="ann", label="knows", target="bob", timestamp=7)
+        >>> Witness(binding=(("?x", "ann"),), atoms=(AtomWitness(atom="?x knows bob", steps=(step,)),)).vertices
+        ('ann', 'bob')
+        """
+        bound = (value for name, value in self.binding if name not in self.edges)
+        ends = (end for atom in self.atoms for step in atom.steps for end in step.ends)
+        return tuple(dict.fromkeys((*bound, *ends)))
 
     @property
     def timestamps(self) -> tuple[Any, ...]:
@@ -183,6 +199,16 @@ class Witness:
                 walked += ["^" * step.against + step.label, step.timestamp, *values, step.ends[1]]
             atoms.append(walked)
         return json.dumps(atoms, ensure_ascii=False, default=str)
+
+
+def facts_text(facts: Mapping[str, Any]) -> str:
+    """Return values as a text.
+
+    >>> facts_text({"risk": 4, "labels": ["Account", "Closed"]})
+    'risk: 4, labels: [Account, Closed]'
+    """
+    shown = ((name, f"[{', '.join(value)}]" if isinstance(value, list) else value) for name, value in facts.items())
+    return ", ".join(f"{name}: {value}" for name, value in shown)
 
 
 _State = tuple[int, int]

@@ -309,7 +309,11 @@ class RunningEdgeValues(RunningPattern):
                 step = step_of_edge(expression, first, edge, vertices, labels, has_values=values is not None)
                 found = AtomWitness(atom=str(atom), steps=(step,))
             atoms.append(replace(found, atom=str(atom)))
-        return Witness(binding=tuple(self._named_values(binding, vertices)), atoms=tuple(atoms))
+        return Witness(
+            binding=tuple(self._named_values(binding, vertices)),
+            atoms=tuple(atoms),
+            edges=frozenset(f"?{name}" for name in self.question.pattern.edge_variables),
+        )
 
     def _binding_of(self, answer: tuple[int, ...], vertices: VertexDictionary) -> Binding | None:
         """Return a solution of the join that gives an answer. O(the cost of finding those with its vertices)."""

@@ -47,6 +47,7 @@ from rpq.language.sparql.algebra import (
     Slice,
     Union,
     Values,
+    atoms_of,
     column_of_value,
     possible_variables,
     variables_of,
@@ -59,7 +60,7 @@ from rpq.operators.patterns.meanings import Meaning, MeaningEdge, NamedVertex, v
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.witness import AtomWitness, Step, WindowGraph, Witness, bindings_of, steps_of_atom
 from rpq.operators.relational.edge_values import BindingCondition, id_of_value, step_of_edge, value_ids
-from rpq.operators.relational.planning import RelationRead, meanings_in, parts_of
+from rpq.operators.relational.planning import RelationRead, atoms_by_window, meanings_in, parts_of
 from rpq.operators.relational.running_query import (
     OperatorPool,
     RunningSparql,
@@ -70,7 +71,7 @@ from rpq.operators.relational.running_query import (
 from rpq.operators.relational.values.term_ids import FIRST, TermIds
 from rpq.rows.typed_columns import ValueColumns
 from rpq.rows.weighted_rows import UNBOUND
-from rpq.stream.names.stream_labels import EdgeEnd
+from rpq.stream.names.stream_labels import EdgeEnd, NodeValue
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
 
 
@@ -83,7 +84,8 @@ class RunningMatch(RunningSparql):
 
     def __init__(self, question: MatchQuery, resources: Resources, *, pool: OperatorPool) -> None:
         self._own_columns = result_columns(question.translation)
-        self.has_witnesses = not any(column.is_aggregate for column in question.translation.columns)
+        has_universe = any(one.predicate is not None for one in atoms_of(question.parsed.body))
+        self.has_witnesses = not (has_universe or any(column.is_aggregate for column in question.translation.columns))
         self._body = rewrite(question.parsed.body)
         self._planned_parts: dict[Conjunction, tuple[dict[str, int | None], list[tuple[Meaning, list[Component]]]]] = {}
         super().__init__(question, resources, pool=pool)
@@ -183,7 +185,7 @@ class RunningMatch(RunningSparql):
         source, read, target = match_.meaning.edges[place]
         assert isinstance(read, RelationRead)
         return steps_of_atom(
-            match_.conjunction.atoms[place].atom,
+            atoms_by_window(match_.conjunction)[place].atom,
             (source, read.of, target),
             match_.binding,
             self._host,
@@ -204,6 +206,8 @@ def type_of(column: ReturnColumn, vertices: VertexDictionary) -> pa.DataType | N
         return pa.int64() if vertices.kind == "int64" else None
     if column.value.kind == "number":
         return edges.identity_type
+    if column.value.is_list:
+        return pa.list_(pa.string())
     kind = edges.types.by_name.get(column.value.key) if column.value.name else None
     if column.source == "sum":
         return pa.string() if column.value.key in edges.types.loose else _type_of_sum(kind)
@@ -446,14 +450,19 @@ class WitnessWriter:
     def witness(self, solution: Solution) -> Witness:
         """Return the witness of a solution."""
         values: dict[str, Any] = {}
+        edges: set[str] = set()
+        atoms = [one.atom for found in solution.matches for one in found.conjunction.atoms]
+        of_facts = {f"?{atom.object.name}" for atom in atoms if isinstance(atom.fact, NodeValue)}  # type: ignore[union-attr]
+        bindings = []
         for found in solution.matches:
-            ends = (end for source, _, target in found.meaning.edges for end in (source, target) if isinstance(end, str))
-            self._add_values(values, ((name.removeprefix("?"), found.binding[name]) for name in ends))
-        self._add_values(values, sorted(solution.values.items()))
-        atoms = [atom for found in solution.matches for atom in self._atoms(found)]
-        return Witness(binding=tuple(values.items()), atoms=tuple(atoms))
+            ends = [end for source, _, target in found.meaning.edges for end in (source, target) if isinstance(end, str)]
+            bindings += [(name, found.binding[name]) for name in ends]
+        bindings += [(variable(name), identity) for name, identity in sorted(solution.values.items())]
+        self._add_values(values, edges, ((name.removeprefix("?"), one) for name, one in bindings if name not in of_facts))
+        witnesses = [atom for found in solution.matches for atom in self._atoms(found)]
+        return Witness(binding=tuple(values.items()), atoms=tuple(witnesses), edges=frozenset(edges))
 
-    def _add_values(self, values: dict[str, Any], binding: Iterable[tuple[str, int]]) -> None:
+    def _add_values(self, values: dict[str, Any], edges: set[str], binding: Iterable[tuple[str, int]]) -> None:
         """Add the nodes and edges that have names in the text. The values of edges depend on their identity."""
         for internal, identity in binding:
             is_edge = internal.startswith(".")
@@ -464,11 +473,16 @@ class WitnessWriter:
                 values[name] = self.vertices.name_of(identity)
             elif self.vertices.edges.have_identities:
                 values[name] = self.vertices.edges.identities(np.array([identity]))[0].as_py()
+                edges.add(name)
 
     def _atoms(self, found: Match) -> Iterator[AtomWitness]:
-        texts = atom_texts(found.conjunction.atoms)
+        atoms = atoms_by_window(found.conjunction)
+        texts = atom_texts(atoms)
         is_object = False
-        for place, one in enumerate(found.conjunction.atoms):
+        for place, one in enumerate(atoms):
+            if one.atom.fact is not None:
+                next(texts)
+                continue
             label = one.atom.expression.name if isinstance(one.atom.expression, Label) else None
             if not isinstance(label, EdgeEnd):
                 yield AtomWitness(atom=next(texts), steps=self.steps_of_atom(found, place))

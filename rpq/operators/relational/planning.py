@@ -15,6 +15,7 @@ say at the end to which outer row a solution of the body belongs.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -164,13 +165,18 @@ def parts_of(conjunction: Conjunction, needed: Sequence[str]) -> list[list[Conju
 
 
 def meanings_in(conjunction: Conjunction) -> list[Meaning]:
-    """Return the meanings of a conjunction, in which the atoms are in the order of their windows. O(atoms²)."""
+    """Return the meanings of a conjunction, with its atoms in the order of `atoms_by_window`. O(atoms²)."""
     atoms = []
-    windows = [*dict.fromkeys(one.window for one in conjunction.atoms)]
-    for window in windows:
-        mine = [one.atom for one in conjunction.atoms if one.window == window]
-        atoms += [DirectedAtom(atom.source, RelationRead(window, atom.reads), atom.target) for atom in direct_atoms(mine)]  # type: ignore[arg-type]
+    for window, group in itertools.groupby(atoms_by_window(conjunction), lambda one: one.window):
+        mine = direct_atoms([one.atom for one in group])
+        atoms += [DirectedAtom(atom.source, RelationRead(window, atom.reads), atom.target) for atom in mine]  # type: ignore[arg-type]
     return meanings_of(atoms, isomorphism=False)
+
+
+def atoms_by_window(conjunction: Conjunction) -> list[WindowAtom]:
+    """Return the atoms of a conjunction, those of a window together."""
+    places = {window: place for place, window in enumerate(dict.fromkeys(one.window for one in conjunction.atoms))}
+    return sorted(conjunction.atoms, key=lambda one: places[one.window])
 
 
 def separate_predicates(conjunction: Conjunction) -> Operator:

@@ -25,7 +25,8 @@ A table `[[node]]` makes a record of a node (`rpq.readers.node_rows`) in the sam
     [node.properties]
     risk = "risk"
 
-Of its values only `node` is needed; `op` is +, = or -.  In an object a missing key names no property, and null takes one away.
+Of its values only `node` is needed; `op` is +, = or -.  In an object a missing key names no property, and null takes one
+away.
 """
 
 from __future__ import annotations
@@ -50,7 +51,6 @@ from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn
 from rpq.language.where import Where, parse_where
 from rpq.readers.column_names import EVENT, ColumnNames
 from rpq.readers.node_rows import (
-    LABELS,
     LABELS_TYPE,
     NO_TIME,
     NODE,
@@ -114,7 +114,7 @@ class EdgeRule:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRule:
-    """One record of a node of a record: the `names` of its values by column, constant labels, properties, and a condition."""
+    """A record of a node: the `names` of its values by column, constant labels, properties, and a condition."""
 
     number: int
     names: Mapping[str, str]
@@ -379,7 +379,7 @@ def _node_rule(number: int, defaults: Mapping[str, Any], own: Mapping[str, Any],
     labels = table.get("labels", [])
     labels = [labels] if isinstance(labels, str) else labels
     if not isinstance(labels, list) or not all(isinstance(label, str) and label for label in labels):
-        raise InputError(f"{place}, key 'labels': is {labels!r}; expected a list of texts; a key of the record is labels_from")
+        raise InputError(f"{place}, key 'labels': is {labels!r}; expected a list of texts, or labels_from = KEY")
     properties = table.get("properties", {})
     if not isinstance(properties, dict) or not all(isinstance(name, str) and name for name in properties.values()):
         raise InputError(f"{place}, key 'properties': expected a table of keys of a record, as in risk = \"account.risk\"")
@@ -533,8 +533,8 @@ class EdgeReader:
         columns = {}
         properties = [FURTHER + name for name in (*self._properties, *((EDGE,) if self._has_ids else ()))]
         for name in dict.fromkeys((*(name for part in parts for name in part), *properties)):
-            absent = pa.nulls(0, pa.string())
-            arrays = [part.get(name, pa.nulls(len(part["source"]), absent.type)) for part in parts]
+            type_ = next((part[name].type for part in parts if name in part), pa.string())
+            arrays = [part[name] if name in part else pa.nulls(len(part["source"]), type_) for part in parts]
             columns[name] = concatenate_mixed(arrays).take(pa.array(order))
         if RECORD in columns and not pc.any(columns[RECORD]).as_py():
             columns = {name: column for name, column in columns.items() if not name.startswith(NODE)}
@@ -718,9 +718,9 @@ class EdgeReader:
         if is_list:
             bad.add_each("labels_from", wrong)
             return pa.array(lists, LABELS_TYPE)
-        for place in wrong:
+        for place, reason in wrong.items():
             rows = np.flatnonzero(numpy_array(texts.indices.fill_null(-1)) == place).tolist()
-            bad.add_each("labels_from", dict.fromkeys(rows, wrong[place]))
+            bad.add_each("labels_from", dict.fromkeys(rows, reason))
         found = pa.array(lists, LABELS_TYPE).take(texts.indices)
         return pc.coalesce(found, pa.scalar(list(rule.labels), LABELS_TYPE)) if rule.labels else found
 

@@ -18,6 +18,7 @@ from rpq.readers import ColumnNames, EdgeRules, open_reader
 from rpq.readers.edges import read_tuples
 from rpq.readers.text.changes import SOURCE_TIME
 from tests.kafka.messages.test_kafka_messages import Sent
+from tests.readers.test_readers_nodes import rows_of
 from tests.twins import examples
 
 NAMES = "source=payer,target=payee"
@@ -301,3 +302,53 @@ def test_an_end_may_become_null_and_a_value_again_by_a_rule(ids):
     ]
     found = [(one.get("delete", False), one["timestamp"]) for one in edges(changes, file=ONE, ids=ids)]
     assert [one for one in found if one != (True, 12)] == [(False, 10), (True, 11), (False, 12)]
+
+
+NODES = """
+timestamp = "__source_ts_ms"
+[[edge]]
+label = "paid"
+source = "payer"
+target = "payee"
+when = "__table = 'transfers'"
+[[node]]
+node = "id"
+when = "__table = 'accounts'"
+properties = {risk = "risk"}
+"""
+
+
+@pytest.mark.parametrize("form", ["debezium", "debezium-rows"])
+def test_rows_of_accounts_are_nodes_beside_the_edges_of_transfers(form):
+    def change(op, table, time, before, after):
+        source = {"table": table, "ts_ms": time}
+        if form == "debezium":
+            return {"op": op, "before": before, "after": after, "source": source, "ts_ms": time}
+        deleted = str(op == "d").lower()
+        return {**(after or before), "__op": op, "__table": table, "__source_ts_ms": time, "__deleted": deleted}
+
+    paid = {"payer": "x", "payee": "y"}
+    changes = [
+        change("c", "accounts", 1, None, {"id": "x", "risk": 3}),
+        change("r", "accounts", 1, None, {"id": "y", "risk": None}),
+        change("c", "transfers", 2, None, paid),
+        change("u", "accounts", 3, None, {"id": "x", "risk": 4}),  # without REPLICA IDENTITY FULL
+        change("d", "transfers", 4, paid, None),
+        change("d", "accounts", 5, {"id": "y"}, None),
+    ]
+    rules, _ = reading(form=form, file=NODES)
+    reader = MessageReader(MessageColumns.from_names(ColumnNames(), "ms"), rules=rules)
+    found = reader.read([Sent(json.dumps(one).encode()) for one in changes])
+    assert not found.bad and found.numbers.tolist() == [0, 1, 2, 3, 4, 5]
+    nodes = [(row["op"], row["node"], row["timestamp"], row["risk"]) for row in rows_of([found.columns]) if "node" in row]
+    assert nodes == [("=", "x", 1, "3"), ("=", "y", 1, None), ("=", "x", 3, "4"), ("-", "y", 5, None)]
+    paths = [(row["delete"], row["timestamp"]) for row in rows_of([found.columns]) if "source" in row]
+    assert paths == [(False, 2), (True, 4)]
+
+
+def test_an_update_that_renames_a_node_takes_the_old_one_away():
+    rules, _ = reading(file=NODES)
+    source = {"table": "accounts", "ts_ms": 2}
+    change = {"op": "u", "before": {"id": "x", "risk": 3}, "after": {"id": "z", "risk": 3}, "source": source}
+    [batch], _ = read_tuples(json.dumps(change).encode(), name="t", only_json=True, time_unit="ms", rules=rules)
+    assert [(row["op"], row["node"]) for row in rows_of([batch])] == [("-", "x"), ("=", "z")]

@@ -20,6 +20,7 @@ from rpq.errors import InputError, WhereError
 from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.readers import ColumnNames, EdgeRules, open_reader, parse_where
 from tests.kafka.messages.test_kafka_messages import Sent
+from tests.readers.test_readers_nodes import rows_of
 from tests.twins import examples
 
 ECS = """
@@ -195,6 +196,89 @@ def test_messages_have_edges_each_with_its_offset():
     assert edges_of([later.read([Sent(json.dumps(CONNECT).encode())]).columns]) == [EDGES[2][:4]]
 
 
+ACCOUNTS = """
+timestamp = "ts"
+
+[[edge]]
+label = "paid"
+source = "payer"
+target = "payee"
+
+[[node]]
+node = "account"
+labels = ["Account"]
+labels_from = "kinds"
+op = "op"
+[node.properties]
+risk = "facts.risk"
+id = "account_id"
+
+[[node]]
+node = "payer"
+when = "payer = 'x' and amount > 5"
+properties = {big = "amount"}
+"""
+PAYMENTS = [
+    {"ts": 1, "account": "x", "kinds": ["New", "EU;NL"], "facts": {"risk": 4}},
+    {"ts": 2, "payer": "x", "payee": "x", "amount": 9, "account": "y"},
+    {"ts": 3, "account": "x", "op": "=", "kinds": "A; B", "facts": {"risk": None}, "account_id": "x"},
+    {"ts": 4, "payer": "y", "payee": "x", "amount": 9},
+]
+FACTS = [
+    {"node": "x", "labels": ["Account", "New", "EU;NL"], "op": "+", "timestamp": 1, "risk": "4"},
+    {"node": "y", "labels": ["Account"], "op": "+", "timestamp": 2},
+    {"node": "x", "op": "+", "timestamp": 2, "big": "9"},
+    {"source": "x", "target": "x", "label": "paid", "timestamp": 2},
+    {"node": "x", "labels": ["Account", "A", "B"], "op": "=", "timestamp": 3, "risk": None},
+    {"source": "y", "target": "x", "label": "paid", "timestamp": 4},
+]
+
+
+def facts(batches) -> list[dict]:
+    """Return tuples and records, without values that are null because those of other records are not."""
+    found = rows_of(batches)
+    return [{"op": "+"} | {name: value for name, value in row.items() if name != "labels" or value} for row in found]
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_a_record_has_the_records_of_nodes_that_apply_before_its_edges(tmp_path, size):
+    expected = [{"op": "+"} | row for row in FACTS]
+    path = written(tmp_path, PAYMENTS * size)
+    opened = open_reader("edges", path, rules=rules(ACCOUNTS), where=parse_where("timestamp <> 4"))
+    assert facts(batch.columns for batch in opened) == expected[:-1] * size
+    opened = open_reader("edges", path, rules=rules(ACCOUNTS), limit=2, drop_self_loops=True)
+    assert facts(batch.columns for batch in opened) == [*expected[:3], *expected[4:]]
+    reader = MessageReader(MessageColumns.from_names(ColumnNames()), rules=rules(ACCOUNTS))
+    tuples = reader.read([Sent(json.dumps(one).encode(), number=number) for number, one in enumerate(PAYMENTS * size)])
+    assert facts([tuples.columns]) == expected * size and tuples.numbers[:6].tolist() == [0, 1, 1, 1, 2, 3]
+
+
+def test_records_of_nodes_in_typed_columns_and_fields(tmp_path):
+    text = "[[node]]\nnode='n'\nlabels_from='kinds'\ntimestamp='ts'\nproperties={risk='risk'}"
+    table = pa.table({"n": ["x", None], "kinds": [["A"], ["B"]], "ts": [1, 2], "risk": [3, 4]})
+    pq.write_table(table, tmp_path / "n.parquet")
+    typed = open_reader("edges", str(tmp_path / "n.parquet"), rules=rules(text))
+    assert rows_of(batch.columns for batch in typed) == [{"node": "x", "labels": ["A"], "timestamp": 1, "risk": 3}]
+    (tmp_path / "n.csv").write_text("n,kinds,ts,risk\nx,A;B,1,\n")
+    fields = open_reader("edges", str(tmp_path / "n.csv"), rules=rules(text))
+    assert rows_of(batch.columns for batch in fields) == [{"node": "x", "labels": ["A", "B"], "timestamp": 1, "risk": None}]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"account_id": "z"}, "column 'account_id': 'z' is not the name of the node 'x'; the id of a node is its name"),
+        ({"op": "?"}, r"column 'op': '\?' is not an operation of a node; expected \+, = or - \(node 1\)"),
+        ({"kinds": [3]}, r"column 'kinds': '\[3\]' is no list of labels"),
+        ({"ts": "soon"}, "column 'ts': 'soon' is not an integer"),
+    ],
+)
+def test_bad_records_of_nodes_are_placed(tmp_path, change, message):
+    path = written(tmp_path, [PAYMENTS[0], PAYMENTS[0] | change])
+    with pytest.raises(InputError, match=":2: " + message):
+        list(open_reader("edges", path, rules=rules(ACCOUNTS)))
+
+
 def test_edges_have_ids_and_are_deleted(tmp_path):
     text = """
     [[edge]]
@@ -247,6 +331,11 @@ EDGE = "[[edge]]\nlabel='a'\nsource='x'\ntarget='y'\ntimestamp='t'\n"
         (EDGE + "when='a >'", "edge 1 .'a'., key 'when': column 4"),
         (EDGE + "properties={u=3}", "key 'properties': expected a table"),
         (EDGE + "op='o'\ndelete='d'", "key 'op': occurs together with delete"),
+        ("[[node]]\nlabels='A'", "node 1, key 'node': is missing"),
+        ("[[node]]\nnode='x'\nsource='y'", "node 1, key 'source': is not a key of a node"),
+        ("[[node]]\nnode='x'\nlabels=[1]", "node 1, key 'labels': is .1.; expected a list of texts"),
+        ("[[node]]\nnode='x'\nproperties={op='o'}", "node 1, key 'properties': op is no name of a property"),
+        ("[[node]]\nnode='x'\nwhen='a >'", "node 1, key 'when': column 4"),
     ],
 )
 def test_errors_in_rules_name_the_edge_and_the_key(text, message):
