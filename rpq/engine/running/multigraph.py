@@ -59,7 +59,7 @@ from rpq.stream.edges.window_edges import HidingEdge, Link, StaticEdge, Steps, W
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelName, NodeLabel, NodeTest, StepTests
 from rpq.stream.names.vertices import VertexDictionary
-from rpq.stream.nodes.node_table import NodeTable, Records
+from rpq.stream.nodes.node_table import NodeTable, NodeRecords
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, UnboundedWindow, Window
 
@@ -186,9 +186,11 @@ class Multigraph:
         self.readings.add(questions, readings)
         try:
             self._set_conditions()
-        except WhereError as error:
+        except (WhereError, QueryError) as error:
             self.readings.remove(readings)
             self._set_conditions()
+            if isinstance(error, QueryError):
+                raise
             raise QueryError(misfit(error, self.sets.types)) from error
         for question in questions:
             reading, *more = readings[question.name]
@@ -315,7 +317,10 @@ class Multigraph:
         self.sets.set_conditions(
             self.conditions, readings.conditions_on, filters=readings.filters, values=readings.values
         )
-        self.node_edges.set_readings(readings.facts, readings.with_tests, readings.tests_on)
+        try:
+            self.node_edges.set_readings(readings.facts, readings.with_tests, readings.tests_on)
+        except WhereError as error:
+            raise QueryError(_misfit_of_nodes(error, self._nodes.types)) from error
         self.note_types()
 
     def keeps_parallel(self, labels: LabelSet) -> bool:
@@ -349,9 +354,7 @@ class Multigraph:
         try:
             self.node_edges.check_types(types)
         except WhereError as error:
-            named = node_test_of(error.text).properties
-            of_types = ", ".join(f"{name!r} is of type {kind}" for name, kind in types.names.items() if name in named)
-            raise InputError(f"the test [{error.text}] does not fit the nodes: {error.message}; {of_types}") from error
+            raise InputError(_misfit_of_nodes(error, types)) from error
 
     def note_types(self) -> None:
         """Set the types of properties and of timestamps of edges that are vertices."""
@@ -687,7 +690,7 @@ class Multigraph:
     # --- records of nodes ------------------------------------------------------------------------------------
 
     def apply_records(
-        self, records: Records, time: np.ndarray, is_moving: np.ndarray, graph: SnapshotGraph
+        self, records: NodeRecords, time: np.ndarray, is_moving: np.ndarray, graph: SnapshotGraph
     ) -> Operations:
         """Apply records of different vertices. Return the operations on the graph (`NodeEdges.apply`), in order.
 
@@ -965,6 +968,13 @@ class Multigraph:
         self.table._check()
         if self.window_edges is not None:
             self.window_edges._check(self.table.live(ABSENT_VERSION).tolist())
+
+
+def _misfit_of_nodes(error: WhereError, types: PropertyTypes) -> str:
+    """Return the error of properties of nodes of these types in a test, as text."""
+    named = node_test_of(error.text).properties
+    of_types = ", ".join(f"{name!r} is of type {kind}" for name, kind in types.names.items() if name in named)
+    return f"the test [{error.text}] does not fit the nodes: {error.message}; {of_types}"
 
 
 def _unit_of(times: StreamTime) -> str | None:
