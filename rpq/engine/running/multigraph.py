@@ -62,7 +62,7 @@ from rpq.stream.edges.window_edges import HidingEdge, Link, StaticEdge, Steps, W
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelName, NodeLabel, NodeTest, StepTests
 from rpq.stream.names.vertices import VertexDictionary
-from rpq.stream.nodes.node_table import NodeTable, NodeRecords
+from rpq.stream.nodes.node_table import NodeRecords, NodeTable
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, UnboundedWindow, Window
 
@@ -768,7 +768,9 @@ class Multigraph:
             labels = [one for one in tested if one in {*made.label.tolist()} and self.readings.ordered_labels()[one]]
             for label in labels:
                 mine = np.flatnonzero(made.label == label)
-                own = self._labels.ids[without_tests_of(self._labels.names[label])]
+                name = self._labels.names[label]
+                assert isinstance(name, ConditionLabel)
+                own = self._labels.ids[without_tests_of(name)]
                 keys = ParallelKeys(made.source[mine], own, made.target[mine], label, made.delete[mine])
                 again, times = self._parallel_of(keys, graph)
                 assert again is not None

@@ -85,7 +85,7 @@ def node_columns(
     properties = [name for name in names if name not in OWN_COLUMNS and not str(name).startswith(STATED)]
     found: dict[str, pa.Array] = {}
 
-    def read(_: object, *, count: int, times: StreamTime, problems: list[InputError]) -> Mapping[str, pa.Array]:
+    def read(data: Any, *, count: int, times: StreamTime, problems: list[InputError]) -> Mapping[str, pa.Array]:
         mine = [name for name in properties if name != "id" and (kept is None or name in kept)]
         found.update(types.read(data, mine, count=count, problems=problems))
         return {}
@@ -101,7 +101,7 @@ def node_columns(
             found[name] = pa.nulls(count, types.by_name.get(name, pa.string()))
     if "id" in properties:
         _check_id(column_of(data, "id")[0], stated.get("id"), columns.source, problems)
-    error = min(problems, key=lambda one: one.row or 0) if problems else None
+    error: InputError | None = min(problems, key=lambda one: one.row or 0) if problems else None
     if error is not None and error.column != "node" and error.row is not None:
         name = short_repr(getattr(node[error.row], "as_py", lambda: node[error.row])())
         message = error.message.replace(f"row {error.row}: ", f"row {error.row}: node {name}: ", 1)
