@@ -361,9 +361,8 @@ class NodeEdges:
     def _is_there(self, variant: _Variant, of_source: np.ndarray, of_target: np.ndarray) -> np.ndarray:
         """Return for pairs of sets whether edges between such vertices have the label of a variant (bool)."""
         holds = self.tests.holds
-        source: np.ndarray = holds[:, list(variant.source)].all(axis=1)
-        target: np.ndarray = holds[:, list(variant.target)].all(axis=1)
-        found: np.ndarray = source[of_source] & target[of_target]
+        source, target = (np.all(holds[:, list(tests)], axis=1) for tests in (variant.source, variant.target))
+        found: np.ndarray = np.asarray(source)[of_source] & np.asarray(target)[of_target]
         return found
 
     def _attach(self, ids: np.ndarray, row: np.ndarray, time: np.ndarray, pieces: _Pieces) -> None:
