@@ -3,7 +3,7 @@
 - Queries: `Query`; `Window`, `CountWindow`, `UnboundedWindow`; `read_queries` reads several from a file;
   `motif` translates a motif of GraphFrames
 - Evaluation: `Engine`, whose `push` returns `Changes` (rows: `Change`) and whose `answers` are `Answers`; `Path`, and
-  `Witness` with `AtomWitness` and `Step`
+  `Witness` with `AtomWitness` and `Step`; `NodeFacts` is what `Engine.node` returns
 - Inputs of other packages: `Source`, which yields `Records`
 - Inspection: `Statistics`; `explain` returns an `Explanation` of the evaluation of a pattern
 - `run_topics` runs queries from topics of Kafka to topics or tables
@@ -34,7 +34,7 @@ from rpq.stream.window import CountWindow, UnboundedWindow, Window
 
 if TYPE_CHECKING:
     from rpq.cli.topics import run_topics
-    from rpq.engine.engine import Engine
+    from rpq.engine.engine import Engine, NodeFacts
     from rpq.engine.statistics import Statistics
     from rpq.engine.warmup import warm_up
     from rpq.language.motifs import motif
@@ -61,6 +61,7 @@ __all__ = [
     "ExpressionError",
     "InputError",
     "MemoryLimitError",
+    "NodeFacts",
     "Path",
     "PushLimitError",
     "Query",
@@ -91,6 +92,7 @@ _LAZY = {
     "Changes": "rpq.rows.changes",
     "Engine": "rpq.engine.engine",
     "Explanation": "rpq.operators.patterns.explanation",
+    "NodeFacts": "rpq.engine.engine",
     "Path": "rpq.operators.paths.path",
     "Query": "rpq.language.query",
     "Records": "rpq.stream.sources",

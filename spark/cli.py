@@ -308,6 +308,9 @@ def prepare_command(**options: Any) -> None:
 @click.option("--input", "data", required=True, metavar="FOLDER", help="A prepared data set.")
 @click.option("--output", required=True, metavar="FOLDER", help="Folder for the rows, as Parquet.")
 @_edges_option
+@click.option(
+    "--nodes", metavar="FOLDER", help="Records of nodes, as Parquet: node, labels, op, timestamp, and properties."
+)
 @click.option("--names", is_flag=True, help="Write names instead of numbers, for a data set prepared with ids.")
 @_column_options
 @_query_options
@@ -320,7 +323,8 @@ def replay_command(**options: Any) -> None:
     _check_new_output(options["output"])
     check_query_options(options, check=lambda queries: check_query_columns(queries, options["edges"], "on Spark"))
     _check_files(options, read=[options["data"]])
-    _check_inputs(options, [options["data"]], need_parquet=True)
+    read = [options["data"], *([] if options["nodes"] is None else [options["nodes"]])]
+    _check_inputs(options, read, need_parquet=True)
     rules = _rules(options)
     with _session(options, options["partitions"]) as session:
         from rpq.spark.batch.replay import replay, replay_to
@@ -346,7 +350,9 @@ def replay_command(**options: Any) -> None:
         _prepare_workers(session, queries, integers, options)
         replaying = time.perf_counter()
         chosen = {name: options[name] for name in ("edges", "sizes")}
-        settings = {"partitions": partitions, "time_unit": unit, **chosen, **named}
+        settings: dict[str, Any] = {"partitions": partitions, "time_unit": unit, **chosen, **named}
+        if options["nodes"] is not None:
+            settings["nodes"] = session.read.parquet(options["nodes"])
         if options["names"]:
             changes = replay(session, options["data"], *queries, names=True, **settings)
             changes.write.parquet(options["output"])

@@ -452,6 +452,9 @@ def value_columns(queries: Sequence[rpq.Query], properties: Mapping[str, str], *
                 found[name] = "double"
             elif value.kind == "property":
                 found[name] = _type_of_sum(properties[value.name]) if source == "sum" else properties[value.name]
+            elif value.kind == "fact":
+                kind = properties.get(value.key, "string")
+                found[name] = _type_of_sum(kind) if source == "sum" else kind
             elif value.kind == "timestamp":
                 found[name] = "timestamp" if is_time else "bigint"
             elif value.kind == "number":
@@ -554,10 +557,13 @@ def check_supported_values(queries: Sequence[rpq.Query], identity: str) -> None:
             )
 
 
-def queries_in_unit(queries: Sequence[rpq.Query], unit: str | None) -> tuple[rpq.Query, ...]:
+def queries_in_unit(
+    queries: Sequence[rpq.Query], unit: str | None, *, has_nodes: bool = False
+) -> tuple[rpq.Query, ...]:
     """Return the queries with windows in the unit of the timestamps, which is None if these are plain numbers.
 
-    Raises `PipelineError` for windows that are not of time, for durations over plain numbers, for named streams and graphs.
+    Raises `PipelineError` for windows that are not of time, for durations over plain numbers, for named streams and graphs,
+    and for facts of nodes unless there can be records of nodes (`has_nodes`).
     """
     for query in queries:
         for name, length in getattr(query, "time_lengths", ()):
@@ -567,6 +573,13 @@ def queries_in_unit(queries: Sequence[rpq.Query], unit: str | None) -> tuple[rpq
                     "in the unit of these numbers, convert the column to timestamps, or specify time_unit"
                 )
         for reading in readings_of(query):
+            if not has_nodes and (reading.is_of_facts or reading.labels.has_tests):
+                raise PipelineError(
+                    f"query {query.name!r} reads facts of nodes, of which streams on Spark have no records: replay it with "
+                    "nodes=…, run it with rpq run --nodes, or write the facts as edges"
+                )
+            if reading.is_of_facts:
+                continue
             _check_window(query.name, reading.window, unit)
             if reading.stream is not None:
                 raise PipelineError(

@@ -23,12 +23,15 @@ _OF_STREAMS = {"checkpoint": None, "output": None, "max_delay": 0, "on_error": "
 _OF_BOTH = ("partitions", "sequence", "time_unit", "memory_limit", "columns", "label", "sizes", "edges_from")
 
 
-def changes(*queries: rpq.Query, **options: Unpack[ChangesOptions]) -> Callable[[DataFrame], DataFrame]:
+def changes(
+    *queries: rpq.Query, nodes: DataFrame | None = None, **options: Unpack[ChangesOptions]
+) -> Callable[[DataFrame], DataFrame]:
     """Return a step for `DataFrame.transform` that turns edges into the answer changes of `queries`.
 
     The options are those of `rpq_changes`, which evaluates a streaming data frame.  Other data frames are replayed, as by
     `replay`; for them `counts` has no effect, and `checkpoint`, `output`, `max_delay` and `on_error="skip"` are refused.
-    The step raises `PipelineError` for unsuitable columns or options when it is applied.
+    `nodes` are records of nodes, for a replay alone.  The step raises `PipelineError` for unsuitable columns or options when
+    it is applied.
 
     >>> import rpq
     >>> from rpq.spark import changes, open_session
@@ -38,13 +41,15 @@ def changes(*queries: rpq.Query, **options: Unpack[ChangesOptions]) -> Callable[
     """
 
     def apply(edges: DataFrame) -> DataFrame:
+        if edges.isStreaming and nodes is not None:
+            raise PipelineError("nodes: streams on Spark have no records of nodes; replay a table with them")
         if edges.isStreaming:
             return rpq_changes(edges, *queries, **options)
         for name, default in _OF_STREAMS.items():
             if options.get(name, default) != default:
                 raise PipelineError(f"{name} is an option of streams, but other edges are replayed: leave it out")
         shared: dict[str, Any] = {name: value for name, value in options.items() if name in _OF_BOTH}
-        return replay(edges.sparkSession, edges, *queries, edges=options.get("identity", "triple"), **shared)
+        return replay(edges.sparkSession, edges, *queries, edges=options.get("identity", "triple"), nodes=nodes, **shared)
 
     return apply
 

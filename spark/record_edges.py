@@ -57,6 +57,8 @@ def rules_of(path: str | None, columns: str | None = None, label: str | None = N
         rules = EdgeRules.read(path)
     except InputError as error:
         raise PipelineError(f"edges_from: {error}") from error
+    if rules.nodes:
+        raise PipelineError(f"edges_from: {path}: has rules of nodes; on Spark records of nodes are a data frame, nodes=")
     for rule in rules.rules:
         if "stream" in rule.names:
             raise PipelineError(f"edges_from: {path}: {rule}, key 'stream': on Spark tuples have no stream; leave it out")

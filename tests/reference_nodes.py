@@ -411,6 +411,11 @@ class NodeEngine(PropertyEngine):
         self._running.append(running)
         return [] if self.time is None else self._event(running, self.time)
 
+    def solutions(self, name: str) -> Counter[Solution]:
+        """Return the solutions of a query now, whatever has been reported; before the first tuple there are none."""
+        (running,) = (one for one in self._running if one.query.name == name)
+        return Counter() if self.time is None else running.query.solutions(running.edges.values())
+
     def advance(self, time: int) -> list[Row]:
         """Move τ to `time` if that is later, and return the rows of boundaries and reports passed, in time order."""
         if self.time is None:  # [patterns 2.7]

@@ -47,7 +47,7 @@ from rpq.stream.arrays.properties import PropertyTypes
 from rpq.stream.columns import Columns, columns_of, is_plain, only_tuple, static_columns, table_of_rows, time_of, with_event
 from rpq.stream.event_clock import EventClock, query_over_event
 from rpq.stream.nodes.node_columns import OWN_COLUMNS, NodeColumns, node_columns
-from rpq.stream.nodes.node_table import Records
+from rpq.stream.nodes.node_table import NodeRecords
 from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, lengths_of, windows_of
 from rpq.stream.window import INT64_MAX, Window
 
@@ -595,9 +595,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         except InputError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))
             raise
-        ids, new_ids = evaluation.vertices.intern(columns.node, np.ones(len(columns), np.uint8))
-        records = Records(ids, columns.op, columns.timestamp, columns.labels, columns.properties, columns.stated)
-        applied = evaluation.apply_records(records, new_ids, collect=has_rows)
+        records = NodeRecords(
+            np.zeros(0, np.int32), columns.op, columns.timestamp, columns.labels, columns.properties, columns.stated
+        )
+        applied = evaluation.apply_records(columns.node, records, collect=has_rows)
         changes = self._changes(applied.rows, applied.counts)
         changes = changes if has_rows == collect else changes._without_rows()
         self._stopwatch.stop(started)

@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rpq.errors import QueryError
-from rpq.language.readings import report_windows_of
+from rpq.language.readings import readings_of, report_windows_of
 from rpq.readers.node_rows import are_timeless, uniform_parts
 from rpq.run.loop import push_part
-from rpq.stream.stream_time import report_steps, windows_of
+from rpq.stream.stream_time import report_steps
 from rpq.stream.window import CountWindow, UnboundedWindow
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class TimeDivision:
         steps = set()
         for query in queries:
             name = getattr(query, "name", "")
-            for window in windows_of(query):
+            for window in (reading.window for reading in readings_of(query) if not reading.is_of_facts):
                 if isinstance(window, UnboundedWindow):
                     raise QueryError(f"query {name!r}: time does not divide an unbounded window; use threads instead")
                 if isinstance(window, CountWindow):

@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +24,9 @@ import pyarrow.compute as pc
 import rpq
 from rpq.engine.engine import Engine
 from rpq.language.hypercube import Share
+from rpq.run.loop import push_part
 from rpq.run.time_division import TimeDivision, TimeRange
+from rpq.spark.batch.node_records import RecordOrder
 from rpq.spark.columns import EdgeModel
 from rpq.spark.division import EdgeDivision, label_readers, partition_keys, share_limit
 from rpq.spark.envelopes import engine_tuples
@@ -261,7 +263,7 @@ class ChunkEngines(ShippedObject):
     """The evaluation of parts of slices, in tasks: answer changes of the queries.
 
     `chunks` are divided over some `shares` of roots each; `memory_limit` (bytes) applies to each task.  `sizes` are the
-    numbers of edges by label, which shape the division of patterns.
+    numbers of edges by label, which shape the division of patterns.  `nodes` are records of nodes, which each task has.
     """
 
     def __init__(
@@ -274,6 +276,7 @@ class ChunkEngines(ShippedObject):
         memory_limit: int | None,
         edges: EdgeModel,
         sizes: Mapping[str, int],
+        nodes: pa.RecordBatch | None = None,
     ) -> None:
         self.queries = tuple(queries)
         self.keys = partition_keys(len(chunks) * shares)
@@ -285,6 +288,7 @@ class ChunkEngines(ShippedObject):
         self._threads = threads
         self._memory_limit = memory_limit
         self._edges = edges
+        self._nodes = nodes
 
     def rows(self, changes: Changes) -> pa.Table:
         """Return answer changes as a table, in which properties have the types of their columns."""
@@ -301,12 +305,16 @@ class ChunkEngines(ShippedObject):
             chunk, share = self._tasks[key]
             engine = self._engine(share)
             times = self._times(chunk, engine)
+            order = RecordOrder(self._nodes, before=chunk.before)
             for is_own, some in groupby(of_task, key=itemgetter(1)):
+                tuples = (part for _, _, edges in some for part in order.among(unpack_slice(edges)))
                 if is_own:
-                    for _, _, edges in some:
-                        yield engine.push(unpack_slice(edges))
+                    for part in tuples:
+                        yield push_part(engine, part)
                 else:
-                    times.begin(engine, (unpack_slice(edges) for _, _, edges in some))
+                    times.begin(engine, chain(tuples, order.until(chunk.begins_at)))
+            for part in order.until(chunk.ends_at):
+                yield push_part(engine, part)
             yield times.end(engine)
 
     def _engine(self, share: Share) -> Engine:

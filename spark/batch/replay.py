@@ -22,6 +22,7 @@ from rpq.language.readings import properties_of, refuse_edge_values
 from rpq.rows.typed_columns import kinds_of
 from rpq.run.time_division import TimeDivision
 from rpq.spark.batch.chunks import PARTS_SCHEMA, PLACE, SLICES_SCHEMA, TIMES, ChunkEngines, Divider, Slicer, plan_chunks
+from rpq.spark.batch.node_records import collect_nodes, property_types
 from rpq.spark.columns import (
     Identity,
     check_supported_values,
@@ -73,6 +74,7 @@ def replay(
     edges: Identity = "triple",
     sizes: Mapping[str, int] | None = None,
     edges_from: str | None = None,
+    nodes: DataFrame | None = None,
 ) -> DataFrame:
     """Return the answer changes of `queries` over the prepared data set `data`: query, source, target, timestamp, op.
 
@@ -92,7 +94,9 @@ def replay(
     `time_unit` (s, ms, us, ns) specifies it.  Properties of edges that queries read are columns of the data, under their
     own names; with `edges="parallel"` each insert is an edge of its own, and with `edges="id"` each id is, as paths in time
     order require.  `sizes` are numbers of edges by label, by which patterns are divided, in place of those in the statistics
-    of a prepared data set.  Raises `PipelineError` for unsuitable data or options.
+    of a prepared data set.  `nodes` are records of nodes as `Engine.push_nodes` takes them, merged by time with the tuples;
+    they pass through the driver, and each task has all.  Raises `PipelineError` for unsuitable data
+    or options.
 
     >>> import rpq
     >>> from rpq.spark import open_session, replay
@@ -103,7 +107,8 @@ def replay(
     """
     named = parse_column_names(columns, label, has_ids=edges == "id")
     rules = rules_of(edges_from, columns, label)
-    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges, sizes, rules)
+    of_data = (sequence, time_unit, named, edges, sizes, rules, nodes)
+    plan = _plan_replay(spark, data, queries, partitions, memory_limit, *of_data)
     changes = plan.parts.mapInArrow(RowBatches(plan.engines), plan.schema)
     if plan.is_time:
         changes = changes.withColumn("timestamp", timestamps_as_times(plan.unit))
@@ -128,6 +133,7 @@ def replay_to(
     edges: Identity = "triple",
     sizes: Mapping[str, int] | None = None,
     edges_from: str | None = None,
+    nodes: DataFrame | None = None,
 ) -> dict[tuple[str, str], int]:
     """Write the rows of `replay` to the folder `output` as Parquet, and return the number of rows by query and op.
 
@@ -146,7 +152,8 @@ def replay_to(
     rules = rules_of(edges_from, columns, label)
     if hadoop_files.exists(spark, output):
         raise PipelineError(f"{output}: exists already; remove it or choose another name")
-    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges, sizes, rules)
+    of_data = (sequence, time_unit, named, edges, sizes, rules, nodes)
+    plan = _plan_replay(spark, data, queries, partitions, memory_limit, *of_data)
     addition: Any = _RowCounts()  # not a subclass of a PySpark class, so that this module can be imported without PySpark
     row_counts = spark.sparkContext.accumulator(Counter({(query.name, op): 0 for query in queries for op in "+-"}), addition)
     microseconds = NANOSECONDS[plan.unit] // NANOSECONDS["us"] if plan.is_time else None
@@ -202,6 +209,7 @@ def _plan_replay(
     identity: Identity,
     sizes: Mapping[str, int] | None,
     rules: EdgeRules | None,
+    nodes: DataFrame | None,
 ) -> _Replay:
     if identity not in get_args(Identity):
         raise PipelineError(f"edges is 'triple', 'parallel' or 'id', not {identity!r}")
@@ -234,21 +242,21 @@ def _plan_replay(
     of_slices = slices.select(*PLACE, *TIMES).orderBy(*PLACE).collect()
     plan = plan_chunks([row.asDict() for row in of_slices], division, most=count)
     shares = count // len(plan.chunks)
+    properties = {**columns.properties, **({} if nodes is None else property_types(nodes))}
     engines = ChunkEngines(
         resolved_queries,
         plan.chunks,
         shares=shares,
         threads=task_threads(spark),
         memory_limit=memory_limit,
-        edges=edge_model(
-            queries, identity, time_unit=tuples.unit, properties=columns.properties, is_time=columns.is_time
-        ),
+        edges=edge_model(queries, identity, time_unit=tuples.unit, properties=properties, is_time=columns.is_time),
         sizes=sizes,
+        nodes=None if nodes is None else collect_nodes(nodes, vertex=columns.vertex, unit=unit, is_time=columns.is_time),
     )
     parts = {(row["file"], row["row"]): of_slice for row, of_slice in zip(of_slices, plan.parts, strict=True)}
     divider = Divider(parts, engines.keys, shares, EdgeDivision(resolved_queries, shares, sizes, whole=has_ids))
     divided = slices.mapInArrow(divider, PARTS_SCHEMA).repartition(len(engines.keys), "partition")
-    schema = row_schema(queries, columns.vertex, columns.properties, is_time=columns.is_time)
+    schema = row_schema(queries, columns.vertex, properties, is_time=columns.is_time)
     in_order = divided.sortWithinPartitions("partition", *PLACE, "is_own")
     return _Replay(in_order, engines, schema, columns.is_time, unit)
 
@@ -295,7 +303,7 @@ def _read_tuples(
         places = {"file": sql.lit(None).cast("string"), "row": sql.monotonically_increasing_id()}
         columns = columns._replace(tuples=columns.tuples.withColumns(places))
     timestamp_unit = unit if columns.is_time else timestamp_unit
-    return _Tuples(columns, queries_in_unit(queries, timestamp_unit), timestamp_unit, sizes)
+    return _Tuples(columns, queries_in_unit(queries, timestamp_unit, has_nodes=True), timestamp_unit, sizes)
 
 
 def _with_names(changes: DataFrame, columns: Sequence[str], folder: str) -> DataFrame:

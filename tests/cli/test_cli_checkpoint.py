@@ -281,6 +281,7 @@ def test_a_run_goes_on_with_the_facts_of_nodes(tmp_path, capfd, has_times):
         for limit in limits:
             assert call([*args, "--limit", str(limit)]) == 0
             assert figures(tmp_path)["tuples"] == limit
+    assert json.loads((tmp_path / "stats.json").read_text())["node_records"] >= 148
     assert read_rows(tmp_path / "rows.csv") == read_rows(tmp_path / "whole.csv")
     (tmp_path / "nodes.csv").write_text(header + "".join(lines[1:]))
     assert call([*args, "--limit", "200"]) == 2 and "--nodes was" in capfd.readouterr().err

@@ -58,10 +58,10 @@ def test_records_of_nodes_come_from_files_and_from_rules(run, tmp_path):
     call = ["paid/@[:Account and risk > 3]", *["--window", "10", "--slide", "1", "--output", "-"]]
     names = ["--node-columns", "node=account,labels=kind"]
     status, rows, err = run(*call, "--input", edges, "--nodes", nodes, *names)
-    assert (status, rows) == (0, ["x,y,1,+"])
+    assert (status, rows) == (0, ["x,y,1,+"]) and "nodes     2 records\n" in err
     nodes.write_text("node,labels,risk\ny,Account;New,4\nz,Account,1\n")
     status, rows, err = run(*call, "--input", edges, "--nodes", nodes, more)
-    assert (status, rows) == (0, ["x,y,1,+", "y,z,4,+", "x,y,4,-"])
+    assert (status, rows) == (0, ["x,y,1,+", "y,z,4,+", "x,y,4,-"]) and "nodes     5 records: 1 absent\n" in err
     rules, events = tmp_path / "rules.toml", tmp_path / "events.jsonl"
     rules.write_text(
         "timestamp='t'\n[[edge]]\nlabel='paid'\nsource='from'\ntarget='to'\n"

@@ -21,6 +21,9 @@ from hypothesis import strategies as st
 import rpq
 from rpq.errors import QueryError
 from rpq.readers import open_reader
+from rpq.readers.inputs import merge_by_heads
+from rpq.readers.node_rows import LABELS_TYPE, NO_TIME, record_rows, uniform_parts
+from rpq.run.loop import push_part
 from rpq.run.time_division import TimeDivision
 from rpq.spark.batch import chunks
 from rpq.spark.batch.chunks import ChunkEngines, Divider, Slicer, plan_chunks
@@ -33,7 +36,7 @@ from tests.twins import examples
 
 def rows_of_chunks(
     queries: Sequence[rpq.Query], tuples: pa.Table, *, identity: Any, tasks: int, batch: int, types: dict[str, str],
-    most: float,
+    most: float, nodes: pa.RecordBatch | None = None,
 ) -> Iterator[list[dict[str, Any]]]:
     """The rows of each task of a replay of tuples, whose columns after the first five are properties and ids."""
     has_ids = identity == "id"
@@ -50,7 +53,7 @@ def rows_of_chunks(
     shares = tasks // len(plan.chunks)
     model = edge_model(queries, identity, time_unit=None, properties=types)
     options: dict[str, Any] = {"shares": shares, "threads": 1, "memory_limit": None, "sizes": {}}
-    engines = ChunkEngines(queries, plan.chunks, edges=model, **options)
+    engines = ChunkEngines(queries, plan.chunks, edges=model, nodes=nodes, **options)
     parts = {(one["file"], one["row"]): of_slice for one, of_slice in zip(listed, plan.parts, strict=True)}
     divider = Divider(parts, engines.keys, shares, EdgeDivision(queries, shares, whole=has_ids))
     divided = pa.Table.from_batches(list(divider(slices.to_batches())))
@@ -149,6 +152,47 @@ def test_chunks_have_properties_of_edges(name, tasks):
     found = list(rows_of_chunks(queries, table, identity=identity, tasks=tasks, batch=70, types=written, most=most))
     assert len([*filter(None, found)]) > 1 or tasks == 1 or name == "values alone"
     assert Counter(tuple(row.values()) for rows in found for row in rows) == Counter(whole)
+
+
+NODE_QUERIES = {
+    "paths": [("(a/@[risk > 2])+", {}), ("@[:A]/a*/b", {})],
+    "patterns": [("?x[risk > 1] a ?y . ?y b ?z[:A]", {"select": ["x", "y"]}), ("?x[:A] a ?y[risk is null]", {})],
+    "values": [("?x a ?y", {"select": ["x", "y.risk"], "filter": "?x.risk >= ?y.risk"})],
+    "match": [("MATCH (x:A)-[:a]->(y WHERE y.risk > 1) RETURN x.risk, y", {})],
+}
+
+
+@pytest.mark.parametrize("tasks", [1, 4])
+@pytest.mark.parametrize("most", [9, -1])
+@pytest.mark.parametrize("name", NODE_QUERIES)
+def test_chunks_have_the_facts_of_nodes(name, tasks, most):
+    """Records are merged by time, before tuples of the same time; a chunk takes in all before it, and late tuples stay."""
+    chance, time, rows = random.Random(3), 0, []
+    for _ in range(240):
+        time += chance.choice((0, 0, 1, 3))
+        ends = chance.choice("vwxyz"), chance.choice("vwxyz")
+        rows.append((*ends, chance.choice("aab"), time - chance.choice((0, 0, 0, 9)), chance.choice("++++-")))
+    names = ("source", "target", "label", "timestamp", "op")
+    table = pa.table(dict(zip(names, map(list, zip(*rows)))))
+    times = sorted([NO_TIME] * 3 + [chance.randrange(time + 30) for _ in range(60)])
+    labels = pa.array([chance.choice((None, ["A"], ["A", "B"])) for _ in times], LABELS_TYPE)
+    of_nodes = {"labels": labels, "ops": pa.array([chance.choice("+++=-") for _ in times])}
+    risks = pa.array([chance.choice((None, 0, 1, 2, 3)) for _ in times], pa.int64())
+    vertices = pa.array([chance.choice("vwxyz") for _ in times])
+    nodes = pa.record_batch(record_rows(vertices, pa.array(times), **of_nodes, values={"risk": risks}))
+    window = rpq.Window(size=20, slide=5)
+    queries = [rpq.Query(text, window=window, semantics="explicit", **options) for text, options in NODE_QUERIES[name]]
+    whole = rpq.Engine(*queries)
+    tuples = table.to_batches()[0]
+    merged = merge_by_heads([[nodes], [tuples.append_column("delete", pc.equal(tuples["op"], "-")).drop_columns("op")]])
+    expected = [
+        tuple(row) for one in merged for part in uniform_parts(one) for row in push_part(whole, part).rows()
+    ]
+    types = {"@risk": "bigint"}
+    options = {"identity": "triple", "tasks": tasks, "batch": 70, "types": types, "most": most}
+    found = [row for rows in rows_of_chunks(queries, table, nodes=nodes, **options) for row in rows]
+    assert len(expected) > 20
+    assert Counter(tuple(row.values()) for row in found) == Counter(expected)
 
 
 def test_as_many_chunks_as_take_in_half_of_the_stream():

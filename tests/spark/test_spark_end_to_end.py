@@ -240,6 +240,38 @@ def test_properties_of_a_data_frame_are_those_of_edges(session, tmp_path):
         pipeline.replay(session, frame, rpq.Query("a[m > 1]", window=window))
 
 
+def test_a_replay_reads_facts_of_nodes_from_a_data_frame(session, tmp_path):
+    edges = [(f"v{n % 7}", f"v{n * 3 % 11}", "a", dt.datetime(2024, 5, 1) + dt.timedelta(minutes=n)) for n in range(200)]
+    at = [dt.datetime(2024, 5, 1) + dt.timedelta(minutes=n * 5) if n else None for n in range(40)]
+    nodes = [(f"v{n % 11}", ["A"] if n % 2 else None, n * 7 % 5, at[n]) for n in range(40)]
+    window = rpq.Window(size="30m", slide="5m")
+    query = rpq.Query(
+        "?x[:A] a ?y[risk > 1]", select=["x", "y.risk"], window=window, semantics="explicit", name="q"
+    )
+    tuples = session.createDataFrame(edges, "source string, target string, label string, timestamp timestamp")
+    records = session.createDataFrame(nodes, "node string, labels array<string>, risk int, timestamp timestamp")
+    changes = pipeline.replay(session, tuples, query, nodes=records, partitions=3)
+    assert dict(changes.dtypes)["y.risk"] == "bigint"
+    engine = rpq.Engine(query, time_unit="us")
+    stamps = [(one[-1] or dt.datetime.min, one in edges, one) for one in (*nodes, *edges)]
+    expected = Counter()
+    for _, is_edge, row in sorted(stamps, key=lambda one: one[:2]):
+        if is_edge:
+            made = engine.insert(*row)
+        else:
+            made = engine.set_node(row[0], labels=row[1] or (), properties={"risk": row[2]}, timestamp=row[3])
+        expected.update((one.x, one[2], one.op) for one in made.rows())
+    assert Counter((row["x"], row["y.risk"], row["op"]) for row in changes.collect()) == expected and len(expected) > 5
+    rows = pipeline.replay_to(session, tuples, f"{tmp_path}/rows", query, nodes=records, partitions=2)
+    assert sum(rows.values()) == sum(expected.values())
+    stepped = tuples.transform(pipeline.changes(query, nodes=records, partitions=1))
+    assert stepped.count() == sum(expected.values())
+    with pytest.raises(PipelineError, match="column 'timestamp' is of type int32; expected times"):
+        pipeline.replay(session, tuples, query, nodes=records.selectExpr("node", "1 AS timestamp"))
+    with pytest.raises(PipelineError, match="there is no column node; found risk"):
+        pipeline.replay(session, tuples, query, nodes=records.select("risk"))
+
+
 def test_lengths_and_simple_cycles_are_those_of_one_engine(session, tmp_path):
     chance = random.Random(5)
     rows = [(*(chance.choice("uvwxyz") for _ in range(2)), chance.choice("ab"), time) for time in range(60)]

@@ -20,6 +20,7 @@ from rpq.language.readings import (
     has_conditions,
     has_counted_window,
     is_ordered,
+    node_properties_of,
     properties_of,
     readings_of,
     selected_values,
@@ -263,6 +264,16 @@ def refuse_late_conditions(questions: Iterable[Question], evaluation: EdgeEvalua
         'query that reads them, or with rpq.Engine(…, edges="parallel")',
         available_from=None,
     )
+
+
+def refuse_unkept_facts(question: Question, kept: frozenset[str] | None) -> None:
+    """Raise `RegistrationError` if a query reads a property of nodes that is not among those that are kept (None: all)."""
+    unkept = sorted(node_properties_of(question) - kept) if kept is not None else []
+    if unkept:
+        raise RegistrationError(
+            f"query {question.name!r} reads the property {unkept[0]!r} of nodes, which is not kept: name it in node_properties",
+            available_from=None,
+        )
 
 
 def refuse_tested_statics(tests_nodes: bool) -> None:

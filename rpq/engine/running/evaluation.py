@@ -33,6 +33,7 @@ from rpq.engine.running.edge_restrictions import (
     refuse_order,
     refuse_other_windows,
     refuse_tested_statics,
+    refuse_unkept_facts,
 )
 from rpq.engine.running.intake import Collector, Intake, IntakeChunk, NamedChunk, NamelessChunk, Room
 from rpq.engine.running.limits import MemoryGuard
@@ -75,7 +76,7 @@ from rpq.stream.names.stream_labels import (
     text_of,
 )
 from rpq.stream.names.vertices import VertexDictionary
-from rpq.stream.nodes.node_table import BEFORE_ALL, NodeTable, Records
+from rpq.stream.nodes.node_table import BEFORE_ALL, NodeTable, NodeRecords
 from rpq.stream.window import CountWindow, Window
 
 if TYPE_CHECKING:
@@ -92,6 +93,9 @@ smaller, because nothing is applied while its names get ids. Paths are slower wi
 _SMALLEST_CHUNK = 8192
 """Where a window has few edges, too: the fixed cost of a chunk is that of two thousand tuples that no query reads."""
 _FIRST_CHUNK_WITH_THREADS = 4096
+
+_BYTES_OF_RECORD, _BYTES_OF_FACT = 16, 20
+"""About the size of a record of a node, and of each of its properties."""
 
 _NO_ROWS = np.zeros(2, np.int64)
 _NO_COUNTS = (0, 0)
@@ -742,13 +746,20 @@ class Evaluation:
 
     # --- records of nodes ------------------------------------------------------------------------------------
 
-    def apply_records(self, records: Records, new_ids: np.ndarray, *, collect: bool) -> PushResult:
-        """Apply records of nodes, whose vertices have ids, those in `new_ids` new ones. Return the changes."""
+    def apply_records(self, names: pa.Array, records: NodeRecords, *, collect: bool) -> PushResult:
+        """Apply records of nodes, whose vertices have these names but no ids yet. Return the changes."""
         self.guard.row, self.row_guard.row = 0, None
         self.midway = True
-        self._room.make(0, new_ids)
         rows: list[ChunkRows] = []
         counts, failure = np.zeros(2, np.int64), None
+        try:
+            with guarded_growth(self._request_room):
+                self._request_room(len(names) * (_BYTES_OF_RECORD + _BYTES_OF_FACT * len(records.properties)))
+                ids, new_ids = self.vertices.intern(names, np.ones(len(names), np.uint8))
+                self._room.make(0, new_ids)
+        except MemoryLimitError as problem:
+            return PushResult(rows, counts, _NONE, problem)
+        records = records._replace(vertex=ids)
         first = self._load_records(records) if self.graph.time is None else 0
         if self.graph.time is None and first < len(records.vertex):
             time = int(records.time[first])
@@ -769,7 +780,7 @@ class Evaluation:
         self.midway = False
         return PushResult(rows, counts, _NONE, None)
 
-    def _load_records(self, records: Records) -> int:
+    def _load_records(self, records: NodeRecords) -> int:
         """Apply records before the first tuple, up to the first one with a time. Return its place."""
         has_time = records.time != BEFORE_ALL
         end = int(np.argmax(has_time)) if has_time.any() else len(has_time)
@@ -780,7 +791,7 @@ class Evaluation:
         self.note_first()
         return end
 
-    def _apply_part(self, records: Records, row: int, *, collect: bool) -> Iterator[ChunkResult]:
+    def _apply_part(self, records: NodeRecords, row: int, *, collect: bool) -> Iterator[ChunkResult]:
         """Apply records of different vertices, of which the first one has a place in the push; yield the changes."""
         count, multigraph = len(records.vertex), self.multigraph
         assert self.graph.time is not None
@@ -811,7 +822,7 @@ class Evaluation:
         first = np.repeat(begins, np.diff(begins, append=len(made.row)))
         yield self._apply_facts(made.as_chunk(), first, made.row + row, collect=collect)
 
-    def _note_facts(self, records: Records) -> None:
+    def _note_facts(self, records: NodeRecords) -> None:
         """Apply records that no query reads to the table."""
         if self.multigraph is None:
             self.nodes.apply(records)
@@ -1130,6 +1141,7 @@ class Evaluation:
         had_multigraph = self.multigraph is not None
         for question in questions:
             refuse_order(question, self.identity)
+            refuse_unkept_facts(question, self.nodes.kept)
         if any(map(static_graphs_of, questions)) and self._has_unnamed_statics:
             self.refuse_other_graphs([*(running.question for running in self.running), *questions])
         try:

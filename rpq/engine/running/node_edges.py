@@ -31,7 +31,7 @@ from rpq.stream.names.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelName, NodeLabel, NodeTest, NodeValue, StepTests
 from rpq.stream.names.vertices import VertexDictionary
-from rpq.stream.nodes.node_table import NodeTable, Records
+from rpq.stream.nodes.node_table import NodeTable, NodeRecords
 
 HAS_RECORD = ""
 """The test that vertices with a record satisfy."""
@@ -412,14 +412,14 @@ class NodeEdges:
 
     # --- records ---------------------------------------------------------------------------------------------
 
-    def load(self, records: Records) -> np.ndarray:
+    def load(self, records: NodeRecords) -> np.ndarray:
         """Apply records of different vertices before the first tuple, when there are no edges. Return their outcomes."""
         self._make_room()
         self._set[records.vertex] = _UNKNOWN
         return self._table.apply(records)
 
     def apply(
-        self, records: Records, time: np.ndarray, graph: SnapshotGraph, parallel: Callable[[ParallelKeys], ParallelRows]
+        self, records: NodeRecords, time: np.ndarray, graph: SnapshotGraph, parallel: Callable[[ParallelKeys], ParallelRows]
     ) -> Operations:
         """Apply records of different vertices to the table. Return the operations on the graph.
 
@@ -553,7 +553,7 @@ class NodeEdges:
     def unused(self, graph: SnapshotGraph) -> Operations:
         """Return the deletes of the edges of vertices that have neither a record nor an edge of the stream. O(edges)."""
         pieces = _Pieces()
-        if self._is_attached.any():
+        if (self._loops or self.values) and self._is_attached.any():
             self._make_room()
             edges, names = graph.edges, self._labels.names
             is_fact = np.array([isinstance(name, NodeLabel) for name in names] or [False])

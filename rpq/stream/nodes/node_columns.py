@@ -1,4 +1,4 @@
-"""Records of nodes as well-formed columns.
+"""NodeRecords of nodes as well-formed columns.
 
 A record has a vertex (`node`), and may have `labels`, an `op` (+ = -), a `timestamp`, and properties. In a table each record
 states every property that is a column: a null takes it away. Rows are dictionaries, of which each states the properties that
@@ -102,6 +102,10 @@ def node_columns(
     if "id" in properties:
         _check_id(column_of(data, "id")[0], stated.get("id"), columns.source, problems)
     error = min(problems, key=lambda one: one.row or 0) if problems else None
+    if error is not None and error.column != "node" and error.row is not None:
+        name = short_repr(getattr(node[error.row], "as_py", lambda: node[error.row])())
+        message = error.message.replace(f"row {error.row}: ", f"row {error.row}: node {name}: ", 1)
+        error = InputError(message, row=error.row, column=error.column)
     end = count if error is None else min(error.row or 0, len(columns))
     time = np.where(has_time[:end], columns.timestamp[:end], BEFORE_ALL)
     return NodeColumns(

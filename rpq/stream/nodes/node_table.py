@@ -24,8 +24,8 @@ BEFORE_ALL = int(np.iinfo(np.int64).min)
 """The time of records without one that come before the first tuple."""
 
 
-class Records(NamedTuple):
-    """Records of different vertices, in order of arrival."""
+class NodeRecords(NamedTuple):
+    """NodeRecords of different vertices, in order of arrival."""
 
     vertex: np.ndarray
     """int32"""
@@ -40,9 +40,9 @@ class Records(NamedTuple):
     stated: Mapping[str, np.ndarray]
     """bool: which records state a property, for properties that some do not."""
 
-    def slice(self, first: int, end: int) -> Records:
+    def slice(self, first: int, end: int) -> NodeRecords:
         """Return some consecutive records."""
-        return Records(
+        return NodeRecords(
             self.vertex[first:end],
             self.op[first:end],
             self.time[first:end],
@@ -51,7 +51,7 @@ class Records(NamedTuple):
             {name: mask[first:end] for name, mask in self.stated.items()},
         )
 
-    def of_different_vertices(self) -> Iterator[tuple[int, Records]]:
+    def of_different_vertices(self) -> Iterator[tuple[int, NodeRecords]]:
         """Yield parts in each of which no vertex stands twice, with the place of their first record. O(records)."""
         order = np.argsort(self.vertex, kind="stable")
         is_again = np.append(False, self.vertex[order][1:] == self.vertex[order][:-1])
@@ -143,11 +143,11 @@ class NodeTable:
     >>> time, ids = np.array([5]), np.array([0], np.int32)
     >>> values = {"risk": pa.array([4])}
     >>> table.types.by_name["risk"] = pa.int64()
-    >>> table.apply(Records(ids, np.array([ADD], np.uint8), time, [["Account"]], values, {})).tolist()
+    >>> table.apply(NodeRecords(ids, np.array([ADD], np.uint8), time, [["Account"]], values, {})).tolist()
     [0]
     >>> table.column("risk", np.arange(2)).to_pylist(), table.labels_of(0)
     ([4, None], ('Account',))
-    >>> table.apply(Records(ids, np.array([REMOVE], np.uint8), time - 1, None, {}, {})).tolist(), table.labels_of(0)
+    >>> table.apply(NodeRecords(ids, np.array([REMOVE], np.uint8), time - 1, None, {}, {})).tolist(), table.labels_of(0)
     ([0], ('Account',))
     """
 
@@ -192,7 +192,7 @@ class NodeTable:
 
     # --- records ---------------------------------------------------------------------------------------------
 
-    def apply(self, records: Records) -> np.ndarray:
+    def apply(self, records: NodeRecords) -> np.ndarray:
         """Apply records of different vertices; return the outcome of each (uint8). O(records · properties)."""
         ids, op, time = records.vertex, records.op, records.time
         if not len(ids):
@@ -240,11 +240,11 @@ class NodeTable:
     def _keeps(self, name: str) -> bool:
         return self.kept is None or name in self.kept
 
-    def _stated(self, records: Records, name: str) -> np.ndarray:
+    def _stated(self, records: NodeRecords, name: str) -> np.ndarray:
         stated = records.stated.get(name)
         return np.ones(len(records.vertex), bool) if stated is None else stated
 
-    def _apply_labels(self, records: Records, names_fact: np.ndarray, is_free: np.ndarray) -> None:
+    def _apply_labels(self, records: NodeRecords, names_fact: np.ndarray, is_free: np.ndarray) -> None:
         """Apply the labels of records, and note which records state one, and which may change one."""
         ids, op = records.vertex, records.op
         states = np.zeros(len(ids), bool)

@@ -377,6 +377,9 @@ def test_what_spark_cannot_divide_is_said():
         queries_in_unit([named], "s")
     with pytest.raises(PipelineError, match="Spark supports windows of time"):
         queries_in_unit([rpq.Query("a", window=rpq.UnboundedWindow())], None)
+    for text in ("(a/@[risk > 1])+", "?x[:A] a ?y"):
+        with pytest.raises(PipelineError, match="reads facts of nodes, of which streams on Spark have no records"):
+            queries_in_unit([query(text)], None)
 
 
 @pytest.mark.ci
