@@ -106,7 +106,7 @@ class Described:
             engine |= {} if node_label == "type" else {"node_label": node_label}
         self.oracle = NodeQuery(atoms=tuple(atoms), tests=tuple(tests), select=columns, filter=filter, **oracle)
         self.text = match or what
-        self.options = {key: value for key, value in engine.items() if match is None or key != "paths"}
+        self.options = {key: value for key, value in engine.items() if match is None or key not in ("paths", "distinct")}
 
     def named(self, name: str) -> Described:
         """Return the same query under another name."""
