@@ -602,10 +602,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         changes = self._changes(applied.rows, applied.counts)
         changes = changes if has_rows == collect else changes._without_rows()
         self._stopwatch.stop(started)
-        error = applied.failure or columns.error
-        if error is not None:
-            error.changes = changes
-            raise error
+        failure = applied.failure or columns.error
+        if failure is not None:
+            failure.changes = changes
+            raise failure
         self._raise_overrun(changes)
         return changes
 

@@ -31,8 +31,8 @@ class Statistics:
       conflict now, `pairs_in_doubt` the pairs for which a path, or the lack of one, is stored because of conflicts,
       `searches` the searches for a simple path, and `roots_set_aside` the roots that are set aside now
 
-    - `node_records` counts records of nodes, of which `node_stale` changed nothing because all that they touch was set later,
-      and `node_absent` removed nodes without a record; `node_bytes` is the size of the facts: of the engine as a whole
+    - `node_records` counts records of nodes, of which `node_stale` changed nothing, as all they touch was set later, and
+      `node_absent` removed nodes without a record; `node_bytes` is the size of the facts: of the engine as a whole
     - `non_numeric` counts, by condition, how often a text such as `1,500.00` was found where a number is needed, and by
       property how often it was to be summed: counts of all queries since the engine was made or restored
 

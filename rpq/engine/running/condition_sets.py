@@ -455,7 +455,7 @@ def write_sets(label, number, code, sets, found):
 def _check_filters(filters: Iterable[BindingFilter], kind_of: Callable[..., ColumnKind], types: PropertyTypes) -> None:
     """Raise `WhereError` for a filter that does not fit the types of properties."""
     for one in filters:
-        kinds = one.column_kinds(lambda value: kind_of(value.name or "timestamp", types, key=value.column))
+        kinds = one.column_kinds(lambda value: kind_of(value.key or "timestamp", types, key=value.column))
         Predicate(one.where, kinds)
 
 

@@ -271,7 +271,7 @@ def refuse_unkept_facts(question: Question, kept: frozenset[str] | None) -> None
     unkept = sorted(node_properties_of(question) - kept) if kept is not None else []
     if unkept:
         raise RegistrationError(
-            f"query {question.name!r} reads the property {unkept[0]!r} of nodes, which is not kept: name it in node_properties",
+            f"query {question.name!r} reads the property {unkept[0]!r} of nodes, which is not among node_properties",
             available_from=None,
         )
 

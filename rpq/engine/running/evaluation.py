@@ -76,7 +76,7 @@ from rpq.stream.names.stream_labels import (
     text_of,
 )
 from rpq.stream.names.vertices import VertexDictionary
-from rpq.stream.nodes.node_table import BEFORE_ALL, NodeTable, NodeRecords
+from rpq.stream.nodes.node_table import BEFORE_ALL, NodeRecords, NodeTable
 from rpq.stream.window import CountWindow, Window
 
 if TYPE_CHECKING:
@@ -251,8 +251,8 @@ class Evaluation:
     def begin_midway(self, multigraph: Multigraph) -> None:
         """Enter the edges of the graph, of which none had properties, and the counts of queries. O(edges)."""
         edges, live = self.graph.edges, self.graph.live_edges()
-        columns = (edges.source, edges.label, edges.target, edges.timestamp)
-        multigraph.restore(*(column[live] for column in columns), self.graph)
+        ends = edges.source[live], edges.label[live], edges.target[live]
+        multigraph.restore(*ends, edges.timestamp[live], self.graph)
         multigraph.outcome_counts.total[:] = self.graph.outcomes
         for running in self.running:
             multigraph.outcome_counts.set_counts(running.question.name, np.array(self.running.figures_of(running).counts))

@@ -27,6 +27,7 @@ deletes, and `outcome_counts` counts tuples: as they came, by label, whatever th
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -38,11 +39,13 @@ from rpq.engine.running.condition_sets import ConditionSets, misfit
 from rpq.engine.running.derived_edges import DerivedChunk, chunk_of_operations
 from rpq.engine.running.edge_readings import EdgeReadings
 from rpq.engine.running.edge_vertex_links import EdgeVertexLinks, TupleEdges, effects_of
-from rpq.engine.running.node_edges import HAS_RECORD, NodeEdges, ParallelKeys, ParallelRows
+from rpq.engine.running.node_edges import HAS_RECORD, NodeEdges, ParallelKeys, ParallelRows, kind_of_fact
 from rpq.engine.running.outcome_counts import NamedTuples, OutcomeCounts, lower_bound, lower_bounds
 from rpq.engine.running.retention import count_key
 from rpq.errors import InputError, QueryError, WhereError
 from rpq.language.conditions import node_test_of
+from rpq.language.edge_variables import Value
+from rpq.language.predicate import ColumnKind, Predicate
 from rpq.language.protocol import Question
 from rpq.language.readings import Identity, LabelSet, Reading, has_counted_window, is_ordered, without_tests_of
 from rpq.stream.arrays.plain_columns import is_utf8
@@ -59,7 +62,7 @@ from rpq.stream.edges.window_edges import HidingEdge, Link, StaticEdge, Steps, W
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelName, NodeLabel, NodeTest, StepTests
 from rpq.stream.names.vertices import VertexDictionary
-from rpq.stream.nodes.node_table import NodeTable, NodeRecords
+from rpq.stream.nodes.node_table import NodeRecords, NodeTable
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, UnboundedWindow, Window
 
@@ -321,6 +324,7 @@ class Multigraph:
             self.node_edges.set_readings(readings.facts, readings.with_tests, readings.tests_on)
         except WhereError as error:
             raise QueryError(_misfit_of_nodes(error, self._nodes.types)) from error
+        self._check_node_types(self._nodes.types)
         self.note_types()
 
     def keeps_parallel(self, labels: LabelSet) -> bool:
@@ -352,9 +356,31 @@ class Multigraph:
     def check_node_types(self, types: PropertyTypes) -> None:
         """Raise `InputError` for types of properties of nodes that do not fit a test or a filter."""
         try:
+            self._check_node_types(types)
+        except QueryError as error:
+            raise InputError(str(error)) from error
+
+    def _check_node_types(self, types: PropertyTypes) -> None:
+        """Raise `QueryError` for types of properties of nodes that do not fit a test or a filter."""
+        try:
             self.node_edges.check_types(types)
         except WhereError as error:
-            raise InputError(_misfit_of_nodes(error, types)) from error
+            raise QueryError(_misfit_of_nodes(error, types)) from error
+
+        def kind_of(value: Value) -> ColumnKind:
+            if value.kind != "fact":
+                return self.sets.kind_of(value.key or "timestamp", self.sets.types, key=value.column)
+            return replace(kind_of_fact(value.name, types, self._vertices.kind), key=value.column)
+
+        for one in self.readings.filters.values():
+            facts = [value.name for value in one.values if value.kind == "fact"]
+            if not facts:
+                continue
+            try:
+                Predicate(one.where, one.column_kinds(kind_of))
+            except WhereError as error:
+                of_types = ", ".join(f"{name!r} is of type {kind}" for name, kind in types.names.items() if name in facts)
+                raise QueryError(f"the filter {one.text} does not fit the nodes: {error.message}; {of_types}") from error
 
     def note_types(self) -> None:
         """Set the types of properties and of timestamps of edges that are vertices."""
@@ -742,7 +768,9 @@ class Multigraph:
             labels = [one for one in tested if one in {*made.label.tolist()} and self.readings.ordered_labels()[one]]
             for label in labels:
                 mine = np.flatnonzero(made.label == label)
-                own = self._labels.ids[without_tests_of(self._labels.names[label])]
+                name = self._labels.names[label]
+                assert isinstance(name, ConditionLabel)
+                own = self._labels.ids[without_tests_of(name)]
                 keys = ParallelKeys(made.source[mine], own, made.target[mine], label, made.delete[mine])
                 again, times = self._parallel_of(keys, graph)
                 assert again is not None

@@ -31,7 +31,7 @@ from rpq.stream.names.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelName, NodeLabel, NodeTest, NodeValue, StepTests
 from rpq.stream.names.vertices import VertexDictionary
-from rpq.stream.nodes.node_table import NodeTable, NodeRecords
+from rpq.stream.nodes.node_table import NodeRecords, NodeTable
 
 HAS_RECORD = ""
 """The test that vertices with a record satisfy."""
@@ -273,7 +273,8 @@ class NodeEdges:
         return self._default
 
     def _holds(self, number: int, texts: Iterable[str]) -> np.ndarray:
-        return self.tests.holds[number][[self.tests.number[text] for text in texts]]
+        found: np.ndarray = self.tests.holds[number][[self.tests.number[text] for text in texts]]
+        return found
 
     def _make_room(self) -> None:
         room, needed = len(self._set), self._vertices.room
@@ -287,9 +288,10 @@ class NodeEdges:
 
     def _sets_of(self, ids: np.ndarray) -> np.ndarray:
         """Return the sets of tests that vertices satisfy, by number (int32)."""
-        found = self._set[ids]
-        if (found == _UNKNOWN).any():
-            unknown = np.unique(ids[found == _UNKNOWN])
+        found: np.ndarray = self._set[ids]
+        is_unknown: np.ndarray = found == _UNKNOWN
+        if is_unknown.any():
+            unknown = np.unique(ids[is_unknown])
             if not self.tests.reads_id:
                 is_known = self._table.are_known(unknown)
                 self._set[unknown[~is_known]] = self._default_set()
@@ -359,9 +361,8 @@ class NodeEdges:
     def _is_there(self, variant: _Variant, of_source: np.ndarray, of_target: np.ndarray) -> np.ndarray:
         """Return for pairs of sets whether edges between such vertices have the label of a variant (bool)."""
         holds = self.tests.holds
-        source = holds[:, list(variant.source)].all(axis=1)
-        target = holds[:, list(variant.target)].all(axis=1)
-        found: np.ndarray = source[of_source] & target[of_target]
+        source, target = (np.all(holds[:, list(tests)], axis=1) for tests in (variant.source, variant.target))
+        found: np.ndarray = np.asarray(source)[of_source] & np.asarray(target)[of_target]
         return found
 
     def _attach(self, ids: np.ndarray, row: np.ndarray, time: np.ndarray, pieces: _Pieces) -> None:
@@ -408,7 +409,8 @@ class NodeEdges:
         if name == LABELS:
             return [json.dumps(labels, ensure_ascii=False) for labels in self._table.label_lists(ids)]
         column = self._table.column(name, ids)
-        return (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+        values: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+        return values
 
     # --- records ---------------------------------------------------------------------------------------------
 

@@ -84,10 +84,11 @@ def node_columns(
 
     properties = [name for name in names if name not in OWN_COLUMNS and not str(name).startswith(STATED)]
     found: dict[str, pa.Array] = {}
+    table = data
 
-    def read(_: object, *, count: int, times: StreamTime, problems: list[InputError]) -> Mapping[str, pa.Array]:
+    def read(data: Any, *, count: int, times: StreamTime, problems: list[InputError]) -> Mapping[str, pa.Array]:
         mine = [name for name in properties if name != "id" and (kept is None or name in kept)]
-        found.update(types.read(data, mine, count=count, problems=problems))
+        found.update(types.read(table, mine, count=count, problems=problems))
         return {}
 
     moments = times if has_time.any() else StreamTime()
@@ -101,7 +102,7 @@ def node_columns(
             found[name] = pa.nulls(count, types.by_name.get(name, pa.string()))
     if "id" in properties:
         _check_id(column_of(data, "id")[0], stated.get("id"), columns.source, problems)
-    error = min(problems, key=lambda one: one.row or 0) if problems else None
+    error = _first_of(problems)
     if error is not None and error.column != "node" and error.row is not None:
         name = short_repr(getattr(node[error.row], "as_py", lambda: node[error.row])())
         message = error.message.replace(f"row {error.row}: ", f"row {error.row}: node {name}: ", 1)
@@ -156,6 +157,10 @@ def _names_of(data: Any) -> list[Any]:
     if isinstance(data, (pa.Table, pa.RecordBatch)):
         return list(data.schema.names)
     return list(data.columns) if hasattr(data, "iloc") else list(data)
+
+
+def _first_of(problems: list[InputError]) -> InputError | None:
+    return min(problems, key=lambda one: one.row or 0) if problems else None
 
 
 def _of_node(error: InputError) -> InputError:

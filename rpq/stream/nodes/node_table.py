@@ -69,8 +69,9 @@ class _Property:
     """The values of one property by vertex id."""
 
     def __init__(self, kind: pa.DataType, room: int) -> None:
-        number = {pa.int64(): np.int64, pa.float64(): np.float64, pa.bool_(): np.bool_}.get(kind)
-        self.values = np.zeros(room, np.int64 if pa.types.is_timestamp(kind) else object if number is None else number)
+        plain = {pa.int64(): np.int64, pa.float64(): np.float64, pa.bool_(): np.bool_}
+        dtype: type = np.int64 if pa.types.is_timestamp(kind) else plain.get(kind, object)
+        self.values: np.ndarray = np.zeros(room, dtype)
         self.is_there = np.zeros(room, bool)
         self.time: np.ndarray | None = None
 
