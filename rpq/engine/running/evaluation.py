@@ -800,6 +800,7 @@ class Evaluation:
     def _apply_part(self, records: NodeRecords, row: int, *, collect: bool) -> Iterator[ChunkResult]:
         """Apply records of different vertices, of which the first one has a place in the push; yield the changes."""
         count, multigraph = len(records.vertex), self.multigraph
+        self.midway = True
         assert self.graph.time is not None
         now = np.maximum.accumulate(np.maximum(records.time, self.graph.time))
         is_moving = np.diff(now, prepend=self.graph.time) > 0
