@@ -396,8 +396,8 @@ def listing() -> str:
         "errors": "Refused where an error is expected",
         "refused": "Refused by name, with a hint at what to write",
         "differs": "With other rows",
-        "other set-up": "Not run: the graph is created by statements other than CREATE, two nodes have the same id, a property "
-        "has values of several types, or rows have lists or paths",
+        "other set-up": "Not run: the graph is created by statements other than CREATE, two nodes have the same id, a "
+        "property has values of several types, or rows have lists or paths",
     }
     lines = [
         "# The technology compatibility kit of openCypher",
