@@ -154,6 +154,15 @@ RECORDS_ALONE: dict[str, Any] = {"node_label": None}
         ("MATCH (x)-[:T]->(y) RETURN x.land, sum(y.risk) AS s", {}, [("X", 2), (None, 4)]),
         ("MATCH (x)-[:T]->(y) RETURN max(x.risk) AS h, avg(x.risk) AS m, count(x.land) AS n", {}, [(4, 3.0, 3)]),
         ("MATCH (x)-[:T]->(y) RETURN count(DISTINCT x.land) AS n", {}, [(1,)]),
+        ("MATCH (x)-[:T]->(y) RETURN DISTINCT x, labels(x)", {}, [("a", "P R"), ("b", "Q"), ("c", "P Q")]),
+        ("MATCH (x)-[:T]->(y) RETURN DISTINCT x, labels(x)", RECORDS_ALONE, [("a", "P R"), ("b", "Q"), ("c", "")]),
+        ("MATCH (x) RETURN x, labels(x) AS l", {}, [("a", "P R"), ("b", "Q"), ("c", "P Q"), ("d", "R")]),
+        (
+            "MATCH (x)-[:T]->(y) OPTIONAL MATCH (y)-[:S]->(z) RETURN DISTINCT x, labels(z)",
+            {},
+            [("a", None), ("b", None), ("c", "P Q")],
+        ),
+        ("MATCH (x)-[:T]->(y) RETURN count(DISTINCT labels(x)) AS n", {}, [(3,)]),
         (
             "MATCH (x)-[:T]->(y) OPTIONAL MATCH (y)-[:S]->(z) WHERE z.risk IS NULL AND x.land = 'X' RETURN DISTINCT x, y, z",
             {},
@@ -215,7 +224,8 @@ def test_rows_beside_facts_of_nodes(text, options, rows):
         if not nodes_first:
             engine.push_nodes(NODES)
         engine._check()
-        assert Counter(map(tuple, engine.answers())) == expected, (paths, nodes_first)
+        found = [[" ".join(one) if isinstance(one, list) else one for one in row] for row in engine.answers()]
+        assert Counter(map(tuple, found)) == expected, (paths, nodes_first)
 
 
 LOOPS = [("a", "a", "T", 1, 1), ("a", "b", "T", 2, 2)]
@@ -317,6 +327,11 @@ def test_rows_in_cypher(text, rows):
     [
         ("MATCH (a)-[e:T]->(b) RETRUN a", (1, 22), "did you mean 'RETURN'?"),
         ("MATCH (a)-[e:T]->(b)\nRETURN c", (2, 8), "there is no variable c; there are a, e, b"),
+        ("MATCH (a)-[e:T]->(b) RETURN labels(e)", (1, 29), "e is an edge"),
+        ("MATCH (a)-[e:T]->(b) RETURN labels(a.risk)", (1, 29), "the variable of a node"),
+        ("MATCH (a)-[e:T]->(b) WHERE labels(a) = 'P' RETURN a", (1, 28), "write a:A AND a:B"),
+        ("MATCH (a)-[e:T]->(b) RETURN max(labels(a)) AS m", (1, 29), "max of labels"),
+        ("MATCH (a)-[e:T]->(b) RETURN a.`labels()`", (1, 31), "write labels(a)"),
         ("MATCH (a)-[e:T]->(b) RETURN a.node", (1, 29), "'node' is no property of a node"),
         ("MATCH (a {labels: 'x'})-[e:T]->(b) RETURN a", (1, 11), "'labels' is no property of a node"),
         ("MATCH (a {`:P`: true})-[e:T]->(b) RETURN a", (1, 11), "begins with a colon"),

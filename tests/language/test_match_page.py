@@ -29,7 +29,7 @@ def answers(query: rpq.Query) -> Counter[tuple[Any, ...]]:
     engine.push_nodes([{"node": "a", "risk": 4, "land": "X"}, {"node": "b", "risk": 1, "land": "X"}])
     columns = ("source", "target", "label", "timestamp", "amount")
     engine.push(pa.table({name: [edge[place] for edge in EDGES] for place, name in enumerate(columns)}))
-    return Counter(map(tuple, engine.answers()))
+    return Counter(tuple(tuple(one) if isinstance(one, list) else one for one in row) for row in engine.answers())
 
 
 TAKEN, REFUSED = rows_of("What is supported"), rows_of("What is refused")

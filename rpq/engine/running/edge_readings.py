@@ -32,6 +32,7 @@ class EdgeReadings:
         """The properties that columns and filters of queries read."""
         self.filters: dict[str, BindingFilter] = {}
         """The filters of queries, by their text."""
+        self._readings_of_questions: set[Reading] = set()
         self._flags: dict[Hashable, np.ndarray] = {}
 
     def __getitem__(self, name: str) -> tuple[Reading, ...]:
@@ -64,6 +65,7 @@ class EdgeReadings:
                     self._conditions_by_label.setdefault(label.label or "", set()).add(label.condition)
         reading_values = [(one, read) for one in self.questions if (read := values_read_by(one)) is not None]
         self.values = frozenset().union(*(read for _, read in reading_values))
+        self._readings_of_questions = {one for question in self.questions for one in readings_of(question)}
         self.filters = {one.text: one for question, _ in reading_values for one in filters_of(question)}
         self.forget_labels()
 
@@ -106,8 +108,8 @@ class EdgeReadings:
     @property
     def facts(self) -> frozenset[NodeLabel]:
         """The labels of facts of nodes that queries read."""
-        readings = (reading for question in self.questions for reading in readings_of(question))
-        return frozenset(label for reading in readings for label in reading.labels.named if isinstance(label, NodeLabel))
+        named = (label for reading in self._readings_of_questions for label in reading.labels.named)
+        return frozenset(label for label in named if isinstance(label, NodeLabel))
 
     def reads_open(self, labels: LabelSet) -> bool:
         """Return whether a query reads a set of labels with conditions on labels that it does not name."""
@@ -138,8 +140,7 @@ class EdgeReadings:
 
     def own_labels(self) -> np.ndarray:
         """Return which label ids queries read themselves, not only with tests of the ends of edges (uint8)."""
-        readings = {reading for question in self.questions for reading in readings_of(question)}
-        return self.flags_of("own", lambda label: any(one.reads(label) for one in readings))
+        return self.flags_of("own", lambda label: any(one.reads(label) for one in self._readings_of_questions))
 
     def ordered_labels(self) -> np.ndarray:
         """Return which label ids queries about paths in time order read, or follow from (uint8)."""

@@ -750,16 +750,22 @@ class Evaluation:
         """Apply records of nodes, whose vertices have these names but no ids yet. Return the changes."""
         self.guard.row, self.row_guard.row = 0, None
         self.midway = True
-        rows: list[ChunkRows] = []
-        counts, failure = np.zeros(2, np.int64), None
         try:
             with guarded_growth(self._request_room):
                 self._request_room(len(names) * (_BYTES_OF_RECORD + _BYTES_OF_FACT * len(records.properties)))
                 ids, new_ids = self.vertices.intern(names, np.ones(len(names), np.uint8))
                 self._room.make(0, new_ids)
         except MemoryLimitError as problem:
-            return PushResult(rows, counts, _NONE, problem)
-        records = records._replace(vertex=ids)
+            return PushResult([], np.zeros(2, np.int64), _NONE, problem)
+        records, self.collector.upcoming_nodes = records._replace(vertex=ids), ids
+        try:
+            return self._apply_all(records, collect=collect)
+        finally:
+            self.collector.upcoming_nodes = ids[:0]
+
+    def _apply_all(self, records: NodeRecords, *, collect: bool) -> PushResult:
+        rows: list[ChunkRows] = []
+        counts, failure = np.zeros(2, np.int64), None
         first = self._load_records(records) if self.graph.time is None else 0
         if self.graph.time is None and first < len(records.vertex):
             time = int(records.time[first])
@@ -768,7 +774,7 @@ class Evaluation:
                 rows.append(begun.rows)
                 counts += begun.counts
             else:
-                self.graph.advance(time)
+                self.advance(time)
         for begin in range(first, len(records.vertex), _LARGEST_CHUNK):
             for place, part in records.slice(begin, begin + _LARGEST_CHUNK).of_different_vertices():
                 for applied in self._apply_part(part, begin + place, collect=collect):
@@ -794,6 +800,7 @@ class Evaluation:
     def _apply_part(self, records: NodeRecords, row: int, *, collect: bool) -> Iterator[ChunkResult]:
         """Apply records of different vertices, of which the first one has a place in the push; yield the changes."""
         count, multigraph = len(records.vertex), self.multigraph
+        self.midway = True
         assert self.graph.time is not None
         now = np.maximum.accumulate(np.maximum(records.time, self.graph.time))
         is_moving = np.diff(now, prepend=self.graph.time) > 0

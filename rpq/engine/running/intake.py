@@ -407,6 +407,8 @@ class Collector:
         self._collected_at: int | None = None
         self.multigraph: Multigraph | None = None
         self.nodes = nodes
+        self.upcoming_nodes = _NO_VERTICES
+        """The vertices of the records of a push, which may not be in the table yet."""
 
     @property
     def is_due(self) -> bool:
@@ -435,8 +437,8 @@ class Collector:
             twins = intake.vertices.edges.used_by_twins(unused)
             retained = np.concatenate([retained, self.multigraph.vertices(), twins])
             label_degree = self.multigraph.edges_per_label(label_degree)
-        if len(self.nodes):
-            retained = np.concatenate([retained, self.nodes.vertices])
+        if len(self.nodes) or len(self.upcoming_nodes):
+            retained = np.concatenate([retained, self.nodes.vertices, self.upcoming_nodes])
         if upcoming is not None:
             retained = np.concatenate([retained, upcoming.source, upcoming.target])
             label_degree = _with_labels(label_degree, upcoming.nameless.labels)

@@ -333,8 +333,9 @@ class NodeEdges:
             if is_new.any():
                 rows = np.concatenate([made.row[inserts]] * 2)[is_new]
                 times = np.concatenate([made.timestamp[inserts]] * 2)[is_new]
-                ids, first = np.unique(ends[is_new], return_index=True)
-                self._attach(ids, rows[first], times[first], pieces)
+                order = np.argsort(rows, kind="stable")
+                ids, first = np.unique(ends[is_new][order], return_index=True)
+                self._attach(ids, rows[order][first], times[order][first], pieces)
         return _with(made, pieces)
 
     def extend_tested(self, made: Operations) -> Operations:

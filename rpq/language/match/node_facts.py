@@ -15,10 +15,13 @@ from rpq.language.match.condition_trees import condition_nodes, parts_of_text, r
 from rpq.language.match.syntax import LABELS_OF, AggregateCall, LabelTree, MatchExists, MatchText, NodePattern
 from rpq.language.pattern import Atom, Constant, Term, Variable, node_column
 from rpq.language.sparql.algebra import (
+    BETWEEN_LABELS,
+    Aggregate,
     Conjunction,
     Distinct,
     Filter,
     FunctionCall,
+    Group,
     Operator,
     Project,
     UnboundedExtent,
@@ -148,3 +151,20 @@ def universe(name: str, *, node_label: str | None, has_nodes: bool) -> Operator:
     sources = Conjunction((WindowAtom.of_every_label(node, _LABEL, _OTHER_END),))
     return Distinct(Project(make_union(sources, targets, *records), (name,)))
 
+
+
+def column_of_labels(name: str) -> str:
+    """Return the variable of the labels that edges give to a vertex, which is a variable."""
+    return f".labels by edges of {name}"
+
+
+def labels_by_edges(name: str, node_label: str) -> Group:
+    """Return for each vertex with an edge of the node label the labels to which such edges lead, as one text.
+
+    >>> labels_by_edges("a", "type").keys
+    ('a',)
+    """
+    label = Variable(f".label of {name}")
+    edges = Conjunction((WindowAtom(Atom(Variable(name), Label(node_label), label)),))
+    labels = Aggregate("GROUP_CONCAT", FunctionCall("STR", (label,)), False, separator=BETWEEN_LABELS)
+    return Group(edges, (name,), ((column_of_labels(name), labels),))

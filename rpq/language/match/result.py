@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NoReturn
 
 from rpq.language.edge_variables import Value
+from rpq.language.match.node_facts import column_of_labels
 from rpq.language.match.scope import Scope, ValueReader
 from rpq.language.match.syntax import AggregateCall, Dialect, Item, MatchText, match_error
 from rpq.language.pattern import Constant, Variable
@@ -55,9 +56,14 @@ class MatchResult:
     properties: frozenset[str]
 
 
-def result_of(tree: MatchText, inner: Operator, scope: Scope, *, dialect: Dialect, values: ValueReader) -> MatchResult:
-    """Return the rows that RETURN derives from the bindings of an operator. Raises `MatchError`. O(items · size)."""
-    return _Items(tree, dialect, values).result(inner, scope)
+def result_of(
+    tree: MatchText, inner: Operator, scope: Scope, *, dialect: Dialect, values: ValueReader, has_labels_by_edges: bool
+) -> MatchResult:
+    """Return the rows that RETURN derives from the bindings of an operator. Raises `MatchError`. O(items · size).
+
+    With `has_labels_by_edges` the operator binds, beside the labels of records, those of edges (`labels_by_edges`).
+    """
+    return _Items(tree, dialect, values, has_labels_by_edges).result(inner, scope)
 
 
 @dataclass
@@ -67,6 +73,7 @@ class _Items:
     _tree: MatchText
     _dialect: Dialect
     _values: ValueReader
+    _has_labels_by_edges: bool
     _properties: set[str] = field(default_factory=set)
 
     def _fail(self, at: int, message: str) -> NoReturn:
@@ -129,7 +136,8 @@ class _Items:
         what = f"{value.name} of" if value.name else f"{value.kind} of the edge"
         name = f".{what} {value.variable}{' as a number' if is_number else ' in an aggregate' if is_summed else ''}"
         if name not in algebra.possible_variables(inner):
-            inner = Extend(inner, name, EdgeValue(value, is_summed, is_number))
+            by_edges = column_of_labels(value.variable) if value.is_list and self._has_labels_by_edges else None
+            inner = Extend(inner, name, EdgeValue(value, is_summed, is_number, by_edges))
         return inner, name
 
     def _add_aggregate(

@@ -58,7 +58,6 @@ class ValueReader:
     """The reader of values of nodes and edges in a text. A value that is refused raises a `MatchError` with its place."""
 
     text: str
-    node_label: str | None
 
     def _fail(self, at: int, message: str) -> NoReturn:
         raise match_error(self.text, at, message)
@@ -81,13 +80,6 @@ class ValueReader:
             if not dot or attribute == "id":
                 return Value("vertex", binding.internal)
             if attribute == LABELS_OF:
-                if self.node_label is not None:
-                    self._fail(
-                        at,
-                        f"labels({variable}) is refused, because edges with the label {self.node_label} may give labels, "
-                        "too: pass node_label=None, where records alone have labels; or write "
-                        f"({variable})-[:{self.node_label}]->(label) for the labels that edges give",
-                    )
                 return Value("fact", binding.internal, "labels")
             self.check_node_property(attribute, at)
             return Value("fact", binding.internal, attribute)

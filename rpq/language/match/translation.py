@@ -37,6 +37,7 @@ from rpq.language.match.node_facts import (
     holds_without_record,
     joined_test,
     label_condition,
+    labels_by_edges,
     own_test,
     reads_facts,
     universe,
@@ -137,7 +138,7 @@ class _Translator:
         self._dialect = dialect
         self._node_label = node_label
         self._expressions = PathExpressions(tree.text, dialect, node_label)
-        self._values = ValueReader(tree.text, node_label)
+        self._values = ValueReader(tree.text)
         self._ends = EDGE_ENDS[2:] if paths == "simple" else EDGE_ENDS[:2]
         self._is_triple = is_triple
         self._has_nodes = has_nodes
@@ -171,7 +172,7 @@ class _Translator:
         if len(optional) == len(tree.clauses):
             self._fail(tree.clauses[0].at, "OPTIONAL MATCH is refused as the first clause: write a MATCH before it")
         self._close(block)
-        found = block.operator()
+        found = self._with_labels(block)
         of_optional: dict[str, NameBinding] = {}
         for pattern, before in optional:
             found = self._optional(
@@ -180,7 +181,10 @@ class _Translator:
         scope.own |= of_optional
         if self._atoms > MAX_ATOMS:
             self._fail(0, f"too many edges, labels and tests of nodes: at most {MAX_ATOMS}")
-        result = result_of(tree, found, scope, dialect=self._dialect, values=self._values)
+        has_labels_by_edges = self._node_label is not None
+        result = result_of(
+            tree, found, scope, dialect=self._dialect, values=self._values, has_labels_by_edges=has_labels_by_edges
+        )
         has_facts = any(one.window is not None for one in algebra.atoms_of(result.body))
         question = SparqlQuestion(
             text=self._text,
@@ -346,6 +350,14 @@ class _Translator:
                 attribute = "labels" if attribute == LABELS_OF else attribute
                 block.scope.node_values[binding.internal, attribute] = None
         self._atoms += len(block.scope.node_values)
+
+    def _with_labels(self, block: MatchBlock) -> Operator:
+        """Return the operator of a block, with the labels that edges give to nodes whose labels are values."""
+        found = block.operator()
+        if self._node_label is not None:
+            for name in dict.fromkeys(name for name, property in block.scope.node_values if property == "labels"):
+                found = LeftJoin(found, labels_by_edges(name, self._node_label), None)
+        return found
 
     # --- patterns --------------------------------------------------------------------------------------------------
 
@@ -685,7 +697,7 @@ class _Translator:
             self._read_values(block, filter)
             condition = EdgeCondition(filter)
         self._close(block)
-        right = block.operator()
+        right = self._with_labels(block)
         for body, _ in block.tests:
             missing = algebra.mentioned_variables(body) & algebra.possible_variables(left)
             if not missing <= algebra.possible_variables(right):

@@ -83,14 +83,20 @@ class EdgeCondition:
 
 @dataclass(frozen=True)
 class EdgeValue:
-    """A value of an edge, which is a vertex among the bindings (`rpq.language.edge_variables`); SPARQL has none.
+    """A value of a node or an edge, which is a vertex among the bindings (`rpq.language.edge_variables`); SPARQL has none.
 
-    Where it `is_summed`, it is a number or a text for aggregates; for those that need a number it `is_number`.
+    Where it `is_summed`, it is a number or a text for aggregates; for those that need a number it `is_number`. To the labels
+    of a node those in a text are added which the variable `more` has, with `BETWEEN_LABELS` between them.
     """
 
     value: edge_variables.Value
     is_summed: bool = False
     is_number: bool = False
+    more: str | None = None
+
+
+BETWEEN_LABELS = "\0"
+"""The character between labels in a text; the names of vertices do not have it."""
 
 
 Formula = Variable | Constant | FunctionCall | Exists | Aggregate | EdgeCondition | EdgeValue
@@ -504,8 +510,8 @@ def variables_of(formula: Formula) -> Names:
         case EdgeCondition(condition):
             compared = (one for same in condition.same_terms for one in (same.left, same.right))
             return frozenset(map(column_of_value, (*condition.values, *compared)))
-        case EdgeValue(value):
-            return frozenset({column_of_value(value)})
+        case EdgeValue(value, more=more):
+            return frozenset({column_of_value(value)} if more is None else {column_of_value(value), more})
 
 
 def column_of_value(value: edge_variables.Value) -> str:

@@ -12,6 +12,7 @@ condition that compares null does not hold. Both operators are linear.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,7 +30,7 @@ from rpq.language.pattern import edge_column, is_of_vertex
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn, kind_of_type
 from rpq.language.protocol import Figures, PresentGraph, Resources
 from rpq.language.query import EdgeValuesQuery
-from rpq.language.sparql.algebra import EdgeCondition, EdgeValue, column_of_value
+from rpq.language.sparql.algebra import BETWEEN_LABELS, EdgeCondition, EdgeValue, column_of_value
 from rpq.operators.bags.product import DistinctBag
 from rpq.operators.patterns.joins.binding_search import Binding
 from rpq.operators.patterns.meanings import variable
@@ -45,7 +46,7 @@ from rpq.rows.weighted_rows import UNBOUND, WeightedRows, as_changes
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.edge_vertices import EdgeVertices
-from rpq.stream.names.terms import XSD, literal_text
+from rpq.stream.names.terms import XSD, lexical_form, literal_text
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
 
 _MAX_ROWS = 1 << 16
@@ -541,6 +542,20 @@ class EdgeConditionNode(Node):
         return f"filter {self._text}"
 
 
+def label_ids(record: np.ndarray, more: np.ndarray, terms: TermIds) -> np.ndarray:
+    """Return the lists of labels of nodes as ids of terms (int32): those of records, and others. O(rows)."""
+    assert terms.vertices is not None
+    pairs, places = np.unique(np.column_stack([record, more]), axis=0, return_inverse=True)
+    of_records = edge_values(terms.vertices.edges, Value("fact", "", "labels"), pairs[:, 0]).to_pylist()
+    found = []
+    for labels, others in zip(of_records, terms.texts(pairs[:, 1]), strict=True):
+        if labels is not None and others is not None:
+            merged = sorted({*json.loads(labels), *lexical_form(others).split(BETWEEN_LABELS)})
+            labels = json.dumps(merged, ensure_ascii=False)
+        found.append(terms.intern(labels))
+    return np.array(found, np.int32)[places.reshape(-1)]
+
+
 class EdgeValueNode(Node):
     """The rows with a value of an edge as one more column. Δ Extend(Ω) = Extend(ΔΩ).
 
@@ -562,7 +577,11 @@ class EdgeValueNode(Node):
             return WeightedRows.empty(self.width)
         rows = np.empty((len(change), self.width), np.int32)
         rows[:, :-1] = change.rows
-        rows[:, -1] = value_ids(self._formula, change.rows[:, self._place_of_edge], self._terms)
+        ids = change.rows[:, self._place_of_edge]
+        if self._formula.more is None:
+            rows[:, -1] = value_ids(self._formula, ids, self._terms)
+        else:
+            rows[:, -1] = label_ids(ids, change.rows[:, self.columns.index(self._formula.more)], self._terms)
         return change.with_rows(rows)
 
     def describe(self) -> str:

@@ -49,6 +49,7 @@ from rpq.language.sparql.algebra import (
     Values,
     atoms_of,
     column_of_value,
+    operators_of,
     possible_variables,
     variables_of,
 )
@@ -85,7 +86,8 @@ class RunningMatch(RunningSparql):
     def __init__(self, question: MatchQuery, resources: Resources, *, pool: OperatorPool) -> None:
         self._own_columns = result_columns(question.translation)
         has_universe = any(one.predicate is not None for one in atoms_of(question.parsed.body))
-        self.has_witnesses = not (has_universe or any(column.is_aggregate for column in question.translation.columns))
+        is_grouped = any(isinstance(one, Group) for one in operators_of(question.parsed.body))
+        self.has_witnesses = not (has_universe or is_grouped)
         self._body = rewrite(question.parsed.body)
         self._planned_parts: dict[Conjunction, tuple[dict[str, int | None], list[tuple[Meaning, list[Component]]]]] = {}
         super().__init__(question, resources, pool=pool)

@@ -103,10 +103,11 @@ def node_columns(
     if "id" in properties:
         _check_id(column_of(data, "id")[0], stated.get("id"), columns.source, problems)
     error = _first_of(problems)
-    if error is not None and error.column != "node" and error.row is not None:
-        name = short_repr(getattr(node[error.row], "as_py", lambda: node[error.row])())
-        message = error.message.replace(f"row {error.row}: ", f"row {error.row}: node {name}: ", 1)
-        error = InputError(message, row=error.row, column=error.column)
+    row = None if error is None or error.column == "node" else error.row
+    if error is not None and row is not None:
+        name = short_repr(getattr(node[row], "as_py", lambda: node[row])())
+        message = error.message.replace(f"row {row}: ", f"row {row}: node {name}: ", 1)
+        error = InputError(message, row=row, column=error.column)
     end = count if error is None else min(error.row or 0, len(columns))
     time = np.where(has_time[:end], columns.timestamp[:end], BEFORE_ALL)
     return NodeColumns(
