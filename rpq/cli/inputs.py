@@ -202,7 +202,7 @@ class LabelMonitor:
     and `HINTS` labels of the input.
     """
 
-    def __init__(self, queries: Iterable[Query], *, has_nodes: bool) -> None:
+    def __init__(self, queries: Iterable[Query], *, has_nodes: bool = False) -> None:
         named = (sorted(_labels_named(query, has_nodes=has_nodes)) for query in queries)
         self._missing_labels = {label: None for labels in named for label in labels}
         self._other_labels: dict[str, None] = {}
