@@ -94,7 +94,7 @@ def own_test(condition: Node, variable: str | None, *, has_labels: bool) -> Node
         match node:
             case Name(name):
                 owner, dot, attribute = name.partition(".")
-                if owner != variable or attribute == LABELS_OF:
+                if owner != variable or attribute == LABELS_OF or attribute.startswith(":"):
                     return None
                 names[node] = attribute if dot else "id"
             case MatchExists(node=Name(name)) if has_labels and name == variable:

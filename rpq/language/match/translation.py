@@ -321,7 +321,7 @@ class _Translator:
             tree = label_condition(label, at + 1)
             assert tree is not None, "there are names alone"
             atoms.append(atom_of_test(term, joined_test([tree]).text))
-        self._atoms += len(atoms)
+        self._atoms += len(edges)
         if is_lone and not is_negated and not isinstance(term, Constant):
             found = make_union(*(Conjunction((one,)) for one in atoms))
             block.parts.append(Distinct(Project(found, (variable_name(term),))))
@@ -430,12 +430,10 @@ class _Translator:
     def _read_values(self, block: MatchBlock, filter: edge_variables.BindingFilter) -> None:
         """Read the properties of nodes of a filter in a block if it binds the nodes, or else where they are bound."""
         for value in filter.values:
-            if value.kind == "fact":
-                scope = block.scope
-                if block.binds(value.variable):
-                    scope.node_values[value.variable, value.name] = None
-                else:
-                    scope.read_value(value.variable, value.name)
+            if value.kind == "fact" and block.binds(value.variable):
+                block.scope.node_values[value.variable, value.name] = None
+            elif value.kind == "fact":
+                block.scope.read_value(value.variable, value.name)
 
     def _add_path(self, block: MatchBlock, path: PathPattern, overlapping: frozenset[int]) -> list[BoundEdge]:
         """Add a path to a block and return its edges."""

@@ -47,7 +47,6 @@ from rpq.language.sparql.algebra import (
     Slice,
     Union,
     Values,
-    atoms_of,
     column_of_value,
     operators_of,
     possible_variables,
@@ -61,7 +60,7 @@ from rpq.operators.patterns.meanings import Meaning, MeaningEdge, NamedVertex, v
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.witness import AtomWitness, Step, WindowGraph, Witness, bindings_of, steps_of_atom
 from rpq.operators.relational.edge_values import BindingCondition, id_of_value, step_of_edge, value_ids
-from rpq.operators.relational.planning import RelationRead, atoms_by_window, meanings_in, parts_of
+from rpq.operators.relational.planning import RelationRead, atoms_by_window, meanings_in, parts_of, separate_predicates
 from rpq.operators.relational.running_query import (
     OperatorPool,
     RunningSparql,
@@ -85,10 +84,8 @@ class RunningMatch(RunningSparql):
 
     def __init__(self, question: MatchQuery, resources: Resources, *, pool: OperatorPool) -> None:
         self._own_columns = result_columns(question.translation)
-        has_universe = any(one.predicate is not None for one in atoms_of(question.parsed.body))
-        is_grouped = any(isinstance(one, Group) for one in operators_of(question.parsed.body))
-        self.has_witnesses = not (has_universe or is_grouped)
         self._body = rewrite(question.parsed.body)
+        self.has_witnesses = not any(_has_no_witness(operator) for operator in operators_of(self._body))
         self._planned_parts: dict[Conjunction, tuple[dict[str, int | None], list[tuple[Meaning, list[Component]]]]] = {}
         super().__init__(question, resources, pool=pool)
         self._search = SolutionSearch(self._terms, self._matches)
@@ -195,6 +192,14 @@ class RunningMatch(RunningSparql):
             lambda _: self._relations.path_relation(self._window_relation(match_.meaning.edges[place])).index,
             graph,
         )
+
+
+def _has_no_witness(operator: Operator) -> bool:
+    """Return whether an operator stands for many solutions, or reads the ends of edges whatever their labels."""
+    if isinstance(operator, Conjunction):
+        reads_labels = any(one.predicate is not None for one in operator.atoms)
+        return reads_labels or separate_predicates(operator) is not operator
+    return isinstance(operator, Group)
 
 
 def type_of(column: ReturnColumn, vertices: VertexDictionary) -> pa.DataType | None:

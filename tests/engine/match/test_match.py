@@ -241,11 +241,19 @@ def test_a_witness_of_static_edges_and_of_optional_ones():
     assert engine.witness("u", 99, "v", 4, "u") is None
 
 
-def test_rows_of_groups_have_no_witness():
-    engine = rpq.Engine(rpq.Query("MATCH (x)-[:T]->(y) RETURN x, count(*) AS n", window=rpq.Window(size=5, slide=1)))
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("MATCH (x)-[:T]->(y) RETURN x, count(*) AS n", ("u", 1)),
+        ("MATCH (x) RETURN x", ("u",)),
+        ("MATCH (x)-->(y) RETURN DISTINCT x, y", ("u", "v")),
+    ],
+)
+def test_rows_of_groups_and_of_all_edges_have_no_witness(text, answer):
+    engine = rpq.Engine(rpq.Query(text, window=rpq.Window(size=5, slide=1), node_label=None))
     engine.push(table([("u", "T", "v", 1, 7, "+")]))
     with pytest.raises(rpq.QueryError, match=r"MATCH with aggregates \(leave the aggregates out\)"):
-        engine.witness("u", 1)
+        engine.witness(*answer)
 
 
 # --- facts of nodes --------------------------------------------------------------------------------------------------
