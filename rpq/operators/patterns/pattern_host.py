@@ -477,7 +477,10 @@ class PatternHost:
             membership.apply(tuples, both, count)
 
     def drop_edges(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
-        """Apply deletes of edges that no query accepts, so that no row changes, without counting them."""
+        """Apply deletes of edges on which no row of a query depends, without counting them.
+
+        Parts of queries may lose rows, such as a part of a constant and its test alone.
+        """
         counts = (self.store.relations.relation["outcomes"], self.latency)
         before, outcomes = [array.copy() for array in counts], list(self.tables.plans.state.outcomes)
         place, changes = len(chunk.edge), tables.NO_CHANGES
@@ -486,7 +489,9 @@ class PatternHost:
             if failure is not None:
                 raise failure
             changes = changes._replace(ticks=self.paths.ticks[:place])
-        self._collect_separately(lambda: self._live.apply_view(tuples, place, changes))
+        self.first = None
+        of_queries = self._deltas_of(self._collect_separately(lambda: self._live.apply_view(tuples, place, changes)))
+        assert not of_queries, "a row depends on an edge that is dropped"
         for array, copied in zip(counts, before, strict=True):
             array[:] = copied
         for outcome, count in enumerate(outcomes):
