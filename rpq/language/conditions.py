@@ -293,8 +293,8 @@ def parse_expression_prefix(text: str, start: int) -> tuple[Expression, int]:
     return tree, end
 
 
-def parse_node_test(text: str, start: int) -> tuple[str | None, int]:
-    """Parse the test of a node in brackets at `start`, with its normal form (`automata.parser.parse_test`)."""
+def parse_node_test(text: str, start: int) -> tuple[str, int]:
+    """Parse the test of a node in brackets at `start`; return its normal form and the position after it."""
     return parse_test(text, start, read_test=_test_form)
 
 

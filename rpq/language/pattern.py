@@ -215,13 +215,13 @@ def _test_atom(term: Term, test: str) -> Atom:
 def _tested_term(text: str, place: int, expected: str) -> tuple[Term, list[Atom], int]:
     """Return a term, the atom of its test if it has one, and the position after them and blanks."""
     term, end = _term(text, place, expected)
-    test, end = parse_node_test(text, end)
     end = _skip(text, end)
-    if test is None:
+    if not text.startswith("[", end):
         return term, [], end
+    test, end = parse_node_test(text, end)
     if isinstance(term, Constant) and len(vertices_of(term)) > 1:
         _fail(text, place, "the test of a literal, which means two vertices", "the name of the vertex in <…>")
-    return term, [_test_atom(term, test)], end
+    return term, [_test_atom(term, test)], _skip(text, end)
 
 
 _ORDER = re.compile(r"in\s+(non-decreasing\s+)?order(?=[\s)]|$)")
