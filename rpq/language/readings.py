@@ -303,7 +303,7 @@ def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
                 f"target, as edges {where} do by default: let each insert be an edge of its own, with --edges parallel "
                 f"(in Python of replays edges='parallel', of streams identity='parallel'); or leave out the order"
             )
-        if has_conditions(question):
+        if has_values(question):
             raise QueryError(
                 f"query {name!r} has conditions on edges, and edges {where} have no properties: {instead} leave out the "
                 "brackets"

@@ -1144,7 +1144,6 @@ class Evaluation:
         ids, names = np.fromiter(self.labels.ids.values(), np.int64, len(self.labels)), list(self.labels.ids)
         earlier_hosts = {*self.running.hosts}
         added: list[RunningQuery] = []
-        known: list[LabelName] = []
         had_multigraph = self.multigraph is not None
         for question in questions:
             refuse_order(question, self.identity)
@@ -1164,7 +1163,6 @@ class Evaluation:
                     refuse_late_counts(
                         questions, readings, self.identity, is_decided=self.multigraph.window_edges is not None
                     )
-                known = [*self.labels.ids]
                 self.multigraph.add(questions, readings, is_late=is_late)
                 if self.graph.statics or len(self.multigraph.statics):
                     refuse_tested_statics(self.multigraph.tests_nodes)
@@ -1196,17 +1194,15 @@ class Evaluation:
         self._room.reset()
         self._enter_derived_statics()  # which may need more room
         if self.multigraph is not None and self.graph.time is not None:
-            self.enter_facts(self.multigraph, known)
+            self.enter_facts(self.multigraph)
         self.note_first()
         return added
 
-    def enter_facts(
-        self, multigraph: Multigraph, known: Iterable[LabelName] = (), *, facts_only: bool = False
-    ) -> np.ndarray:
+    def enter_facts(self, multigraph: Multigraph, *, facts_only: bool = False) -> np.ndarray:
         """Enter edges that follow from facts of nodes into the graph (`Multigraph.enter_facts`). Return their ids."""
         if not multigraph.node_edges.are_read:
             return _NONE
-        made = multigraph.enter_facts(self.graph, known, facts_only=facts_only)
+        made = multigraph.enter_facts(self.graph, facts_only=facts_only)
         self._room.make(len(made.row))
         chunk = made.as_chunk()
         self.graph.resolve_uncounted(view(chunk), len(made.row))

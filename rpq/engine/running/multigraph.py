@@ -756,14 +756,12 @@ class Multigraph:
             times += found
         return np.array(place, np.int64), np.array(times, np.int64)
 
-    def enter_facts(
-        self, graph: SnapshotGraph, known: Iterable[LabelName] = (), *, facts_only: bool = False
-    ) -> Operations:
-        """Return the edges that follow from facts of nodes and the edges of the graph, but for labels that it knows.
+    def enter_facts(self, graph: SnapshotGraph, *, facts_only: bool = False) -> Operations:
+        """Return the edges that follow from facts of nodes and the edges of the graph, but for labels entered before.
 
         With `facts_only`, edges with tests of their ends are left out; otherwise parallel ones are noted.
         """
-        made, tested = self.node_edges.enter(graph, known, facts_only=facts_only)
+        made, tested = self.node_edges.enter(graph, facts_only=facts_only)
         if self.parallel is not None and tested:
             labels = [one for one in tested if one in {*made.label.tolist()} and self.readings.ordered_labels()[one]]
             for label in labels:

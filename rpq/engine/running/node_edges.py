@@ -203,6 +203,9 @@ class NodeEdges:
         self._conditions_on: Callable[[str], Iterable[str]] = lambda label: ()
         self._has_steps = False
         self._variants: dict[int, list[_Variant]] = {}
+        self._entered: set[LabelName] = set()
+        """The labels of which the graph has all edges."""
+        self._is_running = False  # whether the stream has begun
         self._set = np.zeros(0, np.int32)
         self._default = _UNKNOWN
         self._is_attached = np.zeros(0, bool)
@@ -234,6 +237,7 @@ class NodeEdges:
             self.tests = tests
             self._default = _UNKNOWN
             self._set[:] = _UNKNOWN
+        self._note_entered()
         self._loops, self._has_steps, self._conditions_on = loops, bool(steps), conditions_on
         for name in {*self.values} - {*values}:
             del self._value_vertex[name], self._vertex_of_value[name]
@@ -242,9 +246,13 @@ class NodeEdges:
             self._vertex_of_value[name] = {}
         self.values = values
         self._variants.clear()
+        read = {*map(_loop, loops), *map(_value, values)}
+        tested = {step.condition for step in steps}
+        self._entered = {name for name in self._entered if name in read or getattr(name, "condition", None) in tested}
 
     def forget_labels(self) -> None:
-        """Note that label ids may have other names now."""
+        """Note that label ids may have other names now, but for those in use."""
+        self._note_entered()
         self._variants.clear()
 
     def labels(self) -> list[int]:
@@ -311,7 +319,8 @@ class NodeEdges:
                 text = name if isinstance(name, str) else name.label or ""
                 steps = [StepTests.of(one) for one in sorted(self._conditions_on(text))]
                 steps = [one for one in steps if one.are_of_ends and own == StepTests(one.edge)]
-                ids = self._ids_of([ConditionLabel(text, one.condition) for one in steps])
+                names = [ConditionLabel(text, one.condition) for one in steps]
+                ids = self._ids_of(names)
                 numbers = self.tests.number
                 found = [
                     _Variant(one, *(tuple(numbers[test] for test in tests) for tests in (step.source, step.target)))
@@ -325,6 +334,7 @@ class NodeEdges:
     def extend(self, made: Operations) -> Operations:
         """Return operations of tuples with those that follow from facts of nodes behind them. O(operations)."""
         self._make_room()
+        self._is_running = True
         pieces = self._tested(made)
         if self._attaches:
             inserts = np.flatnonzero((made.delete == 0) & (made.source >= 0))
@@ -431,6 +441,7 @@ class NodeEdges:
         """
         ids = records.vertex
         self._make_room()
+        self._is_running = True
         before = self._sets_of(ids)
         was_attached = self._is_attached[ids]
         self._table.apply(records)
@@ -509,10 +520,8 @@ class NodeEdges:
 
     # --- windows ---------------------------------------------------------------------------------------------
 
-    def enter(
-        self, graph: SnapshotGraph, known: Iterable[LabelName] = (), *, facts_only: bool = False
-    ) -> tuple[Operations, list[int]]:
-        """Return all edges that follow from facts and the edges of the graph, but for labels that the graph knows.
+    def enter(self, graph: SnapshotGraph, *, facts_only: bool = False) -> tuple[Operations, list[int]]:
+        """Return all edges that follow from facts and the edges of the graph, but for labels that have entered before.
 
         Return also the labels of the edges with tests, of which there are none with `facts_only`. O(edges · tests +
         vertices).
@@ -520,7 +529,7 @@ class NodeEdges:
         self._make_room()
         time = graph.time
         assert time is not None
-        edges, known = graph.edges, {*known}
+        edges = graph.edges
         live = np.union1d(graph.live_edges(), graph.static_edges()) if self._attaches else graph.live_edges()
         names = self._labels.names
         is_fact = np.array([isinstance(name, NodeLabel) for name in names] or [False])
@@ -546,10 +555,18 @@ class NodeEdges:
                     columns = edges.source[some], variant.label, edges.target[some], edges.timestamp[some]
                     pieces.add(np.zeros(len(some), np.int64), *columns, np.zeros(len(some), np.uint8))
         made = pieces.all()
-        if known:
-            is_new = np.array([name not in known for name in self._labels.names] or [False])
-            made = Operations(*(column[is_new[made.label]] for column in made))
-        return made, tested
+        self._is_running = True
+        is_new = np.array([name not in self._entered for name in self._labels.names] or [False])
+        self._note_entered()
+        return Operations(*(column[is_new[made.label]] for column in made)), tested
+
+    def _note_entered(self) -> None:
+        """Note that the graph has all edges of the labels that queries read now."""
+        if not self._is_running:
+            return
+        self._entered |= {*map(_loop, self._loops), *map(_value, self.values)}
+        names = self._labels.names
+        self._entered |= {names[variant.label] for variants in self._variants.values() for variant in variants}
 
     # --- collection ------------------------------------------------------------------------------------------
 
@@ -584,8 +601,11 @@ class NodeEdges:
         """Forget vertices whose ids become free."""
         ids = ids[ids < len(self._set)]
         self._set[ids] = _UNKNOWN
+        self._is_attached[ids] = False
         if not self.values:
             return
+        for mine in self._value_vertex.values():
+            mine[ids] = NO_VERTEX
         is_free = np.zeros(len(self._set), bool)
         is_free[ids] = True
         for name, known in self._vertex_of_value.items():

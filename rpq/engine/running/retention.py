@@ -14,7 +14,7 @@ import numpy as np
 
 from rpq.errors import QueryError, RegistrationError
 from rpq.language.protocol import Question
-from rpq.language.readings import Reading, accepted_edges_by, readings_of
+from rpq.language.readings import Reading, accepted_edges_by, readings_of, without_tests_of
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.outcomes import NEVER
 from rpq.stream.edges.parallel_edges import ParallelColumns, edge_numbers
@@ -139,10 +139,9 @@ def _refusal(
 def latest_lost_insert(question: Question, reading: Reading, labels: LabelDictionary, graph: SnapshotGraph) -> int:
     """Return the largest timestamp of an insert that a question needs for a reading and that was, or may have been, lost."""
     horizons, edges = graph.horizons, graph.filter
-    names = labels.ids.items()
-    lost = [int(horizons.lost[number]) for name, number in names if reading.reads(name)]
-    if reading.labels.has_tests:
-        lost += [int(horizons.lost[number]) for name, number in names if _is_tested(name, reading)]
+    # Edges with tests of their ends follow from others, and are never lost.
+    needs = reading.reads if not reading.labels.has_tests else lambda name: _needs(name, reading)
+    lost = [int(horizons.lost[number]) for name, number in labels.ids.items() if needs(name)]
     # What was passed by is known of the merged stream alone, where every label has an id.
     for text, merged in ((name, number) for name, number in labels.ids.items() if isinstance(name, str)):
         if not reading.labels.has(text):
@@ -156,8 +155,12 @@ def latest_lost_insert(question: Question, reading: Reading, labels: LabelDictio
     return max(lost, default=EARLIEST - 1)
 
 
-def _is_tested(name: LabelName, reading: Reading) -> bool:
-    return not isinstance(name, StreamLabel) and reading.labels.is_tested(name)
+def _needs(name: LabelName, reading: Reading) -> bool:
+    """Return whether a query reads a label, or edges with tests of their ends that follow from its edges."""
+    if isinstance(name, StreamLabel):
+        return reading.reads(name)
+    is_own = isinstance(name, str) or without_tests_of(name) == name
+    return is_own and (reading.reads(name) or reading.labels.is_tested(name))
 
 
 class WindowContents:

@@ -479,7 +479,7 @@ class PatternHost:
     def drop_edges(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
         """Apply deletes of edges on which no row of a query depends, without counting them.
 
-        Parts of queries may lose rows, such as a part of a constant and its test alone.
+        Rows of parts may leave with them, which operators and products of parts hold.
         """
         counts = (self.store.relations.relation["outcomes"], self.latency)
         before, outcomes = [array.copy() for array in counts], list(self.tables.plans.state.outcomes)
@@ -489,9 +489,10 @@ class PatternHost:
             if failure is not None:
                 raise failure
             changes = changes._replace(ticks=self.paths.ticks[:place])
-        self.first = None
-        of_queries = self._deltas_of(self._collect_separately(lambda: self._live.apply_view(tuples, place, changes)))
-        assert not of_queries, "a row depends on an edge that is dropped"
+        rows = self._collect_separately(lambda: self._live.apply_view(tuples, place, changes))
+        self.chunk_times = self._times = chunk.timestamp
+        self.is_delete, self.first = chunk.delete, None
+        self._deltas_of(rows)
         for array, copied in zip(counts, before, strict=True):
             array[:] = copied
         for outcome, count in enumerate(outcomes):

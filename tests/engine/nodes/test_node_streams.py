@@ -360,3 +360,28 @@ def test_queries_that_come(data):
             running.append(second)
             assert rows_of(changes, running) == Counter(oracle.register(second.oracle))
             check(engine, oracle, running)
+
+
+def test_a_query_registered_again_reads_the_facts_of_now() -> None:
+    window = rpq.Window(size=10, slide=1)
+    queries = [
+        rpq.Query("a/@[risk > 3]", window=window, name="path"),
+        rpq.Query("?x a ?y[risk is null]", window=window, name="test"),
+        rpq.Query("?x a ?y", window=window, select=["y", "y.risk"], name="value"),
+    ]
+    engine = rpq.Engine(*queries, rpq.Query("a|b", window=window, name="kept"), _capacity=1)
+    engine.insert("x", "y", "a", 1)
+    engine.set_node("y", properties={"risk": 5})
+    engine.unregister([query.name for query in queries])
+    engine.set_node("y", properties={"risk": None})
+    engine.set_node("z", properties={"risk": 9})
+    engine.insert("y", "z", "a", 2)
+    engine._check()
+    again = engine.register(queries)
+    engine._check()
+    assert {tuple(row) for row in again.rows()} == {
+        ("path", "y", "z", 2, "+"),
+        ("test", "x", "y", 2, "+"),
+        ("value", "y", None, 2, "+"),
+        ("value", "z", 9, 2, "+"),
+    }
