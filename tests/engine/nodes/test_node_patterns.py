@@ -30,6 +30,7 @@ def query(text: str, **options: object) -> rpq.Query:
         ("a/@[node = 'x']", 5, "'node' is no property"),
         ("a/@[risk >]/b", 11, "unexpected the end"),
         ("a[:A]", 3, "only nodes have labels"),
+        ("a/@[k = '\x1f']", 10, "U\\+001F"),
         ("/".join(f"@[n > {n}]" for n in range(13)) + "/a", 1, "13 tests"),
         ("/".join(f"@[n > {n}]/a[n > {n}]" for n in range(7)), 1, "7 conditions and there are 7 tests"),
         ("?x[] a ?y", 4, "is empty"),
