@@ -24,11 +24,10 @@ import pyarrow as pa
 from rpq.errors import InputError, did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn, tuple_kinds
 from rpq.language.where import Where
-from rpq.readers.batch import LABEL_TYPE, left_after_condition
+from rpq.readers.batch import LABEL_TYPE, left_after_condition, node_columns
 from rpq.readers.column_names import TUPLE_COLUMNS, ColumnNames, check_delete_columns
 from rpq.readers.inputs import order_rows
 from rpq.readers.key_paths import names_in, value_at
-from rpq.readers.node_rows import node_columns, selected_rows
 from rpq.readers.source import LineBlock, count_lines
 from rpq.readers.text.changes import ChangeParser, tombstone
 from rpq.readers.text.detection import SEPARATORS
@@ -47,6 +46,7 @@ from rpq.readers.text.line_layout import (
 from rpq.readers.text.parsing import BlockParser, LineParser, PaddedValues, Rows
 from rpq.stream.arrays.fields import DEFAULT_UNIT, DELETE, EDGE, STREAM, FieldError, check_time, time_kind
 from rpq.stream.arrays.properties import LOOSE_METADATA
+from rpq.stream.nodes.node_rows import selected_rows
 
 if TYPE_CHECKING:
     from rpq.kafka.schema_registry import SchemaRegistry

@@ -26,11 +26,10 @@ from rpq.errors import InputError, did_you_mean
 from rpq.files import STATISTICS
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn, kind_of_type, tuple_kinds
 from rpq.language.where import Where
-from rpq.readers.batch import left_after_condition
+from rpq.readers.batch import left_after_condition, node_columns
 from rpq.readers.column_names import EVENT, ColumnNames, check_delete_columns
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
 from rpq.readers.key_paths import leaves_of, names_of_schema, top_of, with_nested_columns, with_nested_fields
-from rpq.readers.node_rows import node_columns, selected_rows
 from rpq.readers.open_source import OpenSource
 from rpq.readers.text.edge_rules import EdgeReader, EdgeRules
 from rpq.readers.text.line_layout import FURTHER, NO_ID, no_operation
@@ -47,6 +46,7 @@ from rpq.stream.arrays.fields import (
 )
 from rpq.stream.arrays.plain_columns import TEXT, TEXTS, is_fit, plain_type, with_plain_columns
 from rpq.stream.arrays.values import EMPTY, boolean_of_text, booleans_of_text
+from rpq.stream.nodes.node_rows import selected_rows
 
 if TYPE_CHECKING:
     from pyarrow import parquet as pq

@@ -28,7 +28,6 @@ import pyarrow as pa
 from rpq.engine.statistics import Statistics, add_totals
 from rpq.errors import InputError, RpqError
 from rpq.readers.inputs import order_rows
-from rpq.readers.node_rows import NO_TIME, are_records, node_table, records_of
 from rpq.run.loop import (
     END_OF_INPUT,
     NO_TUPLES,
@@ -43,6 +42,7 @@ from rpq.run.loop import (
 )
 from rpq.run.time_division import TimeDivision, TimeRange
 from rpq.stream.arrays.numpy_arrays import numpy_array
+from rpq.stream.nodes.node_rows import NO_TIME, are_records, node_table, records_of
 from rpq.stream.stream_time import EARLIEST
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from rpq.engine.statistics import LatencyCounts
 from rpq.errors import ConflictBudgetError, InputError, LimitError, RpqError, WhereError
-from rpq.readers.node_rows import are_records, node_table, tuples_of, uniform_parts
 from rpq.run.checkpoint import Checkpoint, Position
 from rpq.stream.arrays.event_grouping import end_of_event, first_of_events
+from rpq.stream.nodes.node_rows import are_records, node_table, tuples_of, uniform_parts
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine
@@ -97,10 +97,10 @@ def push_accepted(
 ) -> Iterator[PushOutcome]:
     """Push tuples without those that the engine rejects; yield the outcome of each push.
 
-    If it `divides` them, tuples and records of nodes (`rpq.readers.node_rows`) are pushed apart, in their order; `push_part`
-    pushes either.  After an outcome with an `InputError` for a tuple the next push begins behind the rejected rows, unless
-    the caller ends the iteration; any other error is the last outcome.  With `has_events` an event is accepted or rejected
-    as a whole.
+    If it `divides` them, tuples and records of nodes (`rpq.stream.nodes.node_rows`) are pushed apart, in their order;
+    `push_part` pushes either.  After an outcome with an `InputError` for a tuple the next push begins behind the rejected
+    rows, unless the caller ends the iteration; any other error is the last outcome.  With `has_events` an event is accepted
+    or rejected as a whole.
 
     >>> import rpq
     >>> engine = rpq.Engine(rpq.Query("a", window=rpq.Window(size=5, slide=1)), max_ahead=100)
@@ -142,10 +142,7 @@ def push_part(
 
     `convert` changes its columns for the engine.
     """
-    part = convert(part)
-    if are_records(part):
-        return engine.push_nodes(node_table(part), collect=collect)
-    return engine.push(tuples_of(part), collect=collect)
+    return engine._push_part(convert(part), collect=collect)
 
 
 def cut_slices(

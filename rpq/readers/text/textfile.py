@@ -12,15 +12,15 @@ import pyarrow as pa
 
 from rpq.errors import InputError
 from rpq.language.predicate import Predicate, UntypedColumn
-from rpq.readers.batch import LABEL_TYPE, left_after_condition
+from rpq.readers.batch import LABEL_TYPE, left_after_condition, node_columns
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
-from rpq.readers.node_rows import node_columns, selected_rows
 from rpq.readers.source import ByteSource, LineBlock
 from rpq.readers.text.line_layout import LineLayout, is_ignored
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, PaddedValues, Rows
 from rpq.readers.text.quotes import whole_records
 from rpq.stream.arrays.fields import FieldError
 from rpq.stream.arrays.properties import LOOSE_METADATA
+from rpq.stream.nodes.node_rows import selected_rows
 
 BEGINNING_BYTES = 1 << 16
 """The number of bytes at the beginning of a file that detection reads."""

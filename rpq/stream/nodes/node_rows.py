@@ -14,11 +14,9 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from rpq.language.predicate import UntypedColumn
 from rpq.stream.arrays.fields import DELETE
 from rpq.stream.arrays.numpy_arrays import numpy_array
 from rpq.stream.arrays.plain_columns import TEXTS
-from rpq.stream.arrays.properties import LOOSE_METADATA
 
 NODE = "\0node "
 RECORD, LABELS, OP, VALUE, NAMED = (NODE + name for name in ("record", "labels", "op", "value ", "named "))
@@ -137,18 +135,6 @@ def record_rows(
     for name, column in values.items():
         rows |= {VALUE + name: column, NAMED + name: (named or {}).get(name, every)}
     return rows
-
-
-def node_columns(columns: dict[str, pa.Array], *, loose: bool) -> list[tuple[pa.Field, pa.Array]]:
-    """Return the columns of records among those of a batch, with their fields; `loose` values are texts as in a file."""
-    found = []
-    for name, column in columns.items():
-        if name.startswith(VALUE) and loose:
-            texts = UntypedColumn(column).texts()
-            found.append((pa.field(name, texts.type, metadata=LOOSE_METADATA), texts))
-        elif name.startswith(NODE):
-            found.append((pa.field(name, column.type), column))
-    return found
 
 
 def described_record(batch: pa.RecordBatch, row: int) -> str | None:
