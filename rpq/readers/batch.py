@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from rpq.language.predicate import UntypedColumn
+from rpq.language.predicate import Predicate, UntypedColumn
 from rpq.stream.arrays.event_grouping import whole_events
 from rpq.stream.arrays.fields import DELETE, EDGE, UNLESS_NEWER
 from rpq.stream.arrays.plain_columns import TEXTS
 from rpq.stream.arrays.properties import LOOSE_METADATA
-from rpq.stream.nodes.node_rows import NODE, VALUE
+from rpq.stream.nodes.node_rows import NODE, VALUE, records_of
 
 LABEL_TYPE = TEXTS
 """The type of a label column made from text: few labels, many rows."""
@@ -144,6 +144,22 @@ def align_to_events(batches: Iterator[Batch]) -> Iterator[Batch]:
         one = table.combine_chunks().to_batches() if isinstance(table, pa.Table) else [table]
         for columns in one:
             yield Batch(columns=columns, bytes_read=bytes_read)
+
+
+def selection_mask(
+    predicate: Predicate, columns: Mapping[str, pa.Array], batch: pa.RecordBatch
+) -> tuple[np.ndarray, int]:
+    """Return which rows of a batch a condition selects, all records of nodes among them, and for how many it is null.
+
+    `columns` are those that the condition reads.
+    """
+    records = records_of(batch)
+    if records is None:
+        return predicate.mask(columns, batch.num_rows)
+    selected, places = records.copy(), np.flatnonzero(~records)
+    of_tuples = {name: column.take(pa.array(places)) for name, column in columns.items()}
+    selected[places], undecided = predicate.mask(of_tuples, len(places))
+    return selected, undecided
 
 
 def node_columns(columns: dict[str, pa.Array], *, loose: bool) -> list[tuple[pa.Field, pa.Array]]:

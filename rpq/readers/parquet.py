@@ -26,7 +26,7 @@ from rpq.errors import InputError, did_you_mean
 from rpq.files import STATISTICS
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn, kind_of_type, tuple_kinds
 from rpq.language.where import Where
-from rpq.readers.batch import left_after_condition, node_columns
+from rpq.readers.batch import left_after_condition, node_columns, selection_mask
 from rpq.readers.column_names import EVENT, ColumnNames, check_delete_columns
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
 from rpq.readers.key_paths import leaves_of, names_of_schema, top_of, with_nested_columns, with_nested_fields
@@ -46,7 +46,6 @@ from rpq.stream.arrays.fields import (
 )
 from rpq.stream.arrays.plain_columns import TEXT, TEXTS, is_fit, plain_type, with_plain_columns
 from rpq.stream.arrays.values import EMPTY, boolean_of_text, booleans_of_text
-from rpq.stream.nodes.node_rows import selected_rows
 
 if TYPE_CHECKING:
     from pyarrow import parquet as pq
@@ -212,8 +211,7 @@ class TypedInput:
                 places = pa.array(of_records)
                 columns = {FURTHER + name: column.take(places) for name, column in records.items()}
                 columns |= {name: good.column(name) for name in good.schema.names if name in (*_TUPLE, DELETE, STREAM)}
-                keep, undecided = predicate.mask(columns, good.num_rows)
-                keep = selected_rows(good, keep)
+                keep, undecided = selection_mask(predicate, columns, good)
                 self.undecided += undecided
                 self.filtered += int(np.count_nonzero(~keep))
                 good = good if keep.all() else left_after_condition(good, keep)

@@ -401,7 +401,7 @@ class DividedRun(Run):
     def _push_part(self, part: pa.RecordBatch, *, collect: bool) -> Changes:
         if are_records(part):
             assert isinstance(self.engine, DividedEngine)
-            return self.engine.push_records(self._convert(part))
+            return self.engine.push_records(part)
         return super()._push_part(part, collect=collect)
 
     def _work(self) -> str:

@@ -131,18 +131,9 @@ def push_accepted(
             start = outcome.rejected_rows.stop if outcome.rejected_rows else end
 
 
-def push_part(
-    engine: Engine,
-    part: pa.RecordBatch,
-    *,
-    collect: bool = True,
-    convert: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda rows: rows,
-) -> Changes:
-    """Push a part of a batch, either of tuples or of records of nodes, and return the changes.
-
-    `convert` changes its columns for the engine.
-    """
-    return engine._push_part(convert(part), collect=collect)
+def push_part(engine: Engine, part: pa.RecordBatch, *, collect: bool = True) -> Changes:
+    """Push a part of a batch, either of tuples or of records of nodes, and return the changes."""
+    return engine._push_part(part, collect=collect)
 
 
 def cut_slices(
@@ -499,14 +490,14 @@ class Run:
         def push(tuples: pa.RecordBatch) -> Changes:
             if self.engine is None:
                 self.engine = self._make_engine()
-            collect = not again and self.sink.has_destination
-            of_nodes = are_records(tuples)
-            invalid, end = self.sink.invalid_tuple(node_table(tuples) if of_nodes else tuples_of(tuples)), tuples.num_rows
+            tuples = self._convert(tuples)
+            checked = node_table(tuples) if are_records(tuples) else tuples_of(tuples)
+            invalid, end = self.sink.invalid_tuple(checked), tuples.num_rows
             if invalid is not None:
                 end = invalid.row or 0
                 if self.source.has_events and "event" in tuples.schema.names:
                     end = int(first_of_events(tuples.column("event"))[end])
-            changes = self._push_part(tuples.slice(0, end), collect=collect)
+            changes = self._push_part(tuples.slice(0, end), collect=not again and self.sink.has_destination)
             if invalid is not None:
                 invalid.changes = changes
                 raise invalid
@@ -531,7 +522,7 @@ class Run:
     def _push_part(self, part: pa.RecordBatch, *, collect: bool) -> Changes:
         """Push tuples, or records of nodes."""
         assert self.engine is not None
-        return push_part(self.engine, part, collect=collect, convert=self._convert)
+        return push_part(self.engine, part, collect=collect)
 
     def _write(self, part: SourceSlice, pushed: PushOutcome) -> int:
         """Write the changes of pushed tuples, and return the number of rows."""

@@ -38,17 +38,6 @@ def records_of(batch: pa.RecordBatch) -> np.ndarray | None:
     return numpy_array(batch.column(RECORD).fill_null(False)) if RECORD in batch.schema.names else None
 
 
-def selected_rows(batch: pa.RecordBatch, mask: np.ndarray) -> np.ndarray:
-    """Return a selection of tuples that includes all records.
-
-    >>> batch = pa.record_batch({"source": ["x", "y"], RECORD: [False, True]})
-    >>> selected_rows(batch, np.array([False, False])).tolist()
-    [False, True]
-    """
-    records = records_of(batch)
-    return mask if records is None else mask | records
-
-
 def uniform_parts(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     """Return the batch cut where records follow tuples, or the reverse, and between records with and without a time.
 

@@ -245,8 +245,9 @@ def facts(batches) -> list[dict]:
 def test_a_record_has_the_records_of_nodes_that_apply_before_its_edges(tmp_path, size):
     expected = [{"op": "+"} | row for row in FACTS]
     path = written(tmp_path, PAYMENTS * size)
-    opened = open_reader("edges", path, rules=rules(ACCOUNTS), where=parse_where("timestamp <> 4"))
+    opened = open_reader("edges", path, rules=rules(ACCOUNTS), where=parse_where("amount > 5 and timestamp <> 4"))
     assert facts(batch.columns for batch in opened) == expected[:-1] * size
+    assert (opened.filtered, opened.undecided) == (size, 0)
     opened = open_reader("edges", path, rules=rules(ACCOUNTS), limit=2, drop_self_loops=True)
     assert facts(batch.columns for batch in opened) == [*expected[:3], *expected[4:]]
     reader = MessageReader(MessageColumns.from_names(ColumnNames()), rules=rules(ACCOUNTS))
