@@ -494,9 +494,7 @@ def load_nodes(settings: RunSettings, engine: Engine, *, unit: str | None, integ
                     continue
                 if not isinstance(error, InputError) or not pushed.rejected_rows:
                     raise error
-                row = pushed.rejected_rows.start
-                reason = str(error).removeprefix(f"row {error.row}: ")
-                message = f"{file.name}: {described_record(batch, row)}: {reason}"
+                message = f"{file.name}: " + str(error).removeprefix(f"row {error.row}: ")
                 if settings.on_error == "stop":
                     raise InputError(message, file=file.name, column=error.column) from error
                 rejected += 1

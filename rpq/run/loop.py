@@ -497,7 +497,7 @@ class Run:
                 end = invalid.row or 0
                 if self.source.has_events and "event" in tuples.schema.names:
                     end = int(first_of_events(tuples.column("event"))[end])
-            changes = self._push_part(tuples.slice(0, end), collect=not again and self.sink.has_destination)
+            changes = push_part(self.engine, tuples.slice(0, end), collect=not again and self.sink.has_destination)
             if invalid is not None:
                 invalid.changes = changes
                 raise invalid
@@ -518,11 +518,6 @@ class Run:
         self.is_consistent = True
         if stop is not None:
             raise stop
-
-    def _push_part(self, part: pa.RecordBatch, *, collect: bool) -> Changes:
-        """Push tuples, or records of nodes."""
-        assert self.engine is not None
-        return push_part(self.engine, part, collect=collect)
 
     def _write(self, part: SourceSlice, pushed: PushOutcome) -> int:
         """Write the changes of pushed tuples, and return the number of rows."""

@@ -127,10 +127,9 @@ def record_rows(
 
 
 def described_record(batch: pa.RecordBatch, row: int) -> str | None:
-    """Return the vertex and the time of a record for a message; None for a tuple."""
+    """Return a description of a record for a message, which names the node itself; None for a tuple."""
     records = records_of(batch)
     if records is None or not records[row]:
         return None
     time = batch.column("timestamp")[row].as_py()
-    at = "" if time == NO_TIME else f" {time}"
-    return f"at the record of the node {batch.column('source')[row].as_py()}{at}"
+    return "at a record" if time == NO_TIME else f"at the record of time {time}"
