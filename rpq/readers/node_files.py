@@ -149,8 +149,8 @@ def read_nodes(
     Times in text require a `time_unit`.  Raises `InputError` at a bad line.
 
     >>> [batch] = read_nodes(b'{"node": "x", "risk": 4}', name="the body", only_json=True)
-    >>> node_table(batch).to_pylist()
-    [{'node': 'x', 'risk': '4'}]
+    >>> batch.column("source").to_pylist()
+    ['x']
     """
     parsers: list[_NodeFields | _NodeLines] = []
 

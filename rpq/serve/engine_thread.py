@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 from rpq.errors import RpqError
 
 if TYPE_CHECKING:
-    from rpq import Answers, Changes, Engine, Path, Query, Statistics, Witness
-    from rpq.engine.engine import NodeFacts
+    from rpq import Answers, Changes, Engine, NodeFacts, Path, Query, Statistics, Witness
     from rpq.language.options import Vertex
 
 LOG = logging.getLogger("rpq.serve")
