@@ -33,7 +33,6 @@ from rpq.readers import Batch, ColumnNames, EdgeRules, Reader, WhereError, open_
 from rpq.readers.batch import align_to_events
 from rpq.readers.format_registry import format_by_name
 from rpq.readers.node_files import NodeColumns, NodeFile, NodeMerge
-from rpq.readers.node_rows import described_record
 from rpq.readers.open_source import Mark, OpenSource, open_source
 from rpq.readers.selection import LimitReader
 from rpq.readers.text.changes import SOURCE_TIME
@@ -42,6 +41,7 @@ from rpq.run.loop import MAX_MESSAGES, SliceSource, cut_slices, push_accepted, p
 from rpq.stream.arrays.fields import DEFAULT_UNIT, EDGE
 from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.names.stream_labels import EdgeEnd, NodeLabel, text_of
+from rpq.stream.nodes.node_rows import described_record
 from rpq.stream.sources import GUARANTEES, is_source
 
 if TYPE_CHECKING:
@@ -500,9 +500,7 @@ def load_nodes(settings: RunSettings, engine: Engine, *, unit: str | None, integ
                     continue
                 if not isinstance(error, InputError) or not pushed.rejected_rows:
                     raise error
-                row = pushed.rejected_rows.start
-                reason = str(error).removeprefix(f"row {error.row}: ")
-                message = f"{file.name}: {described_record(batch, row)}: {reason}"
+                message = f"{file.name}: " + str(error).removeprefix(f"row {error.row}: ")
                 if settings.on_error == "stop":
                     raise InputError(message, file=file.name, column=error.column) from error
                 rejected += 1

@@ -47,6 +47,7 @@ from rpq.stream.arrays.properties import PropertyTypes
 from rpq.stream.columns import Columns, columns_of, is_plain, only_tuple, static_columns, table_of_rows, time_of, with_event
 from rpq.stream.event_clock import EventClock, query_over_event
 from rpq.stream.nodes.node_columns import OWN_COLUMNS, NodeColumns, node_columns
+from rpq.stream.nodes.node_rows import are_records, node_table, tuples_of, uniform_parts
 from rpq.stream.nodes.node_table import NodeRecords
 from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, lengths_of, windows_of
 from rpq.stream.window import INT64_MAX, Window
@@ -521,7 +522,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         tables = (getattr(batch, "columns", batch) if hasattr(batch, "bytes_read") else batch for batch in reader)
         for table in tables if self._events is None else whole_events(tables):
-            yield self.push(table, collect=collect)
+            for part in uniform_parts(table) if isinstance(table, pa.RecordBatch) else [table]:
+                yield self._push_part(part, collect=collect)
+
+    def _push_part(self, part: Any, *, collect: bool = True) -> Changes:
+        """Push tuples, or a part of a reader's batch with records of nodes alone (`rpq.stream.nodes.node_rows`)."""
+        if not isinstance(part, pa.RecordBatch):
+            return self.push(part, collect=collect)
+        if are_records(part):
+            return self.push_nodes(node_table(part), collect=collect)
+        return self.push(tuples_of(part), collect=collect)
 
     @one_thread_at_a_time
     def load_static(self, edges: Any, *, graph: str | None = None) -> None:

@@ -24,11 +24,10 @@ import pyarrow as pa
 from rpq.errors import InputError, did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn, tuple_kinds
 from rpq.language.where import Where
-from rpq.readers.batch import LABEL_TYPE, left_after_condition
+from rpq.readers.batch import LABEL_TYPE, left_after_condition, node_columns, selection_mask
 from rpq.readers.column_names import TUPLE_COLUMNS, ColumnNames, check_delete_columns
 from rpq.readers.inputs import order_rows
 from rpq.readers.key_paths import names_in, value_at
-from rpq.readers.node_rows import node_columns, selected_rows
 from rpq.readers.source import LineBlock, count_lines
 from rpq.readers.text.changes import ChangeParser, tombstone
 from rpq.readers.text.detection import SEPARATORS
@@ -571,8 +570,7 @@ class MessageReader:
         batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         if self._predicate is None:
             return batch, numbers, 0, 0
-        is_selected, undecided = self._predicate.mask(columns, count)
-        is_selected = selected_rows(batch, is_selected)
+        is_selected, undecided = selection_mask(self._predicate, columns, batch)
         if is_selected.all():
             return batch, numbers, 0, undecided
         rest = left_after_condition(batch.append_column(_PLACE, pa.array(np.arange(count))), is_selected)

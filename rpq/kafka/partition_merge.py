@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from rpq.kafka.message_reader import BadMessage
 from rpq.readers.inputs import order_rows
-from rpq.readers.node_rows import are_records, node_table, tuples_of
+from rpq.stream.nodes.node_rows import are_records, node_table, tuples_of
 
 LEAST = np.iinfo(np.int64).min
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from rpq.language.predicate import Predicate, UntypedColumn
 from rpq.stream.arrays.event_grouping import whole_events
 from rpq.stream.arrays.fields import DELETE, EDGE, UNLESS_NEWER
 from rpq.stream.arrays.plain_columns import TEXTS
+from rpq.stream.arrays.properties import LOOSE_METADATA
+from rpq.stream.nodes.node_rows import NODE, VALUE, records_of
 
 LABEL_TYPE = TEXTS
 """The type of a label column made from text: few labels, many rows."""
@@ -26,6 +29,7 @@ class Batch:
     (bool; absent means that all rows are inserts).  No column contains nulls, with one exception: a delete with the id of an
     edge (column `edge`) may have null or any other text in place of names.  If tuples belong to streams, a column
     `stream` (dictionary of strings) is null for tuples without a stream; if there are events, so is `event`.
+    Where rules make records of nodes, some rows are such records (`rpq.stream.nodes.node_rows`).
     `bytes_read` is the number of bytes of the whole input that had been read when the batch was created (a running total,
     for a progress bar).
 
@@ -140,3 +144,31 @@ def align_to_events(batches: Iterator[Batch]) -> Iterator[Batch]:
         one = table.combine_chunks().to_batches() if isinstance(table, pa.Table) else [table]
         for columns in one:
             yield Batch(columns=columns, bytes_read=bytes_read)
+
+
+def selection_mask(
+    predicate: Predicate, columns: Mapping[str, pa.Array], batch: pa.RecordBatch
+) -> tuple[np.ndarray, int]:
+    """Return which rows of a batch a condition selects, all records of nodes among them, and for how many it is null.
+
+    `columns` are those that the condition reads.
+    """
+    records = records_of(batch)
+    if records is None:
+        return predicate.mask(columns, batch.num_rows)
+    selected, places = records.copy(), np.flatnonzero(~records)
+    of_tuples = {name: column.take(pa.array(places)) for name, column in columns.items()}
+    selected[places], undecided = predicate.mask(of_tuples, len(places))
+    return selected, undecided
+
+
+def node_columns(columns: dict[str, pa.Array], *, loose: bool) -> list[tuple[pa.Field, pa.Array]]:
+    """Return the columns of records among those of a batch, with their fields; `loose` values are texts as in a file."""
+    found = []
+    for name, column in columns.items():
+        if name.startswith(VALUE) and loose:
+            texts = UntypedColumn(column).texts()
+            found.append((pa.field(name, texts.type, metadata=LOOSE_METADATA), texts))
+        elif name.startswith(NODE):
+            found.append((pa.field(name, column.type), column))
+    return found

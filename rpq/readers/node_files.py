@@ -25,7 +25,6 @@ from rpq.readers.column_names import ColumnNames
 from rpq.readers.edges import InMemorySource
 from rpq.readers.inputs import REJECTION_MESSAGES, Input, merge_by_heads
 from rpq.readers.key_paths import names_in
-from rpq.readers.node_rows import NO_TIME, RESERVED
 from rpq.readers.parquet import ParquetInput, is_typed, names_in_file
 from rpq.readers.selection import ReaderWrapper
 from rpq.readers.source import LineBlock
@@ -37,6 +36,7 @@ from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows, d
 from rpq.readers.text.textfile import DetectedFormat, TextFile, detect_file, line_error
 from rpq.stream.arrays.fields import DEFAULT_UNIT, FieldError
 from rpq.stream.arrays.numpy_arrays import numpy_array
+from rpq.stream.nodes.node_rows import NO_TIME, RESERVED
 
 _KEYS = {"node": "node", "labels": "labels_from", "op": "op", "timestamp": "timestamp"}
 """The keys of a rule by the columns of a record."""
@@ -149,8 +149,8 @@ def read_nodes(
     Times in text require a `time_unit`.  Raises `InputError` at a bad line.
 
     >>> [batch] = read_nodes(b'{"node": "x", "risk": 4}', name="the body", only_json=True)
-    >>> node_table(batch).to_pylist()
-    [{'node': 'x', 'risk': '4'}]
+    >>> batch.column("source").to_pylist()
+    ['x']
     """
     parsers: list[_NodeFields | _NodeLines] = []
 
@@ -190,7 +190,7 @@ def _detect(line: bytes, columns: NodeColumns, unit: str) -> tuple[DetectedForma
 
 
 class NodeFile:
-    """The records of a file, as rows of batches (`rpq.readers.node_rows`).
+    """The records of a file, as rows of batches (`rpq.stream.nodes.node_rows`).
 
     `unit` is the unit of the stream's timestamps, None for plain numbers.  `has_times` says whether records have times.
     Raises `InputError`.

@@ -26,11 +26,10 @@ from rpq.errors import InputError, did_you_mean
 from rpq.files import STATISTICS
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn, kind_of_type, tuple_kinds
 from rpq.language.where import Where
-from rpq.readers.batch import left_after_condition
+from rpq.readers.batch import left_after_condition, node_columns, selection_mask
 from rpq.readers.column_names import EVENT, ColumnNames, check_delete_columns
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
 from rpq.readers.key_paths import leaves_of, names_of_schema, top_of, with_nested_columns, with_nested_fields
-from rpq.readers.node_rows import node_columns, selected_rows
 from rpq.readers.open_source import OpenSource
 from rpq.readers.text.edge_rules import EdgeReader, EdgeRules
 from rpq.readers.text.line_layout import FURTHER, NO_ID, no_operation
@@ -212,8 +211,7 @@ class TypedInput:
                 places = pa.array(of_records)
                 columns = {FURTHER + name: column.take(places) for name, column in records.items()}
                 columns |= {name: good.column(name) for name in good.schema.names if name in (*_TUPLE, DELETE, STREAM)}
-                keep, undecided = predicate.mask(columns, good.num_rows)
-                keep = selected_rows(good, keep)
+                keep, undecided = selection_mask(predicate, columns, good)
                 self.undecided += undecided
                 self.filtered += int(np.count_nonzero(~keep))
                 good = good if keep.all() else left_after_condition(good, keep)

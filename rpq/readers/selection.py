@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from rpq.language.predicate import Predicate, tuple_kinds
 from rpq.language.where import Where
 from rpq.readers.batch import Batch, Reader
-from rpq.readers.node_rows import records_of
+from rpq.stream.nodes.node_rows import records_of
 
 
 class ReaderWrapper:

@@ -28,7 +28,6 @@ import pyarrow as pa
 from rpq.engine.statistics import Statistics, add_totals
 from rpq.errors import InputError, RpqError
 from rpq.readers.inputs import order_rows
-from rpq.readers.node_rows import NO_TIME, are_records, node_table, records_of
 from rpq.run.loop import (
     END_OF_INPUT,
     NO_TUPLES,
@@ -43,6 +42,7 @@ from rpq.run.loop import (
 )
 from rpq.run.time_division import TimeDivision, TimeRange
 from rpq.stream.arrays.numpy_arrays import numpy_array
+from rpq.stream.nodes.node_rows import NO_TIME, are_records, node_table, records_of, tuples_of
 from rpq.stream.stream_time import EARLIEST
 
 if TYPE_CHECKING:
@@ -228,7 +228,11 @@ class DividedEngine:
             raise checked.error
         return nothing
 
-    def push_records(self, part: pa.RecordBatch) -> Changes:
+    def _push_part(self, part: pa.RecordBatch, *, collect: bool = True) -> Changes:
+        """Push tuples or records of nodes."""
+        return self._push_records(part) if are_records(part) else self.push(tuples_of(part), collect=collect)
+
+    def _push_records(self, part: pa.RecordBatch) -> Changes:
         """Check records of nodes as `push` does tuples, and keep them with the times at which they count."""
         facts = self._reading._facts()
         nothing = self._reading._advance_to(None)
@@ -397,12 +401,6 @@ class DividedRun(Run):
         self.is_consistent = False
         self.engine.end_slice()
         self.is_consistent = True
-
-    def _push_part(self, part: pa.RecordBatch, *, collect: bool) -> Changes:
-        if are_records(part):
-            assert isinstance(self.engine, DividedEngine)
-            return self.engine.push_records(self._convert(part))
-        return super()._push_part(part, collect=collect)
 
     def _work(self) -> str:
         assert isinstance(self.engine, DividedEngine)

@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from rpq.engine.statistics import LatencyCounts
 from rpq.errors import ConflictBudgetError, InputError, LimitError, RpqError, WhereError
-from rpq.readers.node_rows import are_records, node_table, tuples_of, uniform_parts
 from rpq.run.checkpoint import Checkpoint, Position
 from rpq.stream.arrays.event_grouping import end_of_event, first_of_events
+from rpq.stream.nodes.node_rows import are_records, node_table, tuples_of, uniform_parts
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine
@@ -97,10 +97,10 @@ def push_accepted(
 ) -> Iterator[PushOutcome]:
     """Push tuples without those that the engine rejects; yield the outcome of each push.
 
-    If it `divides` them, tuples and records of nodes (`rpq.readers.node_rows`) are pushed apart, in their order; `push_part`
-    pushes either.  After an outcome with an `InputError` for a tuple the next push begins behind the rejected rows, unless
-    the caller ends the iteration; any other error is the last outcome.  With `has_events` an event is accepted or rejected
-    as a whole.
+    If it `divides` them, tuples and records of nodes (`rpq.stream.nodes.node_rows`) are pushed apart, in their order;
+    `push_part` pushes either.  After an outcome with an `InputError` for a tuple the next push begins behind the rejected
+    rows, unless the caller ends the iteration; any other error is the last outcome.  With `has_events` an event is accepted
+    or rejected as a whole.
 
     >>> import rpq
     >>> engine = rpq.Engine(rpq.Query("a", window=rpq.Window(size=5, slide=1)), max_ahead=100)
@@ -131,21 +131,9 @@ def push_accepted(
             start = outcome.rejected_rows.stop if outcome.rejected_rows else end
 
 
-def push_part(
-    engine: Engine,
-    part: pa.RecordBatch,
-    *,
-    collect: bool = True,
-    convert: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda rows: rows,
-) -> Changes:
-    """Push a part of a batch, either of tuples or of records of nodes, and return the changes.
-
-    `convert` changes its columns for the engine.
-    """
-    part = convert(part)
-    if are_records(part):
-        return engine.push_nodes(node_table(part), collect=collect)
-    return engine.push(tuples_of(part), collect=collect)
+def push_part(engine: Engine, part: pa.RecordBatch, *, collect: bool = True) -> Changes:
+    """Push a part of a batch, either of tuples or of records of nodes, and return the changes."""
+    return engine._push_part(part, collect=collect)
 
 
 def cut_slices(
@@ -502,14 +490,14 @@ class Run:
         def push(tuples: pa.RecordBatch) -> Changes:
             if self.engine is None:
                 self.engine = self._make_engine()
-            collect = not again and self.sink.has_destination
-            of_nodes = are_records(tuples)
-            invalid, end = self.sink.invalid_tuple(node_table(tuples) if of_nodes else tuples_of(tuples)), tuples.num_rows
+            tuples = self._convert(tuples)
+            checked = node_table(tuples) if are_records(tuples) else tuples_of(tuples)
+            invalid, end = self.sink.invalid_tuple(checked), tuples.num_rows
             if invalid is not None:
                 end = invalid.row or 0
                 if self.source.has_events and "event" in tuples.schema.names:
                     end = int(first_of_events(tuples.column("event"))[end])
-            changes = self._push_part(tuples.slice(0, end), collect=collect)
+            changes = push_part(self.engine, tuples.slice(0, end), collect=not again and self.sink.has_destination)
             if invalid is not None:
                 invalid.changes = changes
                 raise invalid
@@ -530,11 +518,6 @@ class Run:
         self.is_consistent = True
         if stop is not None:
             raise stop
-
-    def _push_part(self, part: pa.RecordBatch, *, collect: bool) -> Changes:
-        """Push tuples, or records of nodes."""
-        assert self.engine is not None
-        return push_part(self.engine, part, collect=collect, convert=self._convert)
 
     def _write(self, part: SourceSlice, pushed: PushOutcome) -> int:
         """Write the changes of pushed tuples, and return the number of rows."""

@@ -28,8 +28,8 @@ import numpy as np
 
 from rpq.errors import QueryError
 from rpq.language.readings import readings_of, report_windows_of
-from rpq.readers.node_rows import are_timeless, uniform_parts
 from rpq.run.loop import push_part
+from rpq.stream.nodes.node_rows import are_timeless, uniform_parts
 from rpq.stream.stream_time import report_steps
 from rpq.stream.window import CountWindow, UnboundedWindow
 

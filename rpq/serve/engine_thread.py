@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 from rpq.errors import RpqError
 
 if TYPE_CHECKING:
-    from rpq import Answers, Changes, Engine, Path, Query, Statistics, Witness
+    from rpq import Answers, Changes, Engine, NodeFacts, Path, Query, Statistics, Witness
     from rpq.language.options import Vertex
 
 LOG = logging.getLogger("rpq.serve")
@@ -438,9 +438,9 @@ class _Followers:
 class AsyncEngine:
     """An engine in a thread of its own: calls do not block the event loop, and are executed in order.
 
-    - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `flush`
+    - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `flush`; records of nodes: `push_nodes`
     - Queries: `queries`, `register`, `unregister`
-    - Present state: `time`, `answers`, `witness`, `statistics`
+    - Present state: `time`, `node`, `answers`, `witness`, `statistics`
     - Changes as they happen, from all callers: `follow`
     - To continue later: `save`
 
@@ -561,6 +561,16 @@ class AsyncEngine:
         """
         return await self._change(lambda: self._engine.delete(source, target, label, timestamp))
 
+    async def push_nodes(self, data: Any) -> Changes:
+        """Apply records of nodes in the order given, as `Engine.push_nodes` does.
+
+        >>> import asyncio, rpq
+        >>> engine = AsyncEngine(rpq.Query("a/@[risk > 3]", window=rpq.Window(size=10, slide=1)))
+        >>> asyncio.run(engine.push_nodes([{"node": "y", "risk": 4}])).added
+        0
+        """
+        return await self._change(lambda: self._engine.push_nodes(data))
+
     async def advance(self, time: Any) -> Changes:
         """Move the stream time to `time` if that is later.
 
@@ -627,6 +637,15 @@ class AsyncEngine:
         True
         """
         return self._engine.time
+
+    async def node(self, name: Vertex) -> NodeFacts | None:
+        """Return the facts of a node; None if it has no record.
+
+        >>> import asyncio
+        >>> asyncio.run(AsyncEngine().node("x")) is None
+        True
+        """
+        return await self._call(lambda: self._engine.node(name))
 
     async def answers(
         self,

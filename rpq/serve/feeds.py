@@ -26,7 +26,6 @@ from rpq.kafka.partition_merge import MergedTuples, TopicPartition
 from rpq.kafka.topic_reader import TopicInput
 from rpq.kafka.topic_source import TopicPosition, TopicSource
 from rpq.readers import Reader
-from rpq.readers.node_rows import NO_TIME
 from rpq.readers.open_source import OpenSource
 from rpq.run.loop import MAX_MESSAGES, Rejection, SourceSlice, push_slice
 from rpq.serve import models
@@ -34,6 +33,7 @@ from rpq.serve.models import FieldsError, read_model
 from rpq.serve.requests import NotApplied
 from rpq.serve.service import Service, TuplePush
 from rpq.stream.durations import NANOSECONDS
+from rpq.stream.nodes.node_rows import NO_TIME
 
 LONGEST_WAIT = 0.05
 """Maximum seconds between two checks whether tuples are due."""

@@ -30,7 +30,6 @@ from rpq.engine.statistics import LatencyCounts
 from rpq.errors import ConflictBudgetError, InputError, LimitError, PushLimitError, QueryError, RpqError, did_you_mean
 from rpq.language.readings import properties_of
 from rpq.readers.node_files import with_integers
-from rpq.readers.node_rows import are_records, uniform_parts
 from rpq.run.loop import CHECKPOINT_SHARE, SliceSize, push_part
 from rpq.serve.changes import ChangeHub, PublishedChanges, QueryEnd
 from rpq.serve.engine_thread import CallResult, EngineCall, EngineThread, Waiter
@@ -52,6 +51,7 @@ from rpq.serve.requests import (
 )
 from rpq.serve.storage import EngineOptions, LoadedEngine, NoStorage, ServedState, Storage
 from rpq.stream.arrays.fields import EDGE
+from rpq.stream.nodes.node_rows import are_records, uniform_parts
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine

@@ -29,13 +29,13 @@ import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, RpqError
 from rpq.files.locks import ReplacedFileError, check_in_place
-from rpq.readers.node_rows import are_records
 from rpq.readers.rdf.times import KINDS, Kind
 from rpq.run.checkpoint import CheckpointLock
 from rpq.run.loop import push_part
 from rpq.run.record_log import LogContent, LogEnd, LogError, LogKind, RecordLog, read_log
 from rpq.serve.requests import QueryDefaults, parse_query
 from rpq.stream.json_values import Damage, JsonValue
+from rpq.stream.nodes.node_rows import are_records
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine

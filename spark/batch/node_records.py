@@ -12,18 +12,18 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
-from rpq.readers.node_rows import LABELS_TYPE, NO_TIME, RESERVED, record_rows, uniform_parts
 from rpq.readers.text.edge_rules import label_names
 from rpq.spark.columns import type_in_rows
 from rpq.spark.errors import PipelineError
 from rpq.stream.arrays.plain_columns import with_plain_columns
+from rpq.stream.nodes.node_rows import LABELS_TYPE, NO_TIME, RESERVED, record_rows, uniform_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 def collect_nodes(nodes: DataFrame, *, vertex: str, unit: str, is_time: bool) -> pa.RecordBatch:
-    """Return the records of a data frame, sorted by time, as rows of a batch (`rpq.readers.node_rows`).
+    """Return the records of a data frame, sorted by time, as rows of a batch (`rpq.stream.nodes.node_rows`).
 
     Its columns are node and optionally labels, op, timestamp, and properties.  Vertices are of the type `vertex`, and times,
     if the timestamps of edges are times (`is_time`), become integers in `unit`.  Raises `PipelineError`.

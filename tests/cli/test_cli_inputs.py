@@ -30,6 +30,7 @@ cho,eve,2024-05-01T12:00:30Z,n/a
 """
 NAMES = ["--columns", "source=user,target=item,timestamp=ts", "--label", "follows"]
 WINDOW = ["--window", "1h", "--slide", "1m"]
+FAR_AHEAD = "node,timestamp\ny,1\nz,900\n"
 
 
 @pytest.fixture
@@ -80,8 +81,8 @@ def test_records_of_nodes_come_from_files_and_from_rules(run, tmp_path):
     [
         ("node,op\ny,?\n", [], 1, "nodes.csv:2: column 'op': '?' is not an operation of a node"),
         ("node,risk\n,1\n", ["--on-error", "skip"], 0, "nodes.csv:2: column 'node': is missing"),
-        ("node,timestamp\ny,1\nz,900\n", ["--max-ahead", "5"], 1, "at the record of the node z 900: "),
-        ("node,timestamp\ny,1\nz,900\n", ["--max-ahead", "5", "--on-error", "skip"], 0, "at the record of the node z 900: "),
+        (FAR_AHEAD, ["--max-ahead", "5"], 1, "at the record of time 900: node 'z': "),
+        (FAR_AHEAD, ["--max-ahead", "5", "--on-error", "skip"], 0, "at the record of time 900: node 'z': "),
         ("risk\n1\n", [], 1, "nodes.csv:1: column 'node': is missing; found risk; give --node-columns node=NAME"),
         ("node\ny\n", ["--node-columns", "labels=kind"], 1, "column 'kind': is missing; found node"),
         ("node\ny\n", ["--node-columns", "risk=r"], 2, "--node-columns: 'risk' is not one of node"),
@@ -104,7 +105,7 @@ def test_typed_records_of_nodes_have_one_type(run, tmp_path):
     for path, values in zip(nodes, ([1, 2], [None, "much"]), strict=True):
         pq.write_table(pa.table({"node": ["x", "y"], "risk": values}), path)
     status, _, err = run("a", "--input", edges, "--nodes", *nodes, "--window", "10", "--slide", "1")
-    assert status == 1 and "b.parquet: at the record of the node y: column 'risk': 'much' is a string" in err
+    assert status == 1 and "b.parquet: node 'y': column 'risk': 'much' is a string" in err
 
 
 def test_a_stream_with_names_times_and_a_condition_of_its_own(run, stream, tmp_path):

@@ -15,7 +15,7 @@ from pyarrow import parquet as pq
 from rpq.errors import InputError
 from rpq.readers import open_reader
 from rpq.readers.node_files import NodeColumns, NodeFile, NodeMerge
-from rpq.readers.node_rows import are_records, node_table, tuples_of, uniform_parts
+from rpq.stream.nodes.node_rows import are_records, node_table, tuples_of, uniform_parts
 
 
 def rows_of(batches) -> list[dict]:

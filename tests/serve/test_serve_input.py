@@ -51,6 +51,23 @@ def test_tuples_are_due_at_their_time():
     assert done[3] >= 0.19 and done[4] >= 0.39
 
 
+def test_records_of_nodes_of_an_input_and_of_posts_go_on_after_a_restart(tmp_path):
+    rules, events = tmp_path / "rules.toml", tmp_path / "events.jsonl"
+    rules.write_text(
+        "[[edge]]\nlabel='a'\nsource='from'\ntarget='to'\ntimestamp='t'\n[[node]]\nnode='account'\nproperties={risk='risk'}\n"
+    )
+    lines = ['{"account":"y","risk":4}\n', '{"t":1,"from":"x","to":"y"}\n', '{"account":"z","risk":9}\n']
+    lines += ['{"t":2,"from":"y","to":"z"}\n', '{"account":"y","risk":null}\n']
+    query = "a/@[risk > 3]"
+    for count, expected in ((2, {("x", "y")}), (4, {("x", "y"), ("y", "z")}), (5, {("y", "z")})):
+        events.write_text("".join(lines[:count]))
+        arguments = [query, "--window", "10", "--slide", "1", "--semantics", "explicit", "--input", str(events)]
+        options = ["--edges-from", str(rules), "--checkpoint", str(tmp_path / "state"), "--playback-speed", "1000000"]
+        with Command(*arguments, *options, log=tmp_path / "log") as served:
+            until(lambda: served.answers(query) == expected)
+            assert served.end() == 0
+
+
 def test_it_pauses_and_changes_its_speed():
     playback = Playback(speed=1.0, time_unit=None)
     playback.change({"state": "paused"})

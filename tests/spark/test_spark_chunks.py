@@ -22,7 +22,6 @@ import rpq
 from rpq.errors import QueryError
 from rpq.readers import open_reader
 from rpq.readers.inputs import merge_by_heads
-from rpq.readers.node_rows import LABELS_TYPE, NO_TIME, record_rows, uniform_parts
 from rpq.run.loop import push_part
 from rpq.run.time_division import TimeDivision
 from rpq.spark.batch import chunks
@@ -30,6 +29,7 @@ from rpq.spark.batch.chunks import ChunkEngines, Divider, Slicer, plan_chunks
 from rpq.spark.columns import check_supported_values, edge_model, property_names
 from rpq.spark.division import EdgeDivision
 from rpq.spark.envelopes import numbered_property
+from rpq.stream.nodes.node_rows import LABELS_TYPE, NO_TIME, record_rows, uniform_parts
 from tests.engine.test_time_division import drawn_queries, streams
 from tests.twins import examples
 

@@ -17,7 +17,8 @@ a number under one key and text under another.  Lists, objects and bytes cannot 
 
 With events, `event` is the key of the event of an edge.  If no rule has it, each record is an event.
 
-A table `[[node]]` makes a record of a node (`rpq.readers.node_rows`) in the same manner, before the edges of its record:
+A table `[[node]]` makes a record of a node (`rpq.stream.nodes.node_rows`) in the same manner, before the edges of its
+record:
 
     [[node]]
     node = "account_id"
@@ -50,14 +51,6 @@ from rpq.errors import InputError, WhereError, did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn
 from rpq.language.where import Where, parse_where
 from rpq.readers.column_names import EVENT, ColumnNames
-from rpq.readers.node_rows import (
-    LABELS_TYPE,
-    NO_TIME,
-    NODE,
-    RECORD,
-    RESERVED,
-    record_rows,
-)
 from rpq.readers.source import LineBlock
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines
 from rpq.readers.text.line_layout import FURTHER, INTEGER, NO_ID, check_integer
@@ -75,6 +68,14 @@ from rpq.stream.arrays.fields import (
 )
 from rpq.stream.arrays.numpy_arrays import numpy_array
 from rpq.stream.arrays.values import booleans_of_text
+from rpq.stream.nodes.node_rows import (
+    LABELS_TYPE,
+    NO_TIME,
+    NODE,
+    RECORD,
+    RESERVED,
+    record_rows,
+)
 
 _ENDS = ("source", "target")
 _NAMES = (*_ENDS, "timestamp", "label_from", "op", DELETE, STREAM, EVENT, "id")

@@ -29,7 +29,6 @@ from rpq.language.predicate import UntypedColumn, WrittenFloat, float_of, texts_
 from rpq.language.where import EXACT
 from rpq.readers.column_names import EVENT, OP_AND_DELETE, ColumnNames
 from rpq.readers.key_paths import MISSING, column_of, names_in, nested_schema, objects_on_path, path_of, value_at
-from rpq.readers.node_rows import NODE
 from rpq.readers.source import LineBlock
 from rpq.readers.text.line_layout import FURTHER, LARGEST, NO_ID, SMALLEST, check_text, no_operation
 from rpq.readers.text.parsing import EXACT_BYTES, Rows, data_lines, halves, read_exactly
@@ -46,6 +45,7 @@ from rpq.stream.arrays.fields import (
     times_of,
 )
 from rpq.stream.arrays.values import boolean_of_text, booleans_of_text
+from rpq.stream.nodes.node_rows import NODE
 
 if TYPE_CHECKING:
     from rpq.stream.arrays.flat_objects import ObjectKey

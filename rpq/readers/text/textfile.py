@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from rpq.errors import InputError
 from rpq.language.predicate import Predicate, UntypedColumn
-from rpq.readers.batch import LABEL_TYPE, left_after_condition
+from rpq.readers.batch import LABEL_TYPE, left_after_condition, node_columns, selection_mask
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
-from rpq.readers.node_rows import node_columns, selected_rows
 from rpq.readers.source import ByteSource, LineBlock
 from rpq.readers.text.line_layout import LineLayout, is_ignored
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, PaddedValues, Rows
@@ -169,8 +168,7 @@ class TextFile:
         batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         if detected.predicate is None:
             return batch
-        mask, undecided = detected.predicate.mask(columns, count)
-        mask = selected_rows(batch, mask)
+        mask, undecided = selection_mask(detected.predicate, columns, batch)
         selected = int(np.count_nonzero(mask))
         self.filtered += count - selected
         self.undecided += undecided

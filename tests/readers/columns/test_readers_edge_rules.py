@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
+from rpq import Engine, Query, Window
 from rpq.cli.inputs import topic_input_of
 from rpq.cli.request import RunSettings
 from rpq.errors import InputError, WhereError
@@ -244,13 +245,21 @@ def facts(batches) -> list[dict]:
 def test_a_record_has_the_records_of_nodes_that_apply_before_its_edges(tmp_path, size):
     expected = [{"op": "+"} | row for row in FACTS]
     path = written(tmp_path, PAYMENTS * size)
-    opened = open_reader("edges", path, rules=rules(ACCOUNTS), where=parse_where("timestamp <> 4"))
+    opened = open_reader("edges", path, rules=rules(ACCOUNTS), where=parse_where("amount > 5 and timestamp <> 4"))
     assert facts(batch.columns for batch in opened) == expected[:-1] * size
+    assert (opened.filtered, opened.undecided) == (size, 0)
     opened = open_reader("edges", path, rules=rules(ACCOUNTS), limit=2, drop_self_loops=True)
     assert facts(batch.columns for batch in opened) == [*expected[:3], *expected[4:]]
     reader = MessageReader(MessageColumns.from_names(ColumnNames()), rules=rules(ACCOUNTS))
     tuples = reader.read([Sent(json.dumps(one).encode(), number=number) for number, one in enumerate(PAYMENTS * size)])
     assert facts([tuples.columns]) == expected * size and tuples.numbers[:6].tolist() == [0, 1, 1, 1, 2, 3]
+
+
+def test_an_engine_runs_over_records_of_nodes(tmp_path):
+    engine = Engine(Query("paid/@[:Account and risk is null]", window=Window(size=10, slide=1)))
+    opened = open_reader("edges", written(tmp_path, PAYMENTS), rules=rules(ACCOUNTS))
+    rows = [row for changes in engine.run(opened) for row in changes.rows()]
+    assert [(row.source, row.target, row.timestamp, row.op) for row in rows] == [("x", "x", 3, "+"), ("y", "x", 4, "+")]
 
 
 def test_records_of_nodes_in_typed_columns_and_fields(tmp_path):

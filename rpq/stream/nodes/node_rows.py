@@ -14,11 +14,9 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from rpq.language.predicate import UntypedColumn
 from rpq.stream.arrays.fields import DELETE
 from rpq.stream.arrays.numpy_arrays import numpy_array
 from rpq.stream.arrays.plain_columns import TEXTS
-from rpq.stream.arrays.properties import LOOSE_METADATA
 
 NODE = "\0node "
 RECORD, LABELS, OP, VALUE, NAMED = (NODE + name for name in ("record", "labels", "op", "value ", "named "))
@@ -38,17 +36,6 @@ def records_of(batch: pa.RecordBatch) -> np.ndarray | None:
     >>> records_of(pa.record_batch({"source": ["x"], "target": ["y"]}))
     """
     return numpy_array(batch.column(RECORD).fill_null(False)) if RECORD in batch.schema.names else None
-
-
-def selected_rows(batch: pa.RecordBatch, mask: np.ndarray) -> np.ndarray:
-    """Return a selection of tuples that includes all records.
-
-    >>> batch = pa.record_batch({"source": ["x", "y"], RECORD: [False, True]})
-    >>> selected_rows(batch, np.array([False, False])).tolist()
-    [False, True]
-    """
-    records = records_of(batch)
-    return mask if records is None else mask | records
 
 
 def uniform_parts(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
@@ -139,23 +126,10 @@ def record_rows(
     return rows
 
 
-def node_columns(columns: dict[str, pa.Array], *, loose: bool) -> list[tuple[pa.Field, pa.Array]]:
-    """Return the columns of records among those of a batch, with their fields; `loose` values are texts as in a file."""
-    found = []
-    for name, column in columns.items():
-        if name.startswith(VALUE) and loose:
-            texts = UntypedColumn(column).texts()
-            found.append((pa.field(name, texts.type, metadata=LOOSE_METADATA), texts))
-        elif name.startswith(NODE):
-            found.append((pa.field(name, column.type), column))
-    return found
-
-
 def described_record(batch: pa.RecordBatch, row: int) -> str | None:
-    """Return the vertex and the time of a record for a message; None for a tuple."""
+    """Return a description of a record for a message, which names the node itself; None for a tuple."""
     records = records_of(batch)
     if records is None or not records[row]:
         return None
     time = batch.column("timestamp")[row].as_py()
-    at = "" if time == NO_TIME else f" {time}"
-    return f"at the record of the node {batch.column('source')[row].as_py()}{at}"
+    return "at a record" if time == NO_TIME else f"at the record of time {time}"
