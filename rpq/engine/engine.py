@@ -1132,8 +1132,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise QueryError(
                 f"query {running.question.name!r}: its answers have no witness. Those of SPARQL have none, nor those of "
                 "MATCH with aggregates (leave the aggregates out) or with nodes and edges of any kind, as in MATCH (a), and "
-                "in (a)-->(b) with node_label=None; a chain of paths that the plan joins into one path has witnesses only in "
-                "an Engine(witness=True)"
+                "in (a)-->(b) with node_label=None; a chain of paths that the plan joins into one path has witnesses only "
+                "in an Engine(witness=True)"
             )
         kinds = kinds_of(running.columns)
         values = [self._times.to_integer(one) if kind == "time" else one for kind, one in zip(kinds, answer, strict=True)]
