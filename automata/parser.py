@@ -108,14 +108,15 @@ def parse_name(text: str, start: int) -> tuple[str | None, int]:
     return name, parser._position
 
 
-def parse_test(text: str, start: int, *, read_test: ReadCondition = str.strip) -> tuple[str | None, int]:
-    """Parse the test of a vertex in brackets; return it, or None if none begins at `start`, and the position after it.
+def parse_test(text: str, start: int, *, read_test: ReadCondition = str.strip) -> tuple[str, int]:
+    """Parse the test of a vertex, whose bracket is at `start`; return it and the position after it.
 
-    >>> parse_test("?x [ risk > 3 ] a ?y", 2)
-    ('risk > 3', 15)
+    >>> parse_test("?x[ risk > 3 ] a ?y", 2)
+    ('risk > 3', 14)
     """
     parser = _Parser(text, start)
     test = parser._brackets(read_test, _TEST)
+    assert test is not None, "there is a bracket"
     return test, parser._position
 
 

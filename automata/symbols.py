@@ -121,6 +121,8 @@ LabelSymbol: TypeAlias = str | ConditionLabel
 """A label, with or without a condition."""
 
 _PART, _TEST = "\x1f", "\x1e"
+SEPARATORS = re.compile(f"[{_PART}{_TEST}]")
+"""The characters that no condition and no test may contain."""
 
 
 class StepTests(NamedTuple):

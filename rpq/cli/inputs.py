@@ -40,7 +40,7 @@ from rpq.run.checkpoint import AnotherRunError
 from rpq.run.loop import MAX_MESSAGES, SliceSource, cut_slices, push_accepted, push_part
 from rpq.stream.arrays.fields import DEFAULT_UNIT, EDGE
 from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array
-from rpq.stream.names.stream_labels import EdgeEnd, text_of
+from rpq.stream.names.stream_labels import EdgeEnd, NodeLabel, text_of
 from rpq.stream.nodes.node_rows import described_record
 from rpq.stream.sources import GUARANTEES, is_source
 
@@ -184,9 +184,14 @@ HINTS = 1000
 """The number of labels of the input that are kept in order to suggest a spelling."""
 
 
-def _labels_named(query: Query) -> set[str]:
-    """Return the labels that a query names; those in the expression of an edge variable are among them."""
-    named = query.named_labels
+def _labels_named(query: Query, *, has_nodes: bool) -> set[str]:
+    """Return the labels that a query names in tuples; those in the expression of an edge variable are among them.
+
+    Where it `has_nodes`, records may give the labels of nodes in place of edges with the node label of MATCH.
+    """
+    named = {label for label in query.named_labels if not isinstance(label, NodeLabel)}
+    if has_nodes and query.notation in ("gql", "cypher"):
+        named -= {query.node_label}
     return {text for label in named for text in (labels_of_end(label) if isinstance(label, EdgeEnd) else {text_of(label)})}
 
 
@@ -197,8 +202,9 @@ class LabelMonitor:
     and `HINTS` labels of the input.
     """
 
-    def __init__(self, queries: Iterable[Query]) -> None:
-        self._missing_labels = {label: None for query in queries for label in sorted(_labels_named(query))}
+    def __init__(self, queries: Iterable[Query], *, has_nodes: bool = False) -> None:
+        named = (sorted(_labels_named(query, has_nodes=has_nodes)) for query in queries)
+        self._missing_labels = {label: None for labels in named for label in labels}
         self._other_labels: dict[str, None] = {}
         self._is_empty = True
 
@@ -341,7 +347,7 @@ class RunInput:
         start does not wait for this batch, because the first line may take long to arrive.
         """
         are_files = are_regular(self.settings.inputs)
-        labels = LabelMonitor(queries)
+        labels = LabelMonitor(queries, has_nodes=bool(self.settings.nodes))
         read = self.sources[0].count(self.reader) if self._may_resume else self.reader
         batches = labels.monitor(interruptible(read, interrupts, may_wait=not are_files))
         integers = False

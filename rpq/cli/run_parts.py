@@ -48,7 +48,7 @@ class RunParts:
     def __post_init__(self) -> None:
         settings = self.settings = self.request.settings
         self.queries = self.request.queries(unit=self.unit, integers=False)
-        self.labels = LabelMonitor(self.queries)
+        self.labels = LabelMonitor(self.queries, has_nodes=bool(settings.nodes))
         self.times = _time_type(settings, self.unit)
         self.keep = _retention_window(settings, self.unit)
         self.identity = identity_of(self.request, self.queries)

@@ -28,7 +28,7 @@ from rpq.automata.expressions import (
     VertexTest,
 )
 from rpq.automata.parser import parse, parse_prefix, parse_test
-from rpq.automata.symbols import ConditionLabel, write_name
+from rpq.automata.symbols import SEPARATORS, ConditionLabel, write_name
 from rpq.errors import ExpressionError, WhereError
 from rpq.language.where import (
     MIRRORED,
@@ -86,7 +86,7 @@ def condition_of(text: str) -> Condition:
     >>> condition_of("b = 1.0 and a between 2 and 3").text
     'a <= 3 and a >= 2 and b = 1'
     """
-    where = parse_where(text)
+    where = _parsed(text)
     for node in nodes_of(where.tree):
         if isinstance(node, Name) and node.name in TUPLE_COLUMNS:
             raise where.error(
@@ -96,6 +96,13 @@ def condition_of(text: str) -> Condition:
     check_types(where)
     normal = _text(where.tree, 0)
     return Condition(normal, parse_where(normal))
+
+
+def _parsed(text: str, *, labels: bool = False) -> Where:
+    where = parse_where(text, labels=labels)
+    if found := SEPARATORS.search(text):  # which `automata.symbols.StepTests` would take for its own
+        raise where.error(f"the character U+{ord(found[0]):04X} is not allowed here", found.start() + 1)
+    return where
 
 
 NODE_COLUMNS = frozenset({"node", "labels", "op", "timestamp"})
@@ -112,7 +119,7 @@ def node_test_of(text: str) -> Condition:
     >>> test.text, sorted(test.where.names)
     ('(:Account or :Person) and not :Closed and risk > 3', [':Account', ':Closed', ':Person', 'risk'])
     """
-    where = parse_where(text, labels=True)
+    where = _parsed(text, labels=True)
     for node in nodes_of(where.tree):
         if isinstance(node, Name) and node.name in NODE_COLUMNS:
             raise where.error(f"{node.name!r} is no property of a node", node.column)
@@ -293,8 +300,8 @@ def parse_expression_prefix(text: str, start: int) -> tuple[Expression, int]:
     return tree, end
 
 
-def parse_node_test(text: str, start: int) -> tuple[str | None, int]:
-    """Parse the test of a node in brackets at `start`, with its normal form (`automata.parser.parse_test`)."""
+def parse_node_test(text: str, start: int) -> tuple[str, int]:
+    """Parse the test of a node in brackets at `start`; return its normal form and the position after it."""
     return parse_test(text, start, read_test=_test_form)
 
 

@@ -17,8 +17,7 @@ In an expression, a `?` before a letter begins a variable; a `?` before a blank 
 before an expression of one step, `?e:transfer`, is an edge variable (`rpq.language.edge_variables`).
 
 The test of a vertex is an atom of its own, behind the others: an edge from the vertex to itself, which is there while the
-vertex satisfies the test (`rpq.stream.names.stream_labels.NodeTest`). A variable that only tests have is a vertex with a
-record.
+vertex satisfies the test (`rpq.stream.names.stream_labels.NodeTest`). A term that only tests have is a vertex with a record.
 """
 
 from __future__ import annotations
@@ -196,7 +195,7 @@ def _atoms_of(text: str) -> tuple[Atom, ...]:
         place = _next_atom(text, place)
     bound = {term for atom in atoms for term in (atom.subject, atom.object)}
     alone = dict.fromkeys(test.subject for test in tests if test.subject not in bound)
-    tests += [_test_atom(term, "") for term in alone if not isinstance(term, Constant)]
+    tests += [_test_atom(term, "") for term in alone]
     return (*atoms, *dict.fromkeys(tests))
 
 
@@ -216,13 +215,13 @@ def _test_atom(term: Term, test: str) -> Atom:
 def _tested_term(text: str, place: int, expected: str) -> tuple[Term, list[Atom], int]:
     """Return a term, the atom of its test if it has one, and the position after them and blanks."""
     term, end = _term(text, place, expected)
-    test, end = parse_node_test(text, end)
     end = _skip(text, end)
-    if test is None:
+    if not text.startswith("[", end):
         return term, [], end
+    test, end = parse_node_test(text, end)
     if isinstance(term, Constant) and len(vertices_of(term)) > 1:
         _fail(text, place, "the test of a literal, which means two vertices", "the name of the vertex in <…>")
-    return term, [_test_atom(term, test)], end
+    return term, [_test_atom(term, test)], _skip(text, end)
 
 
 _ORDER = re.compile(r"in\s+(non-decreasing\s+)?order(?=[\s)]|$)")

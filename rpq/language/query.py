@@ -575,8 +575,9 @@ class PatternQuery(Query):
         >>> [Query("?x a ?y . ?y b+ ?z", window=Window(size=1, slide=1)).reads(label) for label in "abc"]
         [True, True, False]
         """
-        known = self.join.edge_labels, self.join.fact_labels
-        return any(label in labels for labels in known) or any(path.is_relevant(label) for path in self._automata)
+        if label in self.join.edge_labels or label in self.join.fact_labels:
+            return True
+        return any(path.is_relevant(label) for path in self._automata)
 
     def accepts(self, label: LabelSymbol) -> frozenset[Ends]:
         """Return which edges of a label some atom accepts, by their ends; none where no atom reads the label.

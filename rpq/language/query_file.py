@@ -19,7 +19,7 @@ select = ["x", "z"]            # of a path source, target and length; for patter
 [[query]]
 query = "MATCH (a:Account)-[:a2q]->(b) RETURN a, b"
 language = "cypher"            # by default the notation is detected, and MATCH is read as in GQL
-node_label = "is_a"            # for MATCH only: the label of the edges to labels of nodes
+node_label = "is_a"            # for MATCH only: the label of the edges to labels of nodes; "" if records alone have labels
 ```
 
 The same query as a JSON line: `{"name": "experts", "query": "a2q/c2a*", "window": "30d", "slide": "1d", …}`.
@@ -396,7 +396,7 @@ def _check_field(field: str, value: Any, place: FilePlace) -> Any:
         expected = None if isinstance(value, bool) else "true or false"
     elif kind == "number":
         expected = None if is_number and value > 0 else "a positive number of nodes"
-    elif not isinstance(value, str) or not value or (field == "output" and "\0" in value):
+    elif not isinstance(value, str) or (not value and field != "node_label") or (field == "output" and "\0" in value):
         expected = "a text"
     if expected is not None:
         raise place.error(f"expected {expected}, not {_json_text(value)}", field=field)

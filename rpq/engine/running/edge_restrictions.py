@@ -380,6 +380,8 @@ def _refuse_unkept_edges(
     if multigraph is None or empty or evaluation.identity != "parallel" or multigraph.window_edges is not None:
         return  # versions are all edges, or `refuse_order` or `readings_in` says why not
     for reading in readings_of(question):
+        if reading.is_of_facts:
+            continue
         if isinstance(reading.window, CountWindow) and not has_counted_window(question, reading, evaluation.identity):
             if not multigraph.tracks(count_key(reading, None)):
                 raise RegistrationError(
@@ -403,8 +405,7 @@ def refuse_forgotten_edges(question: Question, evaluation: EdgeEvaluation, *, to
     if multigraph is None or multigraph.edge_names is None or time is None:
         return
     lost = multigraph.table.latest_departure(multigraph.lower_bound(time))
-    for reading in readings_of(question):
-        window = reading.window
+    for window in (reading.window for reading in readings_of(question) if not reading.is_of_facts):
         if lost == ABSENT_VERSION or lost <= lower_bound(window, time):
             continue
         why = f"query {question.name!r}: its window would contain edges that were removed, as they had left all windows"

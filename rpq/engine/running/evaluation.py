@@ -53,6 +53,7 @@ from rpq.language.readings import (
     has_values,
     is_ordered,
     over_dataset,
+    readings_of,
     static_graphs_of,
 )
 from rpq.rows.blocks import FEW, FEW_OF_CHUNK, FewRows, RowBlock, few_rows_of
@@ -1259,7 +1260,15 @@ class Evaluation:
             return self.graph.chunk_of(_NONE), [_NONE for _ in running.windows]
         of_windows = list(zip(running.windows, self.running.keys(running), strict=True))
         tracked = None if self.multigraph is None else self.multigraph.tracker_of(running.question.name)
-        return contents.of(of_windows, is_ordered=is_ordered(running.question), tracked=tracked)
+        chunk, slides = contents.of(of_windows, is_ordered=is_ordered(running.question), tracked=tracked)
+        are_of_facts = [reading.is_of_facts for reading in readings_of(running.question)]
+        if not any(are_of_facts):
+            return chunk, slides
+        # An unbounded window of facts has no edges of the stream.
+        is_inside = contents.are_facts(chunk)
+        for (window, key), mine, is_of_facts in zip(of_windows, slides, are_of_facts, strict=True):
+            is_inside |= (mine > self.graph.current_slide(window, key)) & (not is_of_facts)
+        return Chunk(*(column[is_inside] for column in chunk)), [mine[is_inside] for mine in slides]
 
     def window_contents(self, *, empty: bool = False) -> WindowContents:
         """Return the edges in windows now."""

@@ -173,12 +173,18 @@ class WindowContents:
         self, graph: SnapshotGraph, *, empty: bool, is_fact: np.ndarray, parallel: ParallelColumns | None = None
     ) -> None:
         self._graph = graph
+        self._is_fact = is_fact
         self._parallel = None if empty else parallel
         self._live: np.ndarray | None = None
         if empty:  # facts of nodes are there whenever a query begins
             live = graph.live_edges()
-            self._live = live[is_fact[graph.edges.label[live]]]
+            self._live = live[self._is_fact[graph.edges.label[live]]]
         self._edges: dict[Hashable, tuple[Chunk, list[np.ndarray]]] = {}
+
+    def are_facts(self, edges: Chunk) -> np.ndarray:
+        """Return which edges follow from facts of nodes (bool)."""
+        found: np.ndarray = self._is_fact[edges.label]
+        return found
 
     def of(
         self, windows: Sequence[tuple[AnyWindow, Hashable]], *, is_ordered: bool = False, tracked: Hashable = None

@@ -555,7 +555,8 @@ def _reader(text: str) -> Any:
             named, label = trees(children)
             at = start(meta)
             if label.operator == "!":
-                return Not(self.has_labels(meta, [named, label.parts[0]]), column=at + 1)
+                inner: Any = self.has_labels(meta, [named, label.parts[0]])
+                return Not(inner, column=at + 1)
             if not isinstance(named, Name) or "." in named.name:
                 refuse(at, "a label is that of a node: write its variable before it, as in a:Account")
             path = PathPattern(False, None, (NodePattern(named.name, label, (), None, at),), at)

@@ -274,8 +274,8 @@ class _Translator:
             self._add_test(block, term, trees)
         if node.label is not None:
             self._add_labels(block, term, node.label, node.at, is_lone=is_lone)
-        if is_lone and (name is None or name in block.scope.own):
-            block.lone_nodes.append(variable_name(term))
+        if isinstance(term, Variable) and is_lone and (name is None or name in block.scope.own):
+            block.lone_nodes.append(term.name)
         block.deferred_conditions += conjuncts(node.where)
         return term
 

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import rpq.automata as automata
 from rpq.automata.dfa import edge_labels, state_positions
+from rpq.automata.symbols import StepTests, condition_of
 from rpq.operators.paths.program import CompiledExpression
 
 
@@ -134,4 +135,7 @@ def _remarks(dfa: automata.DFA) -> list[str]:
         lines.append(f"conflicts        possible: with --paths simple or simple_cycle, {in_doubt}")
     else:
         lines.append("conflicts        none on any graph: simple paths cost what walks cost")
+    steps = [StepTests.of(condition) for symbol in dfa.symbols if (condition := condition_of(symbol)) is not None]
+    if any(step.source or step.target for step in steps):
+        lines.append("tests            of the ends of steps, on the records at the time of a row, whatever those of edges")
     return lines

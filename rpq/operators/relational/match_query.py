@@ -454,7 +454,7 @@ class WitnessWriter:
         values: dict[str, Any] = {}
         edges: set[str] = set()
         atoms = [one.atom for found in solution.matches for one in found.conjunction.atoms]
-        of_facts = {f"?{atom.object.name}" for atom in atoms if isinstance(atom.fact, NodeValue)}  # type: ignore[union-attr]
+        of_facts = {f"?{atom.object.name}" for atom in atoms if isinstance(atom.fact, NodeValue)}
         bindings = []
         for found in solution.matches:
             ends = [end for source, _, target in found.meaning.edges for end in (source, target) if isinstance(end, str)]

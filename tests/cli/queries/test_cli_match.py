@@ -117,3 +117,14 @@ def test_the_label_of_labels_is_refused_elsewhere(text, tmp_path):
     queries.write_text(json.dumps({"query": text, "node_label": "is_a"}) + "\n")
     refused = CliRunner().invoke(main, ["run", "--queries", str(queries), *options[:-2]])
     assert refused.exit_code == 2 and "field node_label" in refused.output and "MATCH" in refused.output
+
+
+def test_with_an_empty_label_of_labels_records_alone_have_labels(tmp_path):
+    stream, nodes, output = labelled(tmp_path), tmp_path / "nodes.csv", tmp_path / "rows.csv"
+    nodes.write_text("node,labels,risk\na,Shop;Account,4\nb,,1\n")
+    text = "MATCH (x:Account)-[:pays]->(y) RETURN x, y.risk, labels(x) AS l"
+    options = ["--input", stream, "--nodes", nodes, "--window", 10, "--slide", 1, "--output", output]
+    assert "no tuple has the label" not in run(text, "--node-label", "", *options)
+    assert output.read_text().splitlines()[1:] == ['a,1,"[""Account"", ""Shop""]",4,+']
+    run(text, "--node-label", "is_a", *options)
+    assert len(output.read_text().splitlines()[1:]) == 2

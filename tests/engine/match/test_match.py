@@ -246,3 +246,68 @@ def test_rows_of_groups_have_no_witness():
     engine.push(table([("u", "T", "v", 1, 7, "+")]))
     with pytest.raises(rpq.QueryError, match=r"MATCH with aggregates \(leave the aggregates out\)"):
         engine.witness("u", 1)
+
+
+# --- facts of nodes --------------------------------------------------------------------------------------------------
+
+WINDOW = rpq.Window(size=5, slide=1)
+ACCOUNTS = [
+    {"node": "u", "labels": ["Account", "Closed"], "risk": 4, "land": "X"},
+    {"node": "v", "labels": ["Account"], "risk": 1},
+    {"node": "w", "risk": 9},
+]
+RISKS_OF_TWO = {"u": {"risk": 4}, "v": {"risk": 1}}
+RISKS = RISKS_OF_TWO | {"w": {"risk": 9}}
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "facts"),
+    [
+        (
+            "MATCH (x:Account)-[e:T]->(y WHERE y.risk < 3) RETURN x, e, y",
+            ("u", 1, "v"),
+            {"u": {"risk": 4, "labels": ["Account"]}, "v": {"risk": 1, "labels": ["Account"]}},
+        ),
+        ("MATCH (x)-[:T]->(y) RETURN x.land, y", ("X", "v"), {"u": {"land": "X"}}),
+        ("MATCH (x)-[:T]->(y) WHERE x.risk > y.risk RETURN x", ("u",), RISKS_OF_TWO),
+        ("MATCH (x)-[:T]->(y) OPTIONAL MATCH (y)-[:S]->(z) RETURN x, z.risk", ("u", None), RISKS_OF_TWO),
+        ("MATCH (x {risk: 9}) RETURN x", ("w",), {"w": {"risk": 9}}),
+        ("MATCH (x)-[:T]->(y) WHERE EXISTS { (y)-[:T]->(z) WHERE z.risk = 9 } RETURN x", ("u",), RISKS),
+        ("MATCH ANY (x)((a)-[:T]->(b WHERE b.risk > 0)){2}(y) RETURN x, y", ("u", "w"), RISKS),
+    ],
+)
+@pytest.mark.parametrize("are_kept", [True, False])
+def test_a_witness_has_the_facts_that_the_query_reads(text, answer, facts, are_kept):
+    engine = rpq.Engine(rpq.Query(text, window=WINDOW), edges="parallel", witness=are_kept)
+    engine.push_nodes(ACCOUNTS)
+    engine.push(table([("u", "T", "v", 1, 7, "+"), ("v", "T", "w", 2, 8, "+")]))
+    witness = engine.witness(*answer)
+    assert dict(witness.facts) == facts
+    assert all(f"{name} {{" in str(witness) for name in facts)
+
+
+def test_facts_of_vertices_that_went_are_not_those_of_others():
+    """An operator held the row of a vertex whose id another one got."""
+    engine = rpq.Engine(rpq.Query("MATCH (x) RETURN x, x.risk", window=WINDOW), _capacity=1)
+    engine.push_rows([("v", "w", "T", 9), ("late", "later", "T", -1)])
+    changes = engine.push_nodes([{"node": "new", "timestamp": 16, "risk": 2}])
+    assert [tuple(row)[1:] for row in changes.rows()] == [("new", 2, 16, "+")]
+
+
+def test_every_vertex_cannot_be_told_of_a_stream_that_lost_edges():
+    engine = rpq.Engine(rpq.Query("T+", window=WINDOW))
+    engine.push_rows([("u", "v", "T", 1), ("v", "w", "S", 2)])
+    with pytest.raises(rpq.QueryError, match="not stored"):
+        engine.register(rpq.Query("MATCH (x) RETURN x", window=WINDOW))
+    engine.register(rpq.Query("MATCH (x {risk: 1}) RETURN x", window=WINDOW, name="tested"))
+    assert engine.set_node("z", properties={"risk": 1}).added == 1
+
+
+def test_labels_by_records_are_read_from_the_first_record_on():
+    engine = rpq.Engine(rpq.Query("MATCH (x:P)-[:T]->(y) RETURN x, y", window=WINDOW, name="q"))
+    assert "in brackets" not in str(engine.explain())
+    assert engine.push_rows([("u", "v", "T", 1), ("w", "v", "T", 1), ("w", "P", "type", 1)]).added == 1
+    assert [tuple(row) for row in engine.set_node("u", labels=["P"]).rows()] == [("q", "u", "v", 1, "+")]
+    explained = str(engine.explain())
+    assert "?x[:P]" in explained and "tests in brackets are decided for each record" in explained
+    assert "facts of nodes" not in explained.partition("algebra")[0]
