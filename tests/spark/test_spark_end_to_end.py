@@ -268,6 +268,11 @@ def test_a_replay_reads_facts_of_nodes_from_a_data_frame(session, tmp_path):
     assert stepped.count() == sum(expected.values())
     with pytest.raises(PipelineError, match="column 'timestamp' is of type int32; expected times"):
         pipeline.replay(session, tuples, query, nodes=records.selectExpr("node", "1 AS timestamp"))
+    with pytest.raises(PipelineError, match="nodes: streams on Spark have no records of nodes"):
+        session.readStream.format("rate").load().transform(pipeline.changes(query, nodes=records))
+    (tmp_path / "nodes.toml").write_text("[[node]]\nnode='x'\n")
+    with pytest.raises(PipelineError, match="has rules of nodes; on Spark records of nodes are a data frame"):
+        pipeline.replay(session, tuples, query, edges_from=str(tmp_path / "nodes.toml"))
     with pytest.raises(PipelineError, match="there is no column node; found risk"):
         pipeline.replay(session, tuples, query, nodes=records.select("risk"))
 
