@@ -596,8 +596,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         started = self._stopwatch.start()
         self._usable(is_limited=True)
         self._dry_run.copy = None
-        self._begin_nodes()
-        evaluation, has_rows = self._evaluation, collect or bool(self._handlers)
+        has_rows = collect or bool(self._handlers)
         if self._clock is not None:
             raise InputError('with events="alone" the graph has one event at a time, and no nodes with facts')
         try:
@@ -605,6 +604,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         except InputError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))
             raise
+        if len(columns):
+            self._begin_nodes()
+        evaluation = self._evaluation
         records = NodeRecords(
             np.zeros(0, np.int32), columns.op, columns.timestamp, columns.labels, columns.properties, columns.stated
         )

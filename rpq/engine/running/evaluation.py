@@ -247,6 +247,7 @@ class Evaluation:
         self._record_statics(self.multigraph)
         self.multigraph.add(questions, {question.name: readings_in(question, self) for question in questions})
         if self.graph.time is not None:
+            self.multigraph.outcome_counts.total[:] = self.graph.outcomes
             self.begin_midway(self.multigraph)
 
     def begin_midway(self, multigraph: Multigraph) -> None:
@@ -254,7 +255,6 @@ class Evaluation:
         edges, live = self.graph.edges, self.graph.live_edges()
         ends = edges.source[live], edges.label[live], edges.target[live]
         multigraph.restore(*ends, edges.timestamp[live], self.graph)
-        multigraph.outcome_counts.total[:] = self.graph.outcomes
         for running in self.running:
             multigraph.outcome_counts.set_counts(running.question.name, np.array(self.running.figures_of(running).counts))
 

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
-from rpq.stream.arrays import arrow_compute as pc
 from rpq.stream.arrays.plain_columns import plain, row_error
 from rpq.stream.arrays.properties import PropertyTypes, column_of
 from rpq.stream.arrays.values import short_repr
 from rpq.stream.columns import columns_of
 from rpq.stream.nodes.node_table import ADD, BEFORE_ALL, REMOVE, REPLACE
-from rpq.stream.stream_time import AheadLimit, StreamTime
+from rpq.stream.stream_time import AheadLimit, StreamTime, timestamps_as_integers
+from rpq.stream.window import INT64_MAX
 
 STATED = "\0"
 """The beginning of the names of columns that say which records state a property, or their labels."""
@@ -79,8 +79,9 @@ def node_columns(
     node = column_of(data, "node")[0]
     count = len(node)
     problems: list[InputError] = []
-    has_time, timestamp = _timestamps(data, count)
-    tuples = {"source": node, "target": node, "label": ["node"] * count, "timestamp": timestamp}
+    time, times = _timestamps(data, count, times, latest, ahead, problems)
+    no_time = np.zeros(count, np.int64)
+    tuples = {"source": node, "target": node, "label": ["node"] * count, "timestamp": no_time}
 
     properties = [name for name in names if name not in OWN_COLUMNS and not str(name).startswith(STATED)]
     found: dict[str, pa.Array] = {}
@@ -91,9 +92,7 @@ def node_columns(
         found.update(types.read(table, mine, count=count, problems=problems))
         return {}
 
-    moments = times if has_time.any() else StreamTime()
-    ahead = ahead if has_time.any() else None
-    columns = columns_of(tuples, times=moments, latest=latest, kind=kind, ahead=ahead, properties=read)
+    columns = columns_of(tuples, times=StreamTime(), latest=INT64_MAX, kind=kind, properties=read)
     if columns.error is not None:
         problems.append(_of_node(columns.error))
     op, labels = _ops(data, count, problems), _labels(data, stated.get("labels"), count, problems)
@@ -109,15 +108,14 @@ def node_columns(
         message = error.message.replace(f"row {row}: ", f"row {row}: node {name}: ", 1)
         error = InputError(message, row=row, column=error.column)
     end = count if error is None else min(error.row or 0, len(columns))
-    time = np.where(has_time[:end], columns.timestamp[:end], BEFORE_ALL)
     return NodeColumns(
         node=columns.source[:end],
         op=op[:end],
-        timestamp=time,
+        timestamp=time[:end],
         labels=None if labels is None else labels[:end],
         properties={name: column[:end] for name, column in found.items()},
         stated={name: mask[:end] for name, mask in stated.items() if name in found},
-        times=columns.times if has_time.any() else times,
+        times=times,
         error=error,
     )
 
@@ -172,23 +170,39 @@ def _of_node(error: InputError) -> InputError:
     return InputError(message, row=error.row, column="node")
 
 
-def _timestamps(data: Any, count: int) -> tuple[np.ndarray, Any]:
-    """Return which records have a timestamp (bool), and timestamps for all, in which others repeat their neighbours'."""
+def _timestamps(
+    data: Any, count: int, times: StreamTime, latest: int, ahead: AheadLimit | None, problems: list[InputError]
+) -> tuple[np.ndarray, StreamTime]:
+    """Return the times of records (int64), `BEFORE_ALL` for those without one, and the kind of time after them."""
+    found = np.full(count, BEFORE_ALL)
     column, _ = column_of(data, "timestamp")
     if column is None:
-        return np.zeros(count, bool), np.zeros(count, np.int64)
+        return found, times
+    if not isinstance(column, (list, pa.Array, pa.ChunkedArray)):
+        column = pa.array(column, from_pandas=True)
     if isinstance(column, list):
-        has_time = np.array([value is not None for value in column], bool)
-        if not has_time.any():
-            return has_time, np.zeros(count, np.int64)
-        place = np.maximum.accumulate(np.where(has_time, np.arange(count), -1))
-        place[place < 0] = int(np.argmax(has_time))
-        return has_time, [column[one] for one in place.tolist()]
-    array = column if isinstance(column, (pa.Array, pa.ChunkedArray)) else pa.array(column, from_pandas=True)
-    has_time = np.asarray(array.is_valid())
-    if not has_time.any():
-        return has_time, np.zeros(count, np.int64)
-    return has_time, pc.fill_null_backward(pc.fill_null_forward(array))
+        rows = np.array([row for row, value in enumerate(column) if value is not None], np.int64)
+        some: Any = [column[row] for row in rows.tolist()]
+    else:
+        rows = np.flatnonzero(np.asarray(column.is_valid()))
+        some = column.take(pa.array(rows))
+    if not len(rows):
+        return found, times
+    mine: list[InputError] = []
+    numbers, after = timestamps_as_integers(some, times, latest, mine)
+    end = min((one.row or 0 for one in mine), default=len(rows))
+    too_far = ahead.first_ahead(numbers[:end]) if ahead is not None and end else None
+    if ahead is not None and too_far is not None:
+        end, before = too_far
+        mine = [row_error(end, "timestamp", ahead.reason(int(numbers[end]), before, after))]
+    for one in mine:
+        row = int(rows[one.row or 0])
+        message = one.message.replace(f"row {one.row}: ", f"row {row}: ", 1)
+        problems.append(InputError(message, row=row, column="timestamp"))
+    found[rows] = numbers
+    if end < len(rows):  # records that are refused say nothing about the stream's time
+        after = timestamps_as_integers(some[:end], times, latest, [])[1] if end else times
+    return found, after
 
 
 def _ops(data: Any, count: int, problems: list[InputError]) -> np.ndarray:
@@ -226,7 +240,7 @@ def _labels(data: Any, stated: np.ndarray | None, count: int, problems: list[Inp
     found: list[list[str]] = []
     for row, value in enumerate(values):
         labels = value
-        if value is None or (stated is not None and not stated[row]) or isinstance(value, float):
+        if value is None or (stated is not None and not stated[row]) or value != value:
             labels = []
         elif isinstance(value, str):
             labels = [label.strip() for label in value.split(";") if label.strip()]
