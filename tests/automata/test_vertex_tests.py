@@ -1,7 +1,7 @@
 """Tests of vertices in path expressions: the automaton's letters find the pairs that the expression describes.
 
 The oracle evaluates an expression on a graph as a relation, operator by operator, and knows no automaton and no letter.
-nodes.md section 2
+semantics.md S17, semantics-patterns.md P15
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tests and properties of vertices in patterns: what is refused, isomorphism, constants, shares, explanations.
 
-nodes.md section 2
+semantics.md S17, semantics-patterns.md P15
 """
 
 from __future__ import annotations

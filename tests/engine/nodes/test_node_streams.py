@@ -69,6 +69,8 @@ PATTERNS = (
     ("?x @[:A]/a ?y . ?y a/@[risk > 2] ?z", "x z", "?x.kind <> ?z.kind or ?z.risk > 3"),
     ("?x ?e:a[n > 1] ?y . ?y ?f:b ?z[risk is null]", "x e.n f.n z.risk", None),
     ("?x ?e:a ?y . ?x ?f:b ?y", "x y.risk", "?e.n < ?y.risk"),
+    ("?x[:A] a+ ?y . ?y[:B] b+ ?z", "x z", None),
+    ("u[risk > 1] a+ ?y[:A]", "y y.kind", None),
 )
 MATCHES = (
     # text, meaning, columns, filter
