@@ -6,8 +6,8 @@ property, such as being read by paths in time order, is found once for each id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,30 @@ from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelSymbol, NodeLabel, StepTests
 
 
+class _Facts(NamedTuple):
+    """What one query reads: conditions on edges, those with tests of their ends, and labels of facts of nodes."""
+
+    conditions: frozenset[str]
+    with_tests: frozenset[str]
+    labels: frozenset[NodeLabel]
+    on_labels: tuple[tuple[str, str, str], ...]
+    """Each label with a condition: the label, the condition on the edge, and the whole one."""
+
+
+def _facts_of(question: Question, readings: Sequence[Reading]) -> _Facts:
+    conditions = frozenset().union(*map(_conditions_of, readings))
+    with_tests = frozenset(one for one in conditions if StepTests.of(one).are_of_ends)
+    named = (label for reading in readings_of(question) for label in reading.labels.named)
+    labels = frozenset(label for label in named if isinstance(label, NodeLabel))
+    closed = (label for reading in readings if not reading.labels.conditions for label in reading.labels.named)
+    on_labels = tuple(
+        (label.label or "", StepTests.of(label.condition).edge, label.condition)
+        for label in closed
+        if isinstance(label, ConditionLabel) and not isinstance(label, (EdgeEnd, NodeLabel))
+    )
+    return _Facts(_on_edges(conditions), with_tests, labels, on_labels)
+
+
 class EdgeReadings:
     """The queries of a stream whose edges have an identity or properties, and their readings."""
 
@@ -26,13 +50,14 @@ class EdgeReadings:
         self._questions: dict[str, Question] = {}
         self._readings: dict[str, tuple[Reading, ...]] = {}
         self._conditions_by_label: dict[str, set[str]] = {}
+        self._tests_by_label: dict[str, set[str]] = {}
         self._open_label_sets: set[LabelSet] = set()
         """The sets of labels that queries read with conditions on labels that they do not name."""
         self.values: frozenset[str] = frozenset()
         """The properties that columns and filters of queries read."""
         self.filters: dict[str, BindingFilter] = {}
         """The filters of queries, by their text."""
-        self._readings_of_questions: set[Reading] = set()
+        self._facts: dict[str, _Facts] = {}
         self._flags: dict[Hashable, np.ndarray] = {}
 
     def __getitem__(self, name: str) -> tuple[Reading, ...]:
@@ -43,29 +68,30 @@ class EdgeReadings:
 
     def add(self, questions: Iterable[Question], readings: Mapping[str, tuple[Reading, ...]]) -> None:
         """Add queries, each with its readings over its windows."""
-        self._questions |= {question.name: question for question in questions}
+        for question in questions:
+            self._questions[question.name] = question
+            self._facts[question.name] = _facts_of(question, readings[question.name])
         self._readings |= readings
         self._index()
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove queries."""
         for name in names:
-            self._questions.pop(name, None)
-            self._readings.pop(name, None)
+            for of_query in (self._questions, self._readings, self._facts):
+                of_query.pop(name, None)
         self._index()
 
     def _index(self) -> None:
-        self._conditions_by_label, self._open_label_sets = {}, set()
-        for reading in self.all:
-            if reading.labels.conditions:
-                self._open_label_sets.add(reading.labels)
-                continue
-            for label in reading.labels.named:
-                if isinstance(label, ConditionLabel) and not isinstance(label, (EdgeEnd, NodeLabel)):
-                    self._conditions_by_label.setdefault(label.label or "", set()).add(label.condition)
+        self._conditions_by_label, self._tests_by_label = {}, {}
+        self._open_label_sets = {reading.labels for reading in self.all if reading.labels.conditions}
+        for of_query in self._facts.values():
+            for label, edge, condition in of_query.on_labels:
+                if edge:
+                    self._conditions_by_label.setdefault(label, set()).add(edge)
+                if condition != edge:
+                    self._tests_by_label.setdefault(label, set()).add(condition)
         reading_values = [(one, read) for one in self.questions if (read := values_read_by(one)) is not None]
         self.values = frozenset().union(*(read for _, read in reading_values))
-        self._readings_of_questions = {one for question in self.questions for one in readings_of(question)}
         self.filters = {one.text: one for question, _ in reading_values for one in filters_of(question)}
         self.forget_labels()
 
@@ -89,27 +115,27 @@ class EdgeReadings:
     @property
     def conditions(self) -> frozenset[str]:
         """The conditions on edges of all queries, without those of edge variables."""
-        return _on_edges(self.with_tests)
+        return frozenset().union(*[one.conditions for one in self._facts.values()])
 
     def conditions_on(self, label: str) -> frozenset[str]:
         """Return the conditions on edges with which queries read a label."""
-        return _on_edges(self.tests_on(label))
+        of_others = (_on_edges(labels.conditions_on(label)) for labels in self._open_label_sets)
+        return frozenset(self._conditions_by_label.get(label, ())).union(*of_others)
 
     @property
     def with_tests(self) -> frozenset[str]:
-        """The conditions of all queries, with tests of the ends of edges, without those of edge variables."""
-        return frozenset().union(*map(_conditions_of, self.all))
+        """The conditions of all queries with tests of the ends of edges."""
+        return frozenset().union(*[one.with_tests for one in self._facts.values()])
 
     def tests_on(self, label: str) -> frozenset[str]:
-        """Return the conditions with which queries read a label, with tests of the ends of edges."""
+        """Return the conditions with tests of the ends of edges with which queries read a label."""
         of_others = (labels.conditions_on(label) for labels in self._open_label_sets)
-        return frozenset(self._conditions_by_label.get(label, ())).union(*of_others)
+        return frozenset(self._tests_by_label.get(label, ())).union(*of_others)
 
     @property
     def facts(self) -> frozenset[NodeLabel]:
         """The labels of facts of nodes that queries read."""
-        named = (label for reading in self._readings_of_questions for label in reading.labels.named)
-        return frozenset(label for label in named if isinstance(label, NodeLabel))
+        return frozenset().union(*[one.labels for one in self._facts.values()])
 
     def reads_open(self, labels: LabelSet) -> bool:
         """Return whether a query reads a set of labels with conditions on labels that it does not name."""
@@ -140,7 +166,10 @@ class EdgeReadings:
 
     def own_labels(self) -> np.ndarray:
         """Return which label ids queries read themselves, not only with tests of the ends of edges (uint8)."""
-        return self.flags_of("own", lambda label: any(one.reads(label) for one in self._readings_of_questions))
+        return self.flags_of("own", self._is_own)
+
+    def _is_own(self, label: LabelSymbol) -> bool:
+        return any(reading.reads(label) for question in self.questions for reading in readings_of(question))
 
     def ordered_labels(self) -> np.ndarray:
         """Return which label ids queries about paths in time order read, or follow from (uint8)."""

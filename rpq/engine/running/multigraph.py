@@ -367,6 +367,9 @@ class Multigraph:
         except WhereError as error:
             raise QueryError(_misfit_of_nodes(error, types)) from error
 
+        if not self.node_edges.values:
+            return
+
         def kind_of(value: Value) -> ColumnKind:
             if value.kind != "fact":
                 return self.sets.kind_of(value.key or "timestamp", self.sets.types, key=value.column)

@@ -180,6 +180,8 @@ def _timestamps(
         return found, times
     if not isinstance(column, (list, pa.Array, pa.ChunkedArray)):
         column = pa.array(column, from_pandas=True)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
     if isinstance(column, list):
         rows = np.array([row for row, value in enumerate(column) if value is not None], np.int64)
         some: Any = [column[row] for row in rows.tolist()]
