@@ -21,7 +21,7 @@ from rpq.engine.running.edge_restrictions import begins_empty, refuse_forgotten_
 from rpq.engine.running.evaluation import ChunkRows, Evaluation
 from rpq.engine.running.retention import keep_option, refuse_if_lost
 from rpq.engine.statistics import Statistics, statistics_of
-from rpq.errors import InputError, LimitError, QueryError, RowLimitError, RpqError
+from rpq.errors import InputError, LimitError, QueryError, RowLimitError, RpqError, StateFormatError
 from rpq.language import kinds
 from rpq.language.conditions import TUPLE_COLUMNS, node_test_of
 from rpq.language.hypercube import Share
@@ -627,9 +627,22 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if before.has_nodes:
             return
         before.has_nodes = True
-        if any(for_nodes(one.question, True) is not one.question for one in before.running):
+        questions = [one.question for one in before.running]
+        if all(for_nodes(one, True) is one for one in questions):
+            return
+        if before.graph.time is None:
+            before.remove(*(one.name for one in questions))
+            before.add(*questions)
+            return
+        try:
             self._evaluation = self._copy(max_rows=before.row_guard.limit)._evaluation
-            self._usable(is_limited=True)
+        except (QueryError, StateFormatError) as error:
+            before.has_nodes = False
+            raise InputError(
+                "a query reads labels of nodes over a window of which edges alone are known: push a record before the first "
+                f"tuple, or write node_label=None ({error})"
+            ) from error
+        self._usable(is_limited=True)
 
     def _node_columns(self, data: Any) -> NodeColumns:
         """Return data as well-formed records, whose types are those of the stream from now on. Raises `InputError`."""

@@ -254,10 +254,18 @@ class NodeFile:
             yield with_integers(batch, self.name) if integers else batch
 
 
+_INTEGER = r"^[+-]?[0-9]{1,18}$"
+
+
+def are_integers(batch: pa.RecordBatch) -> bool:
+    """Return whether the vertices of all records are integers."""
+    return bool(pc.all(pc.match_substring_regex(batch.column("source"), _INTEGER)).as_py())
+
+
 def with_integers(batch: pa.RecordBatch, file: str) -> pa.RecordBatch:
     """Return records with integers as vertices."""
     texts = batch.column("source")
-    is_integer = numpy_array(pc.match_substring_regex(texts, r"^[+-]?[0-9]{1,18}$"))
+    is_integer = numpy_array(pc.match_substring_regex(texts, _INTEGER))
     if not is_integer.all():
         name = texts[int(np.argmin(is_integer))].as_py()
         message = f"the node {name!r} is not an integer, as the vertices of the tuples are (--vertices text makes them text)"

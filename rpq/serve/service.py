@@ -29,7 +29,7 @@ from rpq.compiled.cycle_counter import INTERRUPTED, new_deadline
 from rpq.engine.statistics import LatencyCounts
 from rpq.errors import ConflictBudgetError, InputError, LimitError, PushLimitError, QueryError, RpqError, did_you_mean
 from rpq.language.readings import properties_of
-from rpq.readers.node_files import with_integers
+from rpq.readers.node_files import are_integers, with_integers
 from rpq.run.loop import CHECKPOINT_SHARE, SliceSize, push_part
 from rpq.serve.changes import ChangeHub, PublishedChanges, QueryEnd
 from rpq.serve.engine_thread import CallResult, EngineCall, EngineThread, Waiter
@@ -299,8 +299,12 @@ class Service(EngineThread):
         )
 
     def with_vertices(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """Return posted records of nodes, with integers as vertices if the stream has integers.  Raises `InputError`."""
-        return with_integers(records, NAME) if self.has_integers else records
+        """Return posted records of nodes, with integers as vertices if the stream has integers.  Raises `InputError`.
+
+        Before the first tuple, integers alone are integers.
+        """
+        is_open = self.engine._evaluation.vertices.kind is None
+        return with_integers(records, NAME) if self.has_integers or (is_open and are_integers(records)) else records
 
     # --- state and journal -----------------------------------------------------------------------------------
 

@@ -806,19 +806,21 @@ class Evaluation:
         now = np.maximum.accumulate(np.maximum(records.time, self.graph.time))
         is_moving = np.diff(now, prepend=self.graph.time) > 0
         timed = records._replace(time=np.where(records.time == BEFORE_ALL, now, records.time))
-        is_alone = self.witness or (multigraph is not None and multigraph.window_edges is not None and is_moving.any())
-        if multigraph is None or not multigraph.node_edges.are_read or (is_alone and count > 1):
-            places = range(count) if is_alone and count > 1 else np.flatnonzero(is_moving).tolist()
+        is_decided = multigraph is not None and multigraph.window_edges is not None and bool(is_moving.any())
+        if count > 1 and (self.witness or is_decided):  # each with the window, or the graph, of its own moment
+            for place in range(count):
+                yield from self._apply_part(records.slice(place, place + 1), row + place, collect=collect)
+            return
+        if multigraph is None or not multigraph.node_edges.are_read:
+            places = np.flatnonzero(is_moving)
+            if not self.running.reports:
+                places = places[-1:]  # rows have the times of the boundaries that are passed
             begin = 0
-            for place in places:
-                if is_alone and count > 1:
-                    yield from self._apply_part(records.slice(place, place + 1), row + place, collect=collect)
-                    continue
+            for place in places.tolist():
                 self._note_facts(timed.slice(begin, place))
                 yield self.advance(int(now[place]))
                 begin = place
-            if not (is_alone and count > 1):
-                self._note_facts(timed.slice(begin, count))
+            self._note_facts(timed.slice(begin, count))
             return
         if multigraph.window_edges is not None and is_moving.any():  # its evictions are events of their own
             yield self.advance(int(now[-1]))
