@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -600,12 +600,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if self._clock is not None:
             raise InputError('with events="alone" the graph has one event at a time, and no nodes with facts')
         try:
-            columns = self._node_columns(data)
+            columns, types = self._node_columns(data)
+            if len(columns):
+                self._begin_nodes()
+            self._set_node_types(types)
         except InputError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))
             raise
-        if len(columns):
-            self._begin_nodes()
+        self._times = columns.times
         evaluation = self._evaluation
         records = NodeRecords(
             np.zeros(0, np.int32), columns.op, columns.timestamp, columns.labels, columns.properties, columns.stated
@@ -630,24 +632,29 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         questions = [one.question for one in before.running]
         if all(for_nodes(one, True) is one for one in questions):
             return
-        if before.graph.time is None:
-            before.remove(*(one.name for one in questions))
-            before.add(*questions)
-            return
         try:
-            self._evaluation = self._copy(max_rows=before.row_guard.limit)._evaluation
+            if before.graph.time is None:
+                self._add_again(questions)
+            else:
+                self._evaluation = self._copy(max_rows=before.row_guard.limit)._evaluation
         except (QueryError, StateFormatError) as error:
             before.has_nodes = False
+            if before.graph.time is None:
+                before.add(*questions)
             raise InputError(
                 "a query reads labels of nodes over a window of which edges alone are known: push a record before the first "
                 f"tuple, or write node_label=None ({error})"
             ) from error
         self._usable(is_limited=True)
 
-    def _node_columns(self, data: Any) -> NodeColumns:
-        """Return data as well-formed records, whose types are those of the stream from now on. Raises `InputError`."""
-        nodes, multigraph = self._evaluation.nodes, self._evaluation.multigraph
-        types = nodes.types.copy()
+    def _add_again(self, questions: Sequence[Any]) -> None:
+        """Add the queries again, before the first tuple; without any if one is refused. Raises `QueryError`."""
+        self._evaluation.remove(*(one.name for one in questions))
+        self._evaluation.add(*questions)
+
+    def _node_columns(self, data: Any) -> tuple[NodeColumns, PropertyTypes]:
+        """Return data as well-formed records, and the types of properties after them. Raises `InputError`."""
+        types = self._evaluation.nodes.types.copy()
         columns = node_columns(
             data,
             times=self._times,
@@ -655,15 +662,18 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             kind=self._evaluation.vertices.kind,
             ahead=self._ahead_limit(),
             types=types,
-            kept=nodes.kept,
+            kept=self._evaluation.nodes.kept,
         )
+        return columns, types
+
+    def _set_node_types(self, types: PropertyTypes) -> None:
+        """Set the types of properties of nodes. Raises `InputError` where a test or a filter does not fit them."""
+        nodes, multigraph = self._evaluation.nodes, self._evaluation.multigraph
         if types.names != nodes.types.names and multigraph is not None:
             multigraph.check_node_types(types)
         nodes.types = types
         if multigraph is not None:
             multigraph.note_types()
-        self._times = columns.times
-        return columns
 
     def set_node(
         self,

@@ -756,13 +756,17 @@ class Evaluation:
                 self._request_room(len(names) * (_BYTES_OF_RECORD + _BYTES_OF_FACT * len(records.properties)))
                 ids, new_ids = self.vertices.intern(names, np.ones(len(names), np.uint8))
                 self._room.make(0, new_ids)
+                self.intake.interned += len(new_ids)
         except MemoryLimitError as problem:
             return PushResult([], np.zeros(2, np.int64), _NONE, problem)
         records, self.collector.upcoming_nodes = records._replace(vertex=ids), ids
         try:
-            return self._apply_all(records, collect=collect)
+            applied = self._apply_all(records, collect=collect)
         finally:
             self.collector.upcoming_nodes = ids[:0]
+        if applied.failure is None:
+            self.collector.collect_if_due()
+        return applied
 
     def _apply_all(self, records: NodeRecords, *, collect: bool) -> PushResult:
         rows: list[ChunkRows] = []
@@ -791,10 +795,9 @@ class Evaluation:
         """Apply records before the first tuple, up to the first one with a time. Return its place."""
         has_time = records.time != BEFORE_ALL
         end = int(np.argmax(has_time)) if has_time.any() else len(has_time)
-        apply = self.nodes.apply if self.multigraph is None else self.multigraph.node_edges.load
         if end:
             for _, part in records.slice(0, end).of_different_vertices():
-                apply(part)
+                self._note_facts(part)
         self.note_first()
         return end
 

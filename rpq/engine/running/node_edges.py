@@ -41,6 +41,9 @@ LABELS = "labels"
 
 _UNKNOWN = -1
 
+_NAN = float("nan")
+"""The one NaN, as which it is a key: it does not equal itself."""
+
 
 class _Variant(NamedTuple):
     """A label whose edges are those of another one with tests of their ends, by the numbers of tests."""
@@ -421,7 +424,7 @@ class NodeEdges:
             return [json.dumps(labels, ensure_ascii=False) for labels in self._table.label_lists(ids)]
         column = self._table.column(name, ids)
         values: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
-        return values
+        return [_NAN if value != value else value for value in values] if pa.types.is_floating(column.type) else values
 
     # --- records ---------------------------------------------------------------------------------------------
 

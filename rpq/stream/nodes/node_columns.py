@@ -1,4 +1,4 @@
-"""NodeRecords of nodes as well-formed columns.
+"""Records of nodes as well-formed columns.
 
 A record has a vertex (`node`), and may have `labels`, an `op` (+ = -), a `timestamp`, and properties. In a table each record
 states every property that is a column: a null takes it away. Rows are dictionaries, of which each states the properties that

@@ -25,7 +25,7 @@ BEFORE_ALL = int(np.iinfo(np.int64).min)
 
 
 class NodeRecords(NamedTuple):
-    """NodeRecords of different vertices, in order of arrival."""
+    """Records of different vertices, in order of arrival."""
 
     vertex: np.ndarray
     """int32"""
