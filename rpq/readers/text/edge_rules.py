@@ -838,8 +838,8 @@ _NO_NODE_OP = "is not an operation of a node; expected +, = or -"
 def label_names(value: Any) -> list[str] | None:
     """Return labels from a list, from a list in JSON, or from text with semicolons; None if they are no texts.
 
-    >>> label_names("Person; Admin"), label_names('["a;b"]'), label_names(None), label_names("[1]")
-    (['Person', 'Admin'], ['a;b'], [], None)
+    >>> label_names("Person; Admin"), label_names('["a;b"]'), label_names(None), label_names("[1]"), label_names(5)
+    (['Person', 'Admin'], ['a;b'], [], None, None)
     """
     if isinstance(value, str) and value.startswith("["):
         try:
@@ -848,6 +848,8 @@ def label_names(value: Any) -> list[str] | None:
             return None
     if isinstance(value, list):
         return value if all(isinstance(name, str) and name for name in value) else None
+    if not isinstance(value, str | None):
+        return None
     return [name for one in (value or "").split(";") if (name := one.strip())]
 
 
