@@ -46,9 +46,9 @@ from rpq.stream.arrays.event_grouping import whole_events
 from rpq.stream.arrays.properties import PropertyTypes
 from rpq.stream.columns import Columns, columns_of, is_plain, only_tuple, static_columns, table_of_rows, time_of, with_event
 from rpq.stream.event_clock import EventClock, query_over_event
-from rpq.stream.nodes.node_columns import OWN_COLUMNS, NodeColumns, node_columns
+from rpq.stream.nodes.node_columns import NodeColumns, node_columns
 from rpq.stream.nodes.node_rows import are_records, node_table, tuples_of, uniform_parts
-from rpq.stream.nodes.node_table import NodeRecords
+from rpq.stream.nodes.node_table import OWN_COLUMNS, NodeRecords
 from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, lengths_of, windows_of
 from rpq.stream.window import INT64_MAX, Window
 
@@ -697,7 +697,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         if isinstance(labels, str):
             raise InputError(f"labels are a collection of texts, as in ({labels!r},), not one text", column="labels")
-        own = OWN_COLUMNS.intersection(properties or ())
+        own = {*OWN_COLUMNS}.intersection(properties or ())
         if own:
             column = min(own)
             raise InputError(f"{column!r} is a column of records; name the property otherwise", column=column)

@@ -36,7 +36,7 @@ from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows, d
 from rpq.readers.text.textfile import DetectedFormat, TextFile, detect_file, line_error
 from rpq.stream.arrays.fields import DEFAULT_UNIT, FieldError
 from rpq.stream.arrays.numpy_arrays import numpy_array
-from rpq.stream.nodes.node_rows import NO_TIME, RESERVED
+from rpq.stream.nodes.node_table import NO_TIME, OWN_COLUMNS
 
 _KEYS = {"node": "node", "labels": "labels_from", "op": "op", "timestamp": "timestamp"}
 """The keys of a rule by the columns of a record."""
@@ -71,16 +71,16 @@ class NodeColumns:
             column = column.strip()
             if not name:
                 raise InputError(f"{pair!r} is not COLUMN=NAME; expected, for example, node=account_id,labels=kind")
-            if column not in RESERVED or column in renamed:
-                what = "is mapped twice" if column in renamed else f"is not one of {', '.join(RESERVED)}"
-                raise InputError(f"{column!r} {what}{did_you_mean(column, RESERVED)}")
+            if column not in OWN_COLUMNS or column in renamed:
+                what = "is mapped twice" if column in renamed else f"is not one of {', '.join(OWN_COLUMNS)}"
+                raise InputError(f"{column!r} {what}{did_you_mean(column, OWN_COLUMNS)}")
             renamed[column] = name
         kept = None if properties is None else tuple(properties)
         return cls(renamed=renamed, properties=kept, time_format=time_format, trim=trim)
 
     def rules(self, names: Sequence[str]) -> EdgeRules:
         """Return the rule by which records with these names are records of nodes.  Raises `FieldError`."""
-        columns = {column: self.renamed.get(column, column) for column in RESERVED}
+        columns = {column: self.renamed.get(column, column) for column in OWN_COLUMNS}
         for column, name in columns.items():
             if name not in names and (column in self.renamed or column == "node"):
                 hint = did_you_mean(name, names)
@@ -90,7 +90,7 @@ class NodeColumns:
         properties = [name for name in names if name not in used.values()]
         if self.properties is not None:
             properties = [name for name in properties if name in self.properties]
-        for name in RESERVED:
+        for name in OWN_COLUMNS:
             if name in properties:
                 raise FieldError(f"cannot be a property of nodes, as --node-columns gives {name} another column", name)
         rule = NodeRule(number=1, names=used, properties={name: name for name in properties}, is_required=True)

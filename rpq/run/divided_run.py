@@ -42,7 +42,8 @@ from rpq.run.loop import (
 )
 from rpq.run.time_division import TimeDivision, TimeRange
 from rpq.stream.arrays.numpy_arrays import numpy_array
-from rpq.stream.nodes.node_rows import NO_TIME, are_records, node_table, records_of, tuples_of
+from rpq.stream.nodes.node_rows import are_records, node_table, records_of, tuples_of
+from rpq.stream.nodes.node_table import NO_TIME
 from rpq.stream.stream_time import EARLIEST
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from rpq.serve.models import FieldsError, read_model
 from rpq.serve.requests import NotApplied
 from rpq.serve.service import Service, TuplePush
 from rpq.stream.durations import NANOSECONDS
-from rpq.stream.nodes.node_rows import NO_TIME
+from rpq.stream.nodes.node_table import NO_TIME
 
 LONGEST_WAIT = 0.05
 """Maximum seconds between two checks whether tuples are due."""

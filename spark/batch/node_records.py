@@ -16,7 +16,8 @@ from rpq.readers.text.edge_rules import label_names
 from rpq.spark.columns import type_in_rows
 from rpq.spark.errors import PipelineError
 from rpq.stream.arrays.plain_columns import with_plain_columns
-from rpq.stream.nodes.node_rows import LABELS_TYPE, NO_TIME, RESERVED, record_rows, uniform_parts
+from rpq.stream.nodes.node_rows import LABELS_TYPE, record_rows, uniform_parts
+from rpq.stream.nodes.node_table import NO_TIME, OWN_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,14 +53,14 @@ def collect_nodes(nodes: DataFrame, *, vertex: str, unit: str, is_time: bool) ->
         if None in lists:
             raise PipelineError(f"nodes: column 'labels': {labels[lists.index(None)]} is no list of texts")
         labels = pa.array(lists, LABELS_TYPE)
-    values = {name: column for name, column in columns.items() if name not in RESERVED}
+    values = {name: column for name, column in columns.items() if name not in OWN_COLUMNS}
     rows = pa.record_batch(record_rows(vertices, times, labels=labels, ops=columns.get("op"), values=values))
     return rows.take(pa.array(np.argsort(times.to_numpy(), kind="stable")))
 
 
 def property_types(nodes: DataFrame) -> dict[str, str]:
     """Return the types in rows of the properties of nodes in a data frame, by `Value.key`.  Raises `PipelineError`."""
-    fields = (field for field in nodes.schema if field.name not in RESERVED)
+    fields = (field for field in nodes.schema if field.name not in OWN_COLUMNS)
     return {f"@{field.name}": type_in_rows(field.dataType.simpleString(), field.name) for field in fields}
 
 

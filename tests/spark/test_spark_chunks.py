@@ -29,7 +29,8 @@ from rpq.spark.batch.chunks import ChunkEngines, Divider, Slicer, plan_chunks
 from rpq.spark.columns import check_supported_values, edge_model, property_names
 from rpq.spark.division import EdgeDivision
 from rpq.spark.envelopes import numbered_property
-from rpq.stream.nodes.node_rows import LABELS_TYPE, NO_TIME, record_rows, uniform_parts
+from rpq.stream.nodes.node_rows import LABELS_TYPE, record_rows, uniform_parts
+from rpq.stream.nodes.node_table import NO_TIME
 from tests.engine.test_time_division import drawn_queries, streams
 from tests.twins import examples
 

@@ -96,6 +96,21 @@ class SortedConstants:
         return found
 
 
+def searched_comparisons(
+    comparisons: Sequence[Comparison | None],
+) -> list[tuple[SortedConstants, np.ndarray]]:
+    """Return the sorted constants of properties with which many conditions compare, each with the places of these."""
+    by_property: dict[str, list[tuple[int, Comparison]]] = {}
+    for place, one in enumerate(comparisons):
+        if one is not None:
+            by_property.setdefault(one.name, []).append((place, one))
+    return [
+        (SortedConstants(name, [one for _, one in mine]), np.array([place for place, _ in mine]))
+        for name, mine in by_property.items()
+        if len(mine) >= FEW
+    ]
+
+
 class _LabelConditions(NamedTuple):
     """The conditions on one label, and the factors that tell which of them a tuple satisfies."""
 
@@ -367,15 +382,7 @@ class ConditionSets:
             texts = sorted(self._conditions_on(label))
             ids = self._ids_of([ConditionLabel(label, text) for text in texts])
             comparisons = [comparison_of(condition_of(text), self.types) for text in texts]
-            by_property: dict[str, list[tuple[int, Comparison]]] = {}
-            for position, one in enumerate(comparisons):
-                if one is not None:
-                    by_property.setdefault(one.name, []).append((position, one))
-            searched = [
-                (SortedConstants(name, [one for _, one in mine]), np.array([position for position, _ in mine]))
-                for name, mine in by_property.items()
-                if len(mine) >= FEW
-            ]
+            searched = searched_comparisons(comparisons)
             others = set(range(len(texts))).difference(*(positions.tolist() for _, positions in searched))
             compared = [one for one in comparisons if one is not None]
             found = self._of_label[label] = _LabelConditions(

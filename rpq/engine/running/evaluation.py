@@ -70,14 +70,13 @@ from rpq.stream.gc_pause import gc_paused
 from rpq.stream.json_values import Damage
 from rpq.stream.names.stream_labels import (
     LabelName,
-    NodeLabel,
     StreamLabel,
     graph_of,
     stream_of_graph,
     text_of,
 )
 from rpq.stream.names.vertices import VertexDictionary
-from rpq.stream.nodes.node_table import BEFORE_ALL, NodeRecords, NodeTable
+from rpq.stream.nodes.node_table import NO_TIME, NodeRecords, NodeTable
 from rpq.stream.window import CountWindow, Window
 
 if TYPE_CHECKING:
@@ -793,7 +792,7 @@ class Evaluation:
 
     def _load_records(self, records: NodeRecords) -> int:
         """Apply records before the first tuple, up to the first one with a time. Return its place."""
-        has_time = records.time != BEFORE_ALL
+        has_time = records.time != NO_TIME
         end = int(np.argmax(has_time)) if has_time.any() else len(has_time)
         if end:
             for _, part in records.slice(0, end).of_different_vertices():
@@ -808,7 +807,7 @@ class Evaluation:
         assert self.graph.time is not None
         now = np.maximum.accumulate(np.maximum(records.time, self.graph.time))
         is_moving = np.diff(now, prepend=self.graph.time) > 0
-        timed = records._replace(time=np.where(records.time == BEFORE_ALL, now, records.time))
+        timed = records._replace(time=np.where(records.time == NO_TIME, now, records.time))
         is_decided = multigraph is not None and multigraph.window_edges is not None and bool(is_moving.any())
         if count > 1 and (self.witness or is_decided):  # each with the window, or the graph, of its own moment
             for place in range(count):
@@ -1278,7 +1277,7 @@ class Evaluation:
     def window_contents(self, *, empty: bool = False) -> WindowContents:
         """Return the edges in windows now."""
         parallel = None if self.multigraph is None else self.multigraph.parallel_columns(self.graph)
-        is_fact = np.array([isinstance(name, NodeLabel) for name in self.labels.names] or [False])
+        is_fact = self.labels.are_facts()
         return WindowContents(self.graph, empty=empty, parallel=parallel, is_fact=is_fact)
 
     def remove(self, *names: str) -> None:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rpq.engine.running.condition_sets import FEW, Comparison, SortedConstants, comparison_of
+from rpq.engine.running.condition_sets import SortedConstants, comparison_of, searched_comparisons
 from rpq.language.conditions import node_test_of
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
 from rpq.stream.arrays.properties import PropertyTypes
@@ -96,17 +96,8 @@ class NodeTests:
         if self._bound is not None and self._bound[0] == key:
             return
         predicates: list[Predicate | None] = [self._predicate(text, types, kind) if text else None for text in self.texts]
-        by_property: dict[str, list[tuple[int, Comparison]]] = {}
-        for number, text in enumerate(self.texts):
-            one = comparison_of(node_test_of(text), types) if text else None
-            if one is not None:
-                by_property.setdefault(one.name, []).append((number, one))
-        searched = [
-            (SortedConstants(name, [one for _, one in mine]), np.array([number for number, _ in mine]))
-            for name, mine in by_property.items()
-            if len(mine) >= FEW
-        ]
-        self._bound = key, predicates, searched
+        comparisons = [comparison_of(node_test_of(text), types) if text else None for text in self.texts]
+        self._bound = key, predicates, searched_comparisons(comparisons)
 
     def _predicate(self, text: str, types: PropertyTypes, kind: str | None) -> Predicate:
         where = node_test_of(text).where
@@ -534,8 +525,7 @@ class NodeEdges:
         assert time is not None
         edges = graph.edges
         live = np.union1d(graph.live_edges(), graph.static_edges()) if self._attaches else graph.live_edges()
-        names = self._labels.names
-        is_fact = np.array([isinstance(name, NodeLabel) for name in names] or [False])
+        is_fact = self._labels.are_facts()
         of_stream = live[~is_fact[edges.label[live]]]
         is_there = np.zeros(len(self._set), bool)
         is_there[self._table.vertices] = True
@@ -578,8 +568,8 @@ class NodeEdges:
         pieces = _Pieces()
         if (self._loops or self.values) and self._is_attached.any():
             self._make_room()
-            edges, names = graph.edges, self._labels.names
-            is_fact = np.array([isinstance(name, NodeLabel) for name in names] or [False])
+            edges = graph.edges
+            is_fact = self._labels.are_facts()
             live = np.union1d(graph.live_edges(), graph.static_edges())
             of_stream = live[~is_fact[edges.label[live]]]
             is_used = np.zeros(len(self._set), bool)

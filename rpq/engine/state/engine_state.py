@@ -89,7 +89,7 @@ def _content_of(evaluation: Evaluation, about: dict[str, Any]) -> tuple[dict[str
     graph = evaluation.graph
     evaluation.collector.collect()
     window_edges = graph.live_edges()
-    is_fact = np.array([isinstance(name, NodeLabel) for name in evaluation.labels.names] or [False])
+    is_fact = evaluation.labels.are_facts()
     window_edges = window_edges[~is_fact[graph.edges.label[window_edges]]]  # these follow from the facts of nodes
     content = StateContent(
         time=graph.time,

@@ -68,14 +68,8 @@ from rpq.stream.arrays.fields import (
 )
 from rpq.stream.arrays.numpy_arrays import numpy_array
 from rpq.stream.arrays.values import booleans_of_text
-from rpq.stream.nodes.node_rows import (
-    LABELS_TYPE,
-    NO_TIME,
-    NODE,
-    RECORD,
-    RESERVED,
-    record_rows,
-)
+from rpq.stream.nodes.node_rows import LABELS_TYPE, NODE, RECORD, record_rows
+from rpq.stream.nodes.node_table import NO_TIME, OWN_COLUMNS
 
 _ENDS = ("source", "target")
 _NAMES = (*_ENDS, "timestamp", "label_from", "op", DELETE, STREAM, EVENT, "id")
@@ -384,7 +378,7 @@ def _node_rule(number: int, defaults: Mapping[str, Any], own: Mapping[str, Any],
     properties = table.get("properties", {})
     if not isinstance(properties, dict) or not all(isinstance(name, str) and name for name in properties.values()):
         raise InputError(f"{place}, key 'properties': expected a table of keys of a record, as in risk = \"account.risk\"")
-    for name in RESERVED:
+    for name in OWN_COLUMNS:
         if name in properties:
             raise InputError(f"{place}, key 'properties': {name} is no name of a property of nodes")
     return NodeRule(

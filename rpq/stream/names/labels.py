@@ -18,7 +18,7 @@ import pyarrow as pa
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import bound
 from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array
-from rpq.stream.names.stream_labels import LabelName, StreamLabel, text_of
+from rpq.stream.names.stream_labels import LabelName, NodeLabel, StreamLabel, text_of
 from rpq.stream.names.vertices import VertexDictionary, find_text
 
 NEVER_LOST = int(np.iinfo(np.int64).min)
@@ -115,6 +115,10 @@ class LabelDictionary:
         self.ids[name] = number
         self._has_others |= not isinstance(name, str)
         return number
+
+    def are_facts(self) -> np.ndarray:
+        """Return which label ids are those of facts of nodes (bool, at least one entry). O(ids)."""
+        return np.array([isinstance(name, NodeLabel) for name in self.names] or [False])
 
     @property
     def texts(self) -> list[str]:

@@ -17,17 +17,14 @@ import pyarrow as pa
 from rpq.errors import InputError
 from rpq.stream.arrays.plain_columns import plain, row_error
 from rpq.stream.arrays.properties import PropertyTypes, column_of
-from rpq.stream.arrays.values import short_repr
+from rpq.stream.arrays.values import is_missing, short_repr
 from rpq.stream.columns import columns_of
-from rpq.stream.nodes.node_table import ADD, BEFORE_ALL, REMOVE, REPLACE
+from rpq.stream.nodes.node_table import ADD, NO_TIME, OWN_COLUMNS, REMOVE, REPLACE
 from rpq.stream.stream_time import AheadLimit, StreamTime, timestamps_as_integers
 from rpq.stream.window import INT64_MAX
 
 STATED = "\0"
 """The beginning of the names of columns that say which records state a property, or their labels."""
-
-OWN_COLUMNS = frozenset({"node", "labels", "op", "timestamp"})
-"""The columns that are no properties."""
 
 _OPS = {"+": ADD, "=": REPLACE, "-": REMOVE}
 
@@ -40,7 +37,7 @@ class NodeColumns:
     op: np.ndarray
     """uint8"""
     timestamp: np.ndarray
-    """int64; `BEFORE_ALL` for records without one."""
+    """int64; `NO_TIME` for records without one."""
     labels: list[list[str]] | None
     properties: Mapping[str, pa.Array]
     stated: Mapping[str, np.ndarray]
@@ -173,8 +170,8 @@ def _of_node(error: InputError) -> InputError:
 def _timestamps(
     data: Any, count: int, times: StreamTime, latest: int, ahead: AheadLimit | None, problems: list[InputError]
 ) -> tuple[np.ndarray, StreamTime]:
-    """Return the times of records (int64), `BEFORE_ALL` for those without one, and the kind of time after them."""
-    found = np.full(count, BEFORE_ALL)
+    """Return the times of records (int64), `NO_TIME` for those without one, and the kind of time after them."""
+    found = np.full(count, NO_TIME)
     column, _ = column_of(data, "timestamp")
     if column is None:
         return found, times
@@ -207,17 +204,17 @@ def _timestamps(
     return found, after
 
 
+def _list_of(column: Any) -> list[Any]:
+    """Return the values of a column, None for missing ones."""
+    values: list[Any] = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
+    return [None if is_missing(one) or (isinstance(one, float) and one != one) else one for one in values]
+
+
 def _ops(data: Any, count: int, problems: list[InputError]) -> np.ndarray:
     column, _ = column_of(data, "op")
     if column is None:
         return np.zeros(count, np.uint8)
-    values = (
-        column
-        if isinstance(column, list)
-        else pa.array(column).to_pylist()
-        if not hasattr(column, "to_pylist")
-        else column.to_pylist()
-    )
+    values = _list_of(column)
     found = np.zeros(count, np.uint8)
     for row, value in enumerate(values):
         if value is None:
@@ -238,11 +235,11 @@ def _labels(data: Any, stated: np.ndarray | None, count: int, problems: list[Inp
         return None
     if isinstance(column, (pa.Array, pa.ChunkedArray)) and pa.types.is_null(column.type):
         return None
-    values = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
+    values = _list_of(column)
     found: list[list[str]] = []
     for row, value in enumerate(values):
         labels = value
-        if value is None or (stated is not None and not stated[row]) or value != value:
+        if value is None or (stated is not None and not stated[row]):
             labels = []
         elif isinstance(value, str):
             labels = [label.strip() for label in value.split(";") if label.strip()]
@@ -257,7 +254,7 @@ def _labels(data: Any, stated: np.ndarray | None, count: int, problems: list[Inp
 
 def _check_id(column: Any, stated: np.ndarray | None, node: pa.Array, problems: list[InputError]) -> None:
     """Refuse a property `id` that is not the name of the vertex."""
-    values = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
+    values = _list_of(column)
     for row, (value, name) in enumerate(zip(values, node.to_pylist(), strict=False)):
         if (stated is None or stated[row]) and value is not None and str(value) != str(name):
             what = f"{short_repr(value)}, and the vertex is {short_repr(name)}: id is its name"

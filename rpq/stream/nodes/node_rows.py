@@ -1,8 +1,9 @@
 """Records of nodes among the tuples of a batch, in the order of the stream.
 
 A row is a record where the column `RECORD` is true.  Its vertex is both source and target, its label is null, and its time
-is `NO_TIME` if it has none.  Further columns begin with `NODE`: `LABELS` has its labels as lists, `OP` its operation, and
-`VALUE + name` the value of a property, which the record names where `NAMED + name` is true.  Other rows have nulls there.
+is `NO_TIME` if it has none, so that a merge by time passes it on at once.  Further columns begin with `NODE`: `LABELS` has
+its labels as lists, `OP` its operation, and `VALUE + name` the value of a property, which the record names where `NAMED + name`
+is true.  Other rows have nulls there.
 So whatever merges, cuts or counts the rows of a stream treats records as tuples; only what pushes them, and what selects
 tuples by a condition, distinguishes the two.
 """
@@ -17,17 +18,12 @@ import pyarrow as pa
 from rpq.stream.arrays.fields import DELETE
 from rpq.stream.arrays.numpy_arrays import numpy_array
 from rpq.stream.arrays.plain_columns import TEXTS
+from rpq.stream.nodes.node_table import NO_TIME
 
 NODE = "\0node "
 RECORD, LABELS, OP, VALUE, NAMED = (NODE + name for name in ("record", "labels", "op", "value ", "named "))
 
 LABELS_TYPE = pa.list_(pa.string())
-
-NO_TIME = int(np.iinfo(np.int64).min)
-"""The time of a record without one, which a merge by time passes on at once."""
-
-RESERVED = ("node", "labels", "op", "timestamp")
-"""Columns of records that are no properties."""
 
 
 def records_of(batch: pa.RecordBatch) -> np.ndarray | None:

@@ -20,8 +20,11 @@ ADD, REPLACE, REMOVE = 0, 1, 2
 APPLIED, STALE, ABSENT = 0, 1, 2
 """The outcomes of records: a stale one touches only facts that were set later, an absent one removes an unknown vertex."""
 
-BEFORE_ALL = int(np.iinfo(np.int64).min)
-"""The time of records without one that come before the first tuple."""
+NO_TIME = int(np.iinfo(np.int64).min)
+"""The time of a record without one; before the first tuple, its facts are set at this time, earlier than all others."""
+
+OWN_COLUMNS = ("node", "labels", "op", "timestamp")
+"""The columns of records that are no properties."""
 
 
 class NodeRecords(NamedTuple):
@@ -80,7 +83,7 @@ class _Property:
         self.values = np.append(self.values, np.zeros(more, self.values.dtype))
         self.is_there = np.append(self.is_there, np.zeros(more, bool))
         if self.time is not None:
-            self.time = np.append(self.time, np.full(more, BEFORE_ALL))
+            self.time = np.append(self.time, np.full(more, NO_TIME))
 
     def set(self, ids: np.ndarray, values: pa.Array, time: np.ndarray) -> None:
         """Set values that are not null, at these times."""
@@ -88,8 +91,8 @@ class _Property:
             return
         self.values[ids] = _numpy_of(values, self.values.dtype)
         self.is_there[ids] = True
-        if self.time is None and (time != BEFORE_ALL).any():
-            self.time = np.full(len(self.values), BEFORE_ALL)
+        if self.time is None and (time != NO_TIME).any():
+            self.time = np.full(len(self.values), NO_TIME)
         if self.time is not None:
             self.time[ids] = time
 
@@ -187,7 +190,7 @@ class NodeTable:
         self._is_known = np.append(self._is_known, np.zeros(more, bool))
         self._label_set = np.append(self._label_set, np.zeros(more, np.int32))
         if self._label_time is not None:
-            self._label_time = np.append(self._label_time, np.full(more, BEFORE_ALL))
+            self._label_time = np.append(self._label_time, np.full(more, NO_TIME))
         for one in self._properties.values():
             one.grow(room + more)
 
@@ -255,8 +258,8 @@ class NodeTable:
         rows = np.flatnonzero(states | ((op != ADD) & (self._label_set[ids] != 0)))
         if not len(rows):
             return
-        if self._label_time is None and (records.time[rows] != BEFORE_ALL).any():
-            self._label_time = np.full(len(self._is_known), BEFORE_ALL)
+        if self._label_time is None and (records.time[rows] != NO_TIME).any():
+            self._label_time = np.full(len(self._is_known), NO_TIME)
         for row, vertex, number, time, one_op in zip(
             rows.tolist(),
             ids[rows].tolist(),
@@ -289,7 +292,7 @@ class NodeTable:
         if len({*times.values()}) > 1:
             self._label_times[vertex] = times
         else:
-            self._label_time[vertex] = next(iter(times.values()), BEFORE_ALL)
+            self._label_time[vertex] = next(iter(times.values()), NO_TIME)
 
     def _number_of(self, labels: tuple[str, ...]) -> int:
         number = self._numbers.get(labels)
@@ -346,14 +349,14 @@ class NodeTable:
     def times_of(self, name: str, ids: np.ndarray) -> np.ndarray:
         """Return the times at which a property of vertices was set (int64)."""
         held = self._properties[name]
-        return np.full(len(ids), BEFORE_ALL) if held.time is None else held.time[ids]
+        return np.full(len(ids), NO_TIME) if held.time is None else held.time[ids]
 
     def label_times(self, ids: Iterable[int]) -> list[list[int]]:
         """Return for each vertex the times at which its labels were set, in the order of the labels."""
         found = []
         for vertex in ids:
             labels, times = self.labels_of(vertex), self._label_times.get(vertex)
-            base = BEFORE_ALL if self._label_time is None else int(self._label_time[vertex])
+            base = NO_TIME if self._label_time is None else int(self._label_time[vertex])
             found.append([base if times is None else times[label] for label in labels])
         return found
 
@@ -372,8 +375,8 @@ class NodeTable:
             held = self._properties[name] = _Property(self.types.by_name[name], len(self._is_known))
             rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
             held.set(ids[rows], values.take(pa.array(rows)), time[rows])
-        if any(time != BEFORE_ALL for times in label_times for time in times):
-            self._label_time = np.full(len(self._is_known), BEFORE_ALL)
+        if any(time != NO_TIME for times in label_times for time in times):
+            self._label_time = np.full(len(self._is_known), NO_TIME)
         for vertex, of_vertex, times in zip(ids.tolist(), labels, label_times, strict=True):
             if of_vertex:
                 self._label_set[vertex] = self._number_of(tuple(of_vertex))
