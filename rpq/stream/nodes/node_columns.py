@@ -248,7 +248,7 @@ def _labels(data: Any, stated: np.ndarray | None, count: int, problems: list[Inp
         if not isinstance(labels, list) or not all(isinstance(label, str) and label for label in labels):
             problems.append(row_error(row, "labels", f"{short_repr(value)} is not a list of texts, nor a text with ;"))
             break
-        found.append(labels)
+        found.append(list(map(str, labels)))
     return found + [[] for _ in range(count - len(found))]
 
 

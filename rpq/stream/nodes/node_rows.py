@@ -2,8 +2,8 @@
 
 A row is a record where the column `RECORD` is true.  Its vertex is both source and target, its label is null, and its time
 is `NO_TIME` if it has none, so that a merge by time passes it on at once.  Further columns begin with `NODE`: `LABELS` has
-its labels as lists, `OP` its operation, and `VALUE + name` the value of a property, which the record names where `NAMED + name`
-is true.  Other rows have nulls there.
+its labels as lists, `OP` its operation, and `VALUE + name` the value of a property, which the record names where `NAMED +
+name` is true.  Other rows have nulls there.
 So whatever merges, cuts or counts the rows of a stream treats records as tuples; only what pushes them, and what selects
 tuples by a condition, distinguishes the two.
 """
