@@ -32,7 +32,7 @@ from rpq.language.query import Query
 from rpq.readers import Batch, ColumnNames, EdgeRules, Reader, WhereError, open_reader, parse_where
 from rpq.readers.batch import align_to_events
 from rpq.readers.format_registry import format_by_name
-from rpq.readers.node_files import NodeColumns, NodeFile, NodeMerge
+from rpq.readers.node_files import NodeFile, NodeFileColumns, NodeMerge
 from rpq.readers.open_source import Mark, OpenSource, open_source
 from rpq.readers.selection import LimitReader
 from rpq.readers.text.changes import SOURCE_TIME
@@ -462,7 +462,7 @@ def _limit_of(settings: RunSettings) -> int | None:
 def node_files(settings: RunSettings, unit: str | None) -> list[NodeFile]:
     """Return the files of nodes, for a stream with this unit of time.  Raises errors of click."""
     try:
-        columns = NodeColumns.parse(
+        columns = NodeFileColumns.parse(
             settings.node_columns,
             properties=node_properties(settings),
             time_format=settings.time_format,

@@ -43,10 +43,10 @@ _KEYS = {"node": "node", "labels": "labels_from", "op": "op", "timestamp": "time
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeColumns:
+class NodeFileColumns:
     """How files of nodes are read: the names of their columns, and the properties that are kept, None for all.
 
-    >>> NodeColumns.parse("node=account_id,labels=kind").renamed
+    >>> NodeFileColumns.parse("node=account_id,labels=kind").renamed
     {'node': 'account_id', 'labels': 'kind'}
     """
 
@@ -63,7 +63,7 @@ class NodeColumns:
         properties: Sequence[str] | None = None,
         time_format: str | None = None,
         trim: bool = False,
-    ) -> NodeColumns:
+    ) -> NodeFileColumns:
         """Parse `COLUMN=NAME,…`.  Raises `InputError`."""
         renamed: dict[str, str] = {}
         for pair in next(csv.reader([text])) if text else ():
@@ -104,7 +104,7 @@ class NodeColumns:
 class _NodeLines(BlockParser):
     """A parser of objects whose keys are not known in advance."""
 
-    def __init__(self, columns: NodeColumns, unit: str) -> None:
+    def __init__(self, columns: NodeFileColumns, unit: str) -> None:
         self._columns = columns
         self._unit = unit
         self.times: str | None = None
@@ -116,7 +116,7 @@ class _NodeLines(BlockParser):
             with suppress(FieldError):  # of which the parser makes an error with its line
                 names.update(dict.fromkeys(names_in(read_object(line))))
         renamed = {column: name for column, name in self._columns.renamed.items() if name in names}
-        columns = NodeColumns(
+        columns = NodeFileColumns(
             renamed={"node": next(iter(names)), **renamed},
             properties=self._columns.properties,
             time_format=self._columns.time_format,
@@ -142,7 +142,7 @@ class _NodeFields(RecordParser):
 
 
 def read_nodes(
-    data: bytes, *, name: str, only_json: bool, time_unit: str | None = None, columns: NodeColumns | None = None
+    data: bytes, *, name: str, only_json: bool, time_unit: str | None = None, columns: NodeFileColumns | None = None
 ) -> list[pa.RecordBatch]:
     """Read all records of nodes of a text, JSON lines or lines of fields with a header, as rows of batches.
 
@@ -157,7 +157,7 @@ def read_nodes(
     def detect(line: bytes) -> DetectedFormat:
         if only_json:
             read_object(line)
-        found, parser = _detect(line, columns or NodeColumns(), time_unit or DEFAULT_UNIT)
+        found, parser = _detect(line, columns or NodeFileColumns(), time_unit or DEFAULT_UNIT)
         parsers.append(parser)
         return found
 
@@ -167,7 +167,7 @@ def read_nodes(
     return batches
 
 
-def _detect(line: bytes, columns: NodeColumns, unit: str) -> tuple[DetectedFormat, _NodeFields | _NodeLines]:
+def _detect(line: bytes, columns: NodeFileColumns, unit: str) -> tuple[DetectedFormat, _NodeFields | _NodeLines]:
     """Detect how to read a file from its first line, an object or a header."""
     if line.lstrip(b" \t").startswith(b"{"):
         lines = _NodeLines(columns, unit)
@@ -196,7 +196,7 @@ class NodeFile:
     Raises `InputError`.
     """
 
-    def __init__(self, path: str, columns: NodeColumns, *, unit: str | None, on_error: str = "stop") -> None:
+    def __init__(self, path: str, columns: NodeFileColumns, *, unit: str | None, on_error: str = "stop") -> None:
         self.name = path
         self._unit = unit
         text_unit = unit or DEFAULT_UNIT

@@ -39,7 +39,7 @@ from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.edges import read_tuples
 from rpq.readers.inputs import order_rows
-from rpq.readers.node_files import NodeColumns, read_nodes
+from rpq.readers.node_files import NodeFileColumns, read_nodes
 from rpq.readers.rdf.rdf_syntax import SYNTAX_OF_TYPE
 from rpq.readers.source import InputSizeError, check_size
 from rpq.serve import models
@@ -436,7 +436,7 @@ def read_node_body(
     body: bytes, type_: str, *, time_unit: str | None, names: ColumnNames | None, most_bytes: int
 ) -> PostedTuples:
     """Read the records of nodes of a body whose content type is one of `NODE_TYPES`, as `read_tuple_body` reads tuples."""
-    columns = NodeColumns() if names is None else NodeColumns(time_format=names.time_format, trim=names.trim)
+    columns = NodeFileColumns() if names is None else NodeFileColumns(time_format=names.time_format, trim=names.trim)
     only_json = type_ not in CSV
     data = _json_lines(body) if type_ == JSON else body
     rows = concatenate(read_nodes(data, name=NAME, only_json=only_json, time_unit=time_unit, columns=columns))

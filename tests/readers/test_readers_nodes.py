@@ -14,7 +14,7 @@ from pyarrow import parquet as pq
 
 from rpq.errors import InputError
 from rpq.readers import open_reader
-from rpq.readers.node_files import NodeColumns, NodeFile, NodeMerge
+from rpq.readers.node_files import NodeFile, NodeFileColumns, NodeMerge
 from rpq.stream.nodes.node_rows import are_records, node_table, tuples_of, uniform_parts
 
 
@@ -28,14 +28,14 @@ def rows_of(batches) -> list[dict]:
     return found
 
 
-def records(path, columns: NodeColumns | None = None, **options) -> list[dict]:
-    return rows_of(NodeFile(str(path), columns or NodeColumns(), unit=None, **options).batches(integers=False))
+def records(path, columns: NodeFileColumns | None = None, **options) -> list[dict]:
+    return rows_of(NodeFile(str(path), columns or NodeFileColumns(), unit=None, **options).batches(integers=False))
 
 
 def test_fields_are_loose_values_and_an_empty_one_is_null(tmp_path):
     path = tmp_path / "accounts.csv.gz"
     path.write_bytes(gzip.compress(b'account,kind,risk,note\nx,Account; New,3,"a, b"\ny,,4.5,\n'))
-    file = NodeFile(str(path), NodeColumns.parse("node=account,labels=kind"), unit=None)
+    file = NodeFile(str(path), NodeFileColumns.parse("node=account,labels=kind"), unit=None)
     [batch] = file.batches(integers=False)
     table = node_table(batch)
     assert table.to_pylist() == [
@@ -67,12 +67,12 @@ def test_typed_columns_keep_their_types(tmp_path):
     table = pa.table({"id": ["x", "y"], "labels": [["A"], None], "risk": [1, None], "home": [{"zip": 5}, {"zip": 6}]})
     for name, write in (("n.parquet", pq.write_table), ("n.arrow", write_arrow)):
         write(table, tmp_path / name)
-        found = records(tmp_path / name, NodeColumns.parse("node=id"))
+        found = records(tmp_path / name, NodeFileColumns.parse("node=id"))
         assert [one | {"labels": one["labels"] or None} for one in found] == [
             {"node": "x", "labels": ["A"], "risk": 1, "home.zip": 5},
             {"node": "y", "labels": None, "risk": None, "home.zip": 6},
         ]
-    kept = NodeColumns.parse("node=id", properties=["home.zip"])
+    kept = NodeFileColumns.parse("node=id", properties=["home.zip"])
     assert "risk" not in records(tmp_path / "n.parquet", kept)[0]
 
 
@@ -86,7 +86,7 @@ def test_records_come_before_tuples_of_the_same_time(tmp_path):
     edges.write_text("source,target,label,timestamp\nx,y,a,1\ny,z,a,5\nz,x,a,5\n")
     first.write_text("node,risk,timestamp\nx,1,1\ny,2,5\nz,3,9\n")
     second.write_text('{"node":"x","kind":"late","timestamp":5}\n{"node":"y"}\n{"node":"z","timestamp":2}\n')
-    files = [NodeFile(str(path), NodeColumns(), unit=None) for path in (first, second)]
+    files = [NodeFile(str(path), NodeFileColumns(), unit=None) for path in (first, second)]
     merged = rows_of(batch.columns for batch in NodeMerge(open_reader("edges", str(edges), limit=2), files))
     found = [(row.get("node") or row["source"] + row["target"], row.get("timestamp")) for row in merged]
     assert found == [("x", 1), ("xy", 1), ("y", 5), ("x", 5), ("y", None), ("z", 2), ("yz", 5), ("z", 9)]
@@ -97,12 +97,12 @@ def test_nodes_are_integers_where_vertices_are(tmp_path):
     edges, nodes = tmp_path / "edges.jsonl", tmp_path / "nodes.csv"
     edges.write_text('{"source":1,"target":2,"label":"a","timestamp":1}\n')
     nodes.write_text("node,risk,timestamp\n2,1,1\n")
-    file = NodeFile(str(nodes), NodeColumns(), unit=None)
+    file = NodeFile(str(nodes), NodeFileColumns(), unit=None)
     merged = rows_of(batch.columns for batch in NodeMerge(open_reader("edges", str(edges)), [file]))
     assert [row.get("node", row.get("source")) for row in merged] == [2, 1]
     nodes.write_text("node,risk,timestamp\nx,1,1\n")
     with pytest.raises(InputError, match="the node 'x' is not an integer"):
-        list(NodeMerge(open_reader("edges", str(edges)), [NodeFile(str(nodes), NodeColumns(), unit=None)]))
+        list(NodeMerge(open_reader("edges", str(edges)), [NodeFile(str(nodes), NodeFileColumns(), unit=None)]))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_bad_records_are_placed(tmp_path, text, message):
     path = tmp_path / "nodes"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
-        NodeFile(str(path), NodeColumns(), unit=None).check_unit()
+        NodeFile(str(path), NodeFileColumns(), unit=None).check_unit()
         records(path)
     assert message in str(caught.value)
 
@@ -133,7 +133,7 @@ def test_bad_records_are_placed(tmp_path, text, message):
 def test_bad_records_are_left_out(tmp_path):
     path = tmp_path / "nodes.csv"
     path.write_text("node,op\nx,+\ny,?\nz,-\n")
-    file = NodeFile(str(path), NodeColumns(), unit=None, on_error="skip")
+    file = NodeFile(str(path), NodeFileColumns(), unit=None, on_error="skip")
     assert [row["node"] for row in rows_of(file.batches(integers=False))] == ["x", "z"]
     assert file.input.rejected == 1
 
@@ -144,4 +144,4 @@ def test_bad_records_are_left_out(tmp_path):
 )
 def test_names_of_columns_are_those_of_records(names, message):
     with pytest.raises(InputError, match=message):
-        NodeColumns.parse(names)
+        NodeFileColumns.parse(names)
