@@ -612,7 +612,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         records = NodeRecords(
             np.zeros(0, np.int32), columns.op, columns.timestamp, columns.labels, columns.properties, columns.stated
         )
-        applied = evaluation.apply_records(columns.node, records, collect=has_rows)
+        try:
+            applied = evaluation.apply_records(columns.node, records, collect=has_rows)
+        except LimitError as error:
+            error.changes = self._changes([], np.zeros(2, np.int64))
+            raise
         changes = self._changes(applied.rows, applied.counts)
         changes = changes if has_rows == collect else changes._without_rows()
         self._stopwatch.stop(started)
