@@ -62,6 +62,7 @@ class RunningQueries:
         self._unreported_rows: dict[str, np.ndarray] = {}  # rows that queries counted and that were not reported, by name
         self._late_queries: set[str] = set()  # queries that started empty in mid-stream
         self._queries_of_label: dict[LabelSymbol, dict[str, None]] = {}  # the queries that name a label
+        self._queries_with_tests: set[str] = set()  # queries that read edges with tests of their ends
         self._queries_of_other_labels: dict[str, None] = {}  # queries that read labels which they do not name
         self._users_of_edges: dict[LabelSymbol, Counter[Ends]] = {}  # a label that queries name: the edges that they accept
         self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
@@ -267,7 +268,7 @@ class RunningQueries:
         for name in names:
             running = self._by_name[name]
             for key, mine in zip(
-                self._windows_with_keys(running), _needs_of(running, ids, labels_read).T, strict=True
+                self._windows_with_keys(running), self._needs_of(running, ids, labels_read).T, strict=True
             ):
                 self._reading[ids, self._windows[key]] -= mine
                 self._readers[key] -= 1
@@ -351,6 +352,18 @@ class RunningQueries:
     def read_windows(self) -> list[AnyWindow]:
         """The windows over which anything is read or kept."""
         return [window for window, _ in self._windows]
+
+    def _needs_of(self, running: RunningQuery, labels: np.ndarray, names: Sequence[LabelName]) -> np.ndarray:
+        """Return which labels a query reads over each window, or needs for those with tests of ends: (label, window)."""
+        found = running.reads(labels)
+        if running.question.name not in self._queries_with_tests:
+            return found
+        for place, reading in enumerate(readings_of(running.question)):
+            if reading.labels.has_tests and reading.stream is None:
+                found = found.copy()
+                are_tested = (_is_merged(name) and reading.labels.is_tested(name) for name in names)
+                found[:, place] |= np.fromiter(are_tested, bool, len(names))
+        return found
 
     def are_read(self, questions: Iterable[Question], labels: LabelDictionary) -> bool:
         """Return whether running queries read everything that these queries would read over their windows."""
@@ -448,7 +461,7 @@ class RunningQueries:
         ids, names = np.fromiter(labels.ids.values(), np.int64, len(labels)), [*labels.ids]
         is_new = np.zeros(len(ids), bool)
         for running in added:
-            for key, mine in zip(self._windows_with_keys(running), _needs_of(running, ids, names).T, strict=True):
+            for key, mine in zip(self._windows_with_keys(running), self._needs_of(running, ids, names).T, strict=True):
                 number = self._windows[key]
                 is_new |= mine & (self._reading[ids, number] == 0)
                 self._reading[ids, number] += mine
@@ -466,12 +479,18 @@ class RunningQueries:
         name = running.question.name
         named: set[LabelSymbol] = set()
         for reading in readings_of(running.question):
+            if reading.labels.has_conditions and reading.labels.has_tests:
+                self._queries_with_tests.add(name)
             if not reading.labels.has_others:
-                named |= reading.labels.named | reading.labels.without_tests
+                named |= reading.labels.named
+                if name in self._queries_with_tests:
+                    named |= reading.labels.without_tests
             elif forget:
                 self._queries_of_other_labels.pop(name, None)
             else:
                 self._queries_of_other_labels[name] = None
+        if forget:
+            self._queries_with_tests.discard(name)
         for label in named:
             queries, users = self._queries_of_label.setdefault(label, {}), self._users_of_edges.setdefault(label, Counter())
             if not forget:
@@ -513,7 +532,7 @@ class RunningQueries:
         for text in self._queries_of_label.keys() & map(merged_name, names):
             readers |= self._queries_of_label[text]
         for running in map(self._by_name.__getitem__, readers):
-            for key, mine in zip(self._windows_with_keys(running), _needs_of(running, labels, names).T, strict=True):
+            for key, mine in zip(self._windows_with_keys(running), self._needs_of(running, labels, names).T, strict=True):
                 self._reading[labels, self._windows[key]] += mine
         graph.set_labels(labels, self._reading[labels] > 0)
         for text in filter(_is_merged, names):
@@ -574,17 +593,6 @@ class RunningQueries:
                 running.retain(waiting.get(numbers[name], np.zeros(0, np.int32)))
         retained = [*(running.retained_vertices() for running in self._vertex_holders.values()), *waiting.values()]
         return np.concatenate([np.zeros(0, np.int32), *(vertices for vertices in retained if len(vertices))])
-
-
-def _needs_of(running: RunningQuery, labels: np.ndarray, names: Sequence[LabelName]) -> np.ndarray:
-    """Return which labels a query reads over each window, or needs for those with tests of their ends: (label, window)."""
-    found = running.reads(labels)
-    for place, reading in enumerate(readings_of(running.question)):
-        if reading.labels.has_tests and reading.stream is None:
-            found = found.copy()
-            are_tested = (_is_merged(name) and reading.labels.is_tested(name) for name in names)
-            found[:, place] |= np.fromiter(are_tested, bool, len(names))
-    return found
 
 
 def _is_kept(name: LabelName) -> bool:
