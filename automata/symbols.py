@@ -126,7 +126,7 @@ SEPARATORS = re.compile(f"[{_PART}{_TEST}]")
 
 
 class StepTests(NamedTuple):
-    """What an edge and its ends have to satisfy: the condition on the edge, empty for none, and tests of both vertices.
+    """The condition on an edge, empty for none, and the tests of its two vertices.
 
     >>> condition = StepTests("n > 1", target=("risk > 3",)).condition
     >>> StepTests.of(condition).target, StepTests.of("n > 1").edge, print(ConditionLabel("transfer", condition))

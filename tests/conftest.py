@@ -143,7 +143,7 @@ def loggers_stay_as_they_are() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def only_the_first_run_warms_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let later runs of the command in this process load the kernels that they use alone: it takes most of a second less."""
+    """Skip the warm-up of later runs of the command in this process, which takes most of a second."""
     if (run_parts := sys.modules.get("rpq.cli.run_parts")) is not None:
         monkeypatch.setattr(run_parts, "compile_kernels", lambda *queries, **options: 0.0)
 

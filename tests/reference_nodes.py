@@ -131,7 +131,7 @@ Meaning = tuple[Walks, set[Vertex]]  # the walks that have edges, and the vertic
 
 
 class Kind(NamedTuple):
-    """What is known of a walk: of one edge, of two that follow each other, or None where the two make none."""
+    """The lengths and times of a walk of one edge, or of two walks that follow each other; None where the two make none."""
 
     step: Callable[[Edge, Vertex, Vertex], tuple | None]
     glue: Callable[[tuple, tuple], tuple | None]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunWork:
-    """What another process needs to evaluate chunks of a run: options, the unit of times, and the kind of vertices."""
+    """The input of a process that evaluates chunks of a run: options, the unit of times, and the kind of vertices."""
 
     settings: RunSettings
     unit: str | None

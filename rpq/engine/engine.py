@@ -48,7 +48,7 @@ from rpq.stream.columns import Columns, columns_of, is_plain, only_tuple, static
 from rpq.stream.event_clock import EventClock, query_over_event
 from rpq.stream.nodes.node_columns import NodeColumns, node_columns
 from rpq.stream.nodes.node_rows import are_records, node_table, tuples_of, uniform_parts
-from rpq.stream.nodes.node_table import OWN_COLUMNS, NodeRecords
+from rpq.stream.nodes.node_table import OWN_COLUMNS
 from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, lengths_of, windows_of
 from rpq.stream.window import INT64_MAX, Window
 
@@ -72,7 +72,7 @@ _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restor
 
 @dataclass(frozen=True, kw_only=True)
 class StreamFacts:
-    """What an engine knows of a stream at some time besides the edges of its windows; see `Engine._begin_after`.
+    """The facts about a stream at some time besides the edges of its windows; see `Engine._begin_after`.
 
     `time` is the largest timestamp, None before the first tuple; `inserts` counts those so far, by which parallel edges are
     numbered; `properties` are the types of properties, and the unit of timestamps in conditions.
@@ -609,11 +609,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise
         self._times = columns.times
         evaluation = self._evaluation
-        records = NodeRecords(
-            np.zeros(0, np.int32), columns.op, columns.timestamp, columns.labels, columns.properties, columns.stated
-        )
         try:
-            applied = evaluation.apply_records(columns.node, records, collect=has_rows)
+            applied = evaluation.apply_records(columns, collect=has_rows)
         except LimitError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))
             raise

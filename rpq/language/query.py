@@ -617,7 +617,7 @@ class PatternQuery(Query):
 
     @property
     def readings(self) -> tuple[Reading, ...] | None:
-        """What it reads over its window, and the facts of nodes, which have none; None if it reads no facts.
+        """The reading over its window, and that of the facts of nodes, which have none; None if it reads no facts.
 
         >>> query = Query("?x[risk > 3] a ?y", window=Window(size=1, slide=1))
         >>> [print(*reading.labels.named, "in", reading.window) for reading in query.readings]

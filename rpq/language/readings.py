@@ -105,7 +105,7 @@ class LabelSet(NamedTuple):
 
     @property
     def step_tests(self) -> frozenset[StepTests]:
-        """What the labels in the set demand of edges and of their ends, besides the ends that edge variables read.
+        """The conditions and tests of the labels in the set, without the ends that edge variables read.
 
         >>> labels = LabelSet(frozenset({"b", ConditionLabel("a", StepTests("n > 1", ("risk > 3",)).condition)}), False)
         >>> labels.step_tests

@@ -63,7 +63,7 @@ _PROCESS_ENDED = (
 
 
 class ChunkWork(Protocol):
-    """What a process needs to evaluate chunks. It is pickled, and so has no state of the reading process."""
+    """The input of a process that evaluates chunks. It is pickled, and so has no state of the reading process."""
 
     def make_engine(self) -> Engine:
         """Return a new engine with the queries and the static edges of the run."""
@@ -109,7 +109,7 @@ class _Evaluated(NamedTuple):
 
 
 def _ignore_interrupts() -> None:
-    """Let the reading process alone end the run at a signal of the terminal."""
+    """Ignore signals of the terminal, at which the reading process ends the run."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

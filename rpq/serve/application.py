@@ -7,7 +7,7 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import Coroutine, Hashable, Iterator, Sequence
+from collections.abc import Collection, Coroutine, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from importlib.resources import files
@@ -159,10 +159,7 @@ class Application:
     async def post_tuples(self, request: Request, parameters: models.PostedStream) -> Response:
         arrived = time.monotonic()
         self._check_service()
-        type_ = content_type(request)
-        if type_ not in TUPLE_TYPES:
-            expected = ", ".join(TUPLE_TYPES)
-            raise Problem(415, "TypeRefused", f"tuples are not read from {type_ or 'no content type'}; expected {expected}")
+        type_ = _content_type_among(request, TUPLE_TYPES, "tuples")
         stream = parameters.stream
         async with self.bodies.read(request) as body:
             unit = self.service.defaults.time_unit
@@ -204,10 +201,7 @@ class Application:
     async def post_nodes(self, request: Request) -> Response:
         arrived = time.monotonic()
         self._check_service()
-        type_ = content_type(request)
-        if type_ not in NODE_TYPES:
-            expected = ", ".join(NODE_TYPES)
-            raise Problem(415, "TypeRefused", f"nodes are not read from {type_ or 'no content type'}; expected {expected}")
+        type_ = _content_type_among(request, NODE_TYPES, "nodes")
         service = self.service
         async with self.bodies.read(request) as body:
             read = partial(read_node_body, body, type_, time_unit=service.defaults.time_unit, names=service.names)
@@ -553,6 +547,15 @@ class Application:
                 status_code=200,
             )
         return HTMLResponse(page.read_text(encoding="utf-8"), headers={"Cache-Control": "no-cache"})
+
+
+def _content_type_among(request: Request, types: Collection[str], what: str) -> str:
+    """Return the content type of a request; raises `Problem` for one that is not among `types`."""
+    type_ = content_type(request)
+    if type_ not in types:
+        expected = ", ".join(types)
+        raise Problem(415, "TypeRefused", f"{what} are not read from {type_ or 'no content type'}; expected {expected}")
+    return type_
 
 
 def _with_nulls(answer: list[Any]) -> Iterator[list[Any]]:

@@ -43,7 +43,7 @@ class AnswersRead:
 
     @property
     def about(self) -> dict[str, str]:
-        """What is said beside the rows where a format has only rows."""
+        """The text beside the rows, where a format has only rows."""
         cursor = self.answers.cursor
         about = {"total": str(self.total), "position": str(self.position)}
         return about if cursor is None else {**about, "cursor": cursor}
@@ -182,7 +182,7 @@ class ServingFigures:
         self._counted: list[tuple[float, int]] = [(time.monotonic(), 0)]
 
     async def _update(self) -> None:
-        """Have the figures computed again if they are too old."""
+        """Compute the figures again if they are too old."""
         if time.monotonic() - self._computed_at > FRESH_SECONDS:
             if self._publication is None or self._publication.done():
                 self._publication = asyncio.ensure_future(self._service.call(self._publish, even_if_failed=True))

@@ -110,7 +110,7 @@ def solutions(query: Query, found: Any) -> Counter[Solution]:
 
 @contextmanager
 def literals_as_written() -> Iterator[None]:
-    """Let rdflib keep the text of literals in this block, which is else that of their values: `1` for `01`."""
+    """Keep the text of rdflib's literals in this block, which is else that of their values: `1` for `01`."""
     before, rdflib.NORMALIZE_LITERALS = rdflib.NORMALIZE_LITERALS, False
     try:
         yield

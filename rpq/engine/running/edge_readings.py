@@ -19,7 +19,7 @@ from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelSymbol,
 
 
 class _Facts(NamedTuple):
-    """What one query reads: conditions on edges, those with tests of their ends, and labels of facts of nodes."""
+    """The conditions on edges of one query, those with tests of their ends, and the labels of facts that it reads."""
 
     conditions: frozenset[str]
     with_tests: frozenset[str]

@@ -82,6 +82,7 @@ from rpq.stream.window import CountWindow, Window
 if TYPE_CHECKING:
     from rpq.engine.running.derived_edges import DerivedChunk
     from rpq.engine.running.multigraph import Multigraph
+    from rpq.stream.nodes.node_columns import NodeColumns
 
 _LARGEST_CHUNK = 32768
 _CHUNK_WITH_THREADS = 16384
@@ -746,19 +747,23 @@ class Evaluation:
 
     # --- records of nodes ------------------------------------------------------------------------------------
 
-    def apply_records(self, names: pa.Array, records: NodeRecords, *, collect: bool) -> PushResult:
-        """Apply records of nodes, whose vertices have these names but no ids yet. Return the changes."""
+    def apply_records(self, columns: NodeColumns, *, collect: bool) -> PushResult:
+        """Apply records of nodes. Return the changes."""
+        names = columns.node
         self.guard.row, self.row_guard.row = 0, None
         self.midway = True
         try:
             with guarded_growth(self._request_room):
-                self._request_room(len(names) * (_BYTES_OF_RECORD + _BYTES_OF_FACT * len(records.properties)))
+                self._request_room(len(names) * (_BYTES_OF_RECORD + _BYTES_OF_FACT * len(columns.properties)))
                 ids, new_ids = self.vertices.intern(names, np.ones(len(names), np.uint8))
                 self._room.make(0, new_ids)
                 self.intake.interned += len(new_ids)
         except MemoryLimitError as problem:
             return PushResult([], np.zeros(2, np.int64), _NONE, problem)
-        records, self.collector.upcoming_nodes = records._replace(vertex=ids), ids
+        self.collector.upcoming_nodes = ids
+        records = NodeRecords(
+            ids, columns.op, columns.timestamp, columns.labels, columns.properties, columns.stated
+        )
         try:
             applied = self._apply_all(records, collect=collect)
         finally:

@@ -265,7 +265,7 @@ class MultigraphState:
 
 @dataclass(frozen=True, kw_only=True)
 class NodesState:
-    """What is known of nodes beside their facts: the types of properties, those that are kept (None: all), and counts."""
+    """The types of properties of nodes, those that are kept (None: all), and the counts of records."""
 
     types: dict[str, pa.DataType]
     loose: list[str]

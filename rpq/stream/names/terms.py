@@ -25,7 +25,7 @@ _KNOWN_ESCAPES = re.compile(r"""(?:[^\\]|\\(?:[tnrbf"'\\]|u[0-9A-Fa-f]{4}|U[0-9A
 _ESCAPED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _TO_ESCAPE = re.compile(r'["\\\x00-\x1f\x7f]')
 OTHER_FORM = r"[\\\x00-\x1f\x7f]|\^\^<http://www\.w3\.org/2001/XMLSchema#string>$"
-"""What stands in literals that may be in another form than the normal one: escapes, control characters, xsd:string."""
+"""The parts of literals that may be in another form than the normal one: escapes, control characters, xsd:string."""
 _may_be_other = re.compile(OTHER_FORM).search
 _PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
 

@@ -44,11 +44,11 @@ def indexes(engine: rpq.Engine) -> Iterator[ClosureIndex]:
 
 
 def _grant(size: int, place: int) -> None:
-    """Let an index grow."""
+    """Allow an index to grow."""
 
 
 def _refuse_bits(index: ClosureIndex, size: int, place: int) -> None:
-    """Let an index grow if it keeps cells."""
+    """Allow an index to grow if it keeps cells."""
     if index.has_bits:
         raise rpq.MemoryLimitError("no room", query="q", row=0, size=size, limit=0)
 

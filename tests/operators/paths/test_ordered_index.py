@@ -128,7 +128,7 @@ def test_copies_are_found_after_their_table_grew() -> None:
 
 @pytest.mark.parametrize("ends", [1, 20])
 def test_deletes_behind_more_roots_than_a_block_has(ends: int) -> None:
-    """What other paths give is found by scans back from one end, and by following all roots where there are twenty."""
+    """Check scans back from one end, and following all roots where there are twenty, for answers of other paths."""
     roots, fans = [(f"r{i}", "h", "a", i) for i in range(100)], [("m", f"e{i}", "a", 110 + i) for i in range(ends)]
     rows = [*roots, ("h", "m", "a", 101), ("h", "k", "a", 102), ("k", "m", "a", 103), *fans]
     engine = tiny(1)(rpq.Query("a/a*", window=rpq.Window(size=1000, slide=10), order="increasing"), edges="parallel")

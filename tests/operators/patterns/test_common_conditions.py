@@ -21,7 +21,7 @@ TEXT = "?x likes ?m . ?m by ?p . ?p in land"
 
 @pytest.fixture(autouse=True, scope="module")
 def _little_room() -> Iterator[None]:
-    """Let tables of conditions grow with few vertices."""
+    """Make tables of conditions grow with few vertices."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(condition_graph, "_SMALLEST", 2)
         yield

@@ -246,7 +246,7 @@ def test_every_answer_has_one(question, window, tuples, static, restored, capaci
     st.lists(st.tuples(st.integers(1, 12), st.booleans(), st.booleans()), max_size=6),
 )
 def test_every_row_that_enters_has_one(question, window, tuples, threads, pieces):
-    """Those of a push with many tuples are those of pushes with one."""
+    """Check that a push with many tuples has the witnesses of pushes with one."""
     query = query_of(question if window is None else replace(question, window=window))
     engine, single, plain = tiny(1)(query, witness=True, threads=threads), rpq.Engine(query, witness=True), tiny(2)(query)
     for count, is_restored, moves in [*pieces, (len(tuples), False, False)]:

@@ -25,7 +25,7 @@ PIECE = 256
 
 
 class Algorithm(Protocol):
-    """What a class needs to be run beside the engine; it is created for each query with an expression and a window.
+    """The methods of a class that is run beside the engine; it is created for each query with an expression and a window.
 
     A late edge, whose timestamp is outside the window, is never inserted.
     """

@@ -595,7 +595,7 @@ def _run_engine(
 
 
 def _freeze_heap() -> None:
-    """Let the garbage collector go through new objects only, as the command does, and not through all that was drawn."""
+    """Exempt all present objects from garbage collection, as the command does."""
     gc.collect()
     gc.freeze()
 

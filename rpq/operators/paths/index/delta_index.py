@@ -543,7 +543,7 @@ class DeltaIndex:
             self._open_output(0)
 
     def _open_output(self, rows: int) -> bool:
-        """Let kernels write some more rows of the output than these. Return False if they may do that already."""
+        """Raise the number of output rows that kernels may write above this one. Return False if it is larger already."""
         state, room = self._index.state, min(len(self._index.output.pairs), rows + max(_STEP, rows // 2))
         is_more = room > state.out_capacity
         if is_more:

@@ -19,7 +19,7 @@ Binding = dict[str, int]
 
 
 class SearchedRelations(Protocol):
-    """What the search asks of relations."""
+    """The methods of relations that the search calls."""
 
     def holds(self, relation: int, source: int, target: int) -> bool:
         """Return whether an edge is in a relation."""
