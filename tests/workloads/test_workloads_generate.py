@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from rpq.readers import open_reader
 from rpq.workloads.generate.command import generate
 from rpq.workloads.generate.figures import stream_figures
+from rpq.workloads.generate.finbench import finbench_nodes, like_finbench
 from rpq.workloads.generate.generators import KINDS
 from rpq.workloads.generate.interactions import like_stackoverflow
 from rpq.workloads.generate.ldbc_updates import LABELS
@@ -119,6 +120,24 @@ def test_gmark_keeps_to_its_schema():
     assert max(moderators.values()) <= 2  # one to one, up to rounding
     knows = Counter(s for s, label in zip(*_columns(table)) if label == "0")
     assert max(knows.values()) > 8  # a tail
+
+
+def test_finbench_has_hubs_parallel_transfers_and_records_that_block_accounts():
+    made = [pa.Table.from_batches(like_finbench(edges=EDGES, seed=seed, degree=20)) for seed in (1, 1, 2)]
+    assert made[0].num_rows == EDGES and made[0].equals(made[1]) and not made[0].equals(made[2])
+    assert (np.diff(made[0]["timestamp"].to_numpy()) >= 0).all()
+    transfers = [row for row in made[0].to_pylist() if row["label"] == "transfer"]
+    assert not any(row["source"] == row["target"] for row in transfers)
+    senders = sorted(Counter(row["source"] for row in transfers).values(), reverse=True)
+    assert sum(senders[: len(senders) // 100]) > 0.2 * len(transfers)
+    pairs = Counter((row["source"], row["target"]) for row in transfers).values()
+    assert 2 < len(transfers) / len(pairs) < 3 and max(pairs) > 20
+    records = finbench_nodes(edges=EDGES, seed=1, degree=20)
+    names = {*records["node"].to_pylist()}
+    assert {*made[0]["source"].to_pylist(), *made[0]["target"].to_pylist()} <= names
+    blocked = [row["timestamp"] for row in records.to_pylist() if row["labels"] == "Account" and row["isBlocked"]]
+    assert 0.04 < len(blocked) / (EDGES // 20) < 0.06
+    assert 0.4 < sum(time > blocked[0] for time in blocked) / len(blocked) < 0.6
 
 
 def _columns(table: pa.Table) -> tuple[list[str], list[str]]:

@@ -362,27 +362,43 @@ def by_pyoxigraph(text: str, table: pa.Table, window: rpq.Window, *, first: int,
         moment += window.slide
 
 
+class DuckDBWindow:
+    """SQL over `tuples`, the content of the window of a stream, and `nodes`, the records of nodes so far, in one thread."""
+
+    def __init__(self, sql: str, table: pa.Table, window: rpq.Window, *, nodes: pa.Table | None = None) -> None:
+        import duckdb
+
+        self._connection, self._sql, self._window = duckdb.connect(), sql, window
+        self._connection.execute("SET threads = 1")
+        for name, rows in (("stream", table), ("records", nodes)):
+            if rows is not None:
+                self._connection.register("arrow_table", rows)
+                self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM arrow_table")
+        self._nodes = "" if nodes is None else ", nodes AS (SELECT * FROM records WHERE timestamp <= {moment})"
+
+    def evaluate(self, moment: int) -> tuple[float, dict[str, np.ndarray]]:
+        """Return the CPU seconds of an evaluation at a time, and the columns of the answer."""
+        bound = self._window.lower_bound(moment)
+        started = time.process_time()
+        found = self._connection.execute(
+            f"WITH tuples AS (SELECT * FROM stream WHERE timestamp > {bound} AND timestamp <= {moment})"
+            f"{self._nodes.format(moment=moment)} {self._sql}"
+        ).fetchnumpy()
+        return time.process_time() - started, found
+
+
 def by_duckdb(sql: str, table: pa.Table, window: rpq.Window, *, first: int, seconds: float) -> Reevaluation:
     """Evaluate SQL over a table `tuples`, the content of the window, in the same way as `by_pyoxigraph`, with one thread."""
-    import duckdb
-
-    with duckdb.connect() as connection:
-        connection.execute("SET threads = 1")
-        connection.register("arrow_table", table)
-        connection.execute("CREATE TABLE stream AS SELECT * FROM arrow_table")
-        times = table["timestamp"].to_numpy()
-        seconds_taken: list[float] = []
-        moment = first
-        while True:
-            bound = window.lower_bound(moment)
-            started = time.process_time()
-            found = connection.execute(
-                f"WITH tuples AS (SELECT * FROM stream WHERE timestamp > {bound} AND timestamp <= {moment}) {sql}"
-            ).fetchnumpy()
-            seconds_taken.append(time.process_time() - started)
-            if sum(seconds_taken) > seconds or moment + window.slide > times[-1]:
-                return Reevaluation(seconds=seconds_taken, rows=len(next(iter(found.values()))), moment=moment)
-            moment += window.slide
+    evaluation = DuckDBWindow(sql, table, window)
+    last = table["timestamp"][-1].as_py()
+    seconds_taken: list[float] = []
+    moment = first
+    while True:
+        taken, found = evaluation.evaluate(moment)
+        seconds_taken.append(taken)
+        if sum(seconds_taken) > seconds or moment + window.slide > last:
+            return Reevaluation(seconds=seconds_taken, rows=len(next(iter(found.values()))), moment=moment)
+        moment += window.slide
 
 
 def _bounds(times: np.ndarray, window: rpq.Window, moment: int) -> tuple[int, int]:

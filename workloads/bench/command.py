@@ -23,6 +23,9 @@ EXPERIMENTS = {
         "comparisons.general_engines:EXPERIMENT", "Path queries and patterns beside engines that run in the same hour."
     ),
     "patterns": ("comparisons.pattern_speed:EXPERIMENT", "Graph patterns, compared with other engines."),
+    "finbench": (
+        "comparisons.finbench:EXPERIMENT", "Three of LDBC FinBench's complex reads as standing queries, beside DuckDB."
+    ),
     "sparql": (
         "comparisons.sparql_speed:EXPERIMENT", "SPARQL: an average, joins, negation, events, against reevaluation."
     ),

@@ -156,6 +156,15 @@ def test_baselines_agree_with_the_engine(run):
         assert math.isclose(record["throughput_ratio"], record["baseline_mean_us"] / record["push_mean_us"], rel_tol=1e-3)
 
 
+def test_finbench_has_the_answers_of_duckdb(run):
+    pytest.importorskip("duckdb")
+    pytest.importorskip("lark")
+    records = run("finbench", "--seconds", 0.2)["records"]
+    assert [record["query"] for record in records] == ["CHAIN", "RING", "LOAN"] * 3
+    assert all(record["evaluations"] > 1 and record["tuples_per_second"] > 0 for record in records)
+    assert all(record["answers"] for record in records[-3:])
+
+
 def test_an_own_algorithm_runs_beside_the_engine_until_its_time_is_up_or_its_rows_differ(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
