@@ -14,7 +14,15 @@ from rpq.errors import InputError, QueryError
 from rpq.language.edge_variables import Value
 from rpq.language.match.query import MatchQuery
 from rpq.language.query import EdgeValuesQuery
-from rpq.language.readings import is_ordered, named_graphs_of, properties_of, readings_of, refuse_edge_values
+from rpq.language.readings import (
+    is_ordered,
+    named_graphs_of,
+    properties_of,
+    readings_of,
+    refuse_edge_values,
+    selected_values,
+)
+from rpq.operators.relational.match_query import StreamTypes, type_of
 from rpq.readers.column_names import OP_AND_DELETE, TUPLE_COLUMNS, ColumnNames
 from rpq.rows.typed_columns import kinds_of
 from rpq.spark.envelopes import is_numbered_property, numbered_property
@@ -278,6 +286,7 @@ _ARROW_TYPES = {
     "string": pa.string(),
     "timestamp": pa.timestamp("us", "UTC"),
 }
+_SPARK_TYPES = {kind: name for name, kind in _ARROW_TYPES.items()}
 
 
 def arrow_type(kind: str) -> pa.DataType:
@@ -312,8 +321,7 @@ def _column_names(in_data: Sequence[str], names: ColumnNames | None, sequence: s
     for name in required:
         if name not in in_data:
             raise PipelineError(
-                f"no column {name!r}: expected {', '.join(required)} and optionally op or delete, "
-                f"found {', '.join(in_data)}"
+                f"no column {name!r}: expected {', '.join(required)} and optionally op or delete, found {', '.join(in_data)}"
             )
     return found
 
@@ -343,9 +351,7 @@ def null_rows(schema: pa.Schema, count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(count, field.type) for field in schema], schema=schema)
 
 
-def drop_bad_tuples(
-    tuples: DataFrame, *, latest: int, id_column: str | None = None, counts: str | None = None
-) -> DataFrame:
+def drop_bad_tuples(tuples: DataFrame, *, latest: int, id_column: str | None = None, counts: str | None = None) -> DataFrame:
     """Return the tuples with a valid op, names that are not empty, text in UTF-8, and nulls only in properties of edges.
 
     `latest` is the largest timestamp of an edge (`latest_timestamp`).  `id_column` is the column of the ids of edges, which
@@ -438,12 +444,14 @@ def row_types(
         raise PipelineError(f"the queries have different columns: {found}; run those with the same columns together")
     (columns,) = different
     types = {"vertex": vertex, "count": "bigint", "text": "string", "result": vertex}
-    values = value_columns(queries, properties or {}, is_time=is_time)
+    values = value_columns(queries, properties or {}, vertex, is_time=is_time)
     typed = {name: values.get(name) or types[kind] for name, kind in zip(columns, kinds_of(columns), strict=True)}
     return {"query": "string", **typed, "timestamp": "bigint", "op": "string"}
 
 
-def value_columns(queries: Sequence[rpq.Query], properties: Mapping[str, str], *, is_time: bool) -> dict[str, str]:
+def value_columns(
+    queries: Sequence[rpq.Query], properties: Mapping[str, str], vertex: str, *, is_time: bool
+) -> dict[str, str]:
     """Return the columns of queries with values, ids and timestamps of edges, or aggregates of them, and their types."""
     found = {}
     for query in queries:
@@ -459,7 +467,25 @@ def value_columns(queries: Sequence[rpq.Query], properties: Mapping[str, str], *
                 found[name] = "timestamp" if is_time else "bigint"
             elif value.kind == "number":
                 found[name] = properties[EDGE]
+        if isinstance(query, MatchQuery):
+            types = StreamTypes(
+                arrow_type(vertex),
+                arrow_type("timestamp" if is_time else "bigint"),
+                arrow_type(properties.get(EDGE, "bigint")),
+                lambda key: arrow_type(properties.get(key, "string")),
+            )
+            computed = (column for column in query.translation.columns if column.tree is not None)
+            found |= {column.name: _spark_type(type_of(column, types)) for column in computed}
     return found
+
+
+def _spark_type(kind: pa.DataType | None) -> str:
+    """Return how Spark writes a type of rows; a type that is not known is a text."""
+    if kind is not None and pa.types.is_list(kind):
+        return f"array<{_spark_type(kind.value_type)}>"
+    if kind is not None and pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    return "string" if kind is None else _SPARK_TYPES[kind]
 
 
 def selected_columns(query: rpq.Query) -> list[tuple[str, str, Value]]:
@@ -522,14 +548,15 @@ TRIPLES = EdgeModel()
 def edge_model(
     queries: Sequence[rpq.Query],
     identity: Identity,
+    vertex: str,
     *,
     time_unit: str | None,
     properties: Mapping[str, str],
     is_time: bool = False,
 ) -> EdgeModel:
-    """Return the model of edges for queries; `properties` and `is_time` are those of `row_schema`."""
+    """Return the model of edges for queries; `vertex`, `properties` and `is_time` are those of `row_schema`."""
     columns = (*property_names(queries), *([EDGE] if identity == "id" else []))
-    values = {name: arrow_type(kind) for name, kind in value_columns(queries, properties, is_time=is_time).items()}
+    values = {name: arrow_type(kind) for name, kind in value_columns(queries, properties, vertex, is_time=is_time).items()}
     return EdgeModel(identity=identity, time_unit=time_unit, columns=columns, values=values)
 
 
@@ -547,7 +574,7 @@ def check_supported_values(queries: Sequence[rpq.Query], identity: str) -> None:
     if identity == "triple":
         refuse_edge_values([query for query in queries if is_ordered(query)], "on Spark")
     for query in queries:
-        numbers = (name for name, _, value in selected_columns(query) if value.kind == "number")
+        numbers = (value.variable for value in selected_values(query) if value.kind == "number")
         if identity != "id" and (name := next(numbers, None)) is not None:
             shown = f"?{name}" if isinstance(query, EdgeValuesQuery) else name
             raise QueryError(
@@ -557,9 +584,7 @@ def check_supported_values(queries: Sequence[rpq.Query], identity: str) -> None:
             )
 
 
-def queries_in_unit(
-    queries: Sequence[rpq.Query], unit: str | None, *, has_nodes: bool = False
-) -> tuple[rpq.Query, ...]:
+def queries_in_unit(queries: Sequence[rpq.Query], unit: str | None, *, has_nodes: bool = False) -> tuple[rpq.Query, ...]:
     """Return the queries with windows in the unit of the timestamps, which is None if these are plain numbers.
 
     Raises `PipelineError` for windows that are not of time, for durations over plain numbers, for named streams and graphs,

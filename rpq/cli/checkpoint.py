@@ -5,6 +5,7 @@ The identity is the set of options that must be the same for a run to resume fro
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -134,9 +135,21 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], *, unit: str | N
             continue
         if isinstance(before, dict) and isinstance(now, dict) and name == "--queries":
             found += differences_of_queries(before, now)
+        elif name == OPTIONS["parameters"].flag:
+            found += _differences_of_parameters(value or {}, new.get(name) or {})
         else:
             found.append(f"{name} was {_value_text(value)}, now {_value_text(new.get(name))}")
     return found
+
+
+def _differences_of_parameters(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    flag = OPTIONS["parameters"].flag
+    texts = [{name: json.dumps(value) for name, value in values.items()} for values in (old, new)]
+    return [
+        f"{flag} {name} was {_value_text(before)}, now {_value_text(now)}"
+        for name in {**old, **new}
+        if (before := texts[0].get(name)) != (now := texts[1].get(name))
+    ]
 
 
 def _windows_as_durations(identity: Mapping[str, Any], unit: str | None) -> Mapping[str, Any]:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     type=click.Choice(["triple", "parallel", "id"]),
     help="Which inserts are the same edge (as for rpq run); the explanation shows it.",
 )
-@shared.query_options("", "paths", "language", "node_label")
+@shared.query_options("", "paths", "language", "node_label", "parameters")
 def explain(
     expression: str | None,
     queries: str | None,

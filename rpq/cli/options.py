@@ -10,6 +10,7 @@ contains a `=`, and which may not exist yet, is written with `./` before it.  So
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -342,6 +343,23 @@ class Words(click.Choice):  # type: ignore[type-arg]  # generic in the newest cl
         return super().convert(value, param, ctx)
 
 
+def _values_by_name(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> dict[str, Any] | None:
+    """Return the values of `NAME=VALUE`, each as JSON if it is, else as text; None without any. Raises a usage error."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        name = name.strip()
+        if not sign or not name:
+            raise click.BadParameter(f"expected NAME=VALUE, such as min=3 or user=alice, not {text!r}", ctx, param)
+        if name in found:
+            raise click.BadParameter(f"{name} has two values: give one", ctx, param)
+        try:
+            found[name] = json.loads(value, parse_constant=lambda word: word)
+        except (ValueError, RecursionError):
+            found[name] = value
+    return found or None
+
+
 def query_options(command: str, *names: str) -> Option:
     """Return the options of queries that a command has as flags, or those with these names."""
     chosen = [one for one in OPTIONS.values() if (one.name in names if names else command in one.commands)]
@@ -355,6 +373,7 @@ def _query_option(option: QueryOption) -> Option:
         "number": {"type": int},
         "flag": {"is_flag": True},
         "vertices": {"multiple": True, "default": (), "callback": lambda ctx, param, value: value or None},
+        "parameters": {"multiple": True, "default": (), "callback": _values_by_name},
     }
     given = {"default": option.default, "show_default": option.default is not None, "metavar": option.metavar}
     return click.option(option.flag, option.name, help=option.help, **given | kinds.get(option.kind, {}))

@@ -20,13 +20,16 @@ import pyarrow as pa
 from rpq.engine.engine import Engine
 from rpq.errors import QueryError, RpqError
 from rpq.language.options import Paths
+from rpq.language.pattern import Variable
 from rpq.language.query import PAIR_AND_LENGTH, Query
 from rpq.language.readings import properties_of, readings_of
+from rpq.language.sparql.algebra import Aggregate
 from rpq.operators.paths.closure.closure_index import ClosureIndex
 from rpq.operators.paths.index.delta_index import cell_type
 from rpq.operators.paths.path_query import PathQuery
 from rpq.rows.blocks import place_rows
 from rpq.rows.column_kernels import NameColumns, Region, joined_lines, lexical_forms, spread
+from rpq.rows.weighted_rows import WeightedRows
 from rpq.stream.arrays.flat_objects import ObjectKey, read_flat_objects
 from rpq.stream.arrays.numpy_arrays import integer_array, text_array
 from rpq.stream.arrays.text_buffers import view_of_texts
@@ -348,6 +351,7 @@ def _solve(name: Callable[[int], int | str]) -> None:
     if name is str:
         engine._evaluation.collector.collect()
         engine.push_rows([(f"y{number}", y, "a", 31) for number in range(9)])
+        _collect()
     engine.statistics()
 
 
@@ -394,11 +398,25 @@ def _fill_columns() -> None:
     vertices.hashes(vertices.intern(text_array(["x"]), np.ones(1, np.uint8))[0])
     rows, ends = np.zeros((2, 1), np.int32), np.array([2])
     place_rows(rows, ends, np.zeros(1, np.int64), rows.copy())
-    for names in (text_array(["x"]), text_array(["x" * 16]), integer_array([1])):
+    for names in (text_array(["x"]), text_array(["x" * 64]), integer_array([1])):
         NameColumns(names).column(rows, 0, 0, 2, Region(1024))
     lexical_forms(text_array(['"x"']))
     for kind in (np.uint8, np.int32, np.int64):
         spread(np.zeros(1, kind), ends, 0, 2, np.zeros(2, kind))
+
+
+def _collect() -> None:
+    """Maintain the list of a group, for which SPARQL has no aggregate."""
+    from rpq.operators.relational.groups import GroupNode
+    from rpq.operators.relational.nodes import LeafNode
+    from rpq.operators.relational.values.term_ids import TermIds
+
+    terms, vertices = TermIds(), VertexDictionary(capacity=1)
+    terms.add_vertices(vertices, vertices.intern(text_array(["x"]), np.ones(1, np.uint8))[1])
+    lists = [("list", Aggregate("COLLECT", Variable("item"), is_distinct=False))]
+    node = GroupNode(LeafNode(("item",), "items"), (), lists, terms)
+    node.begin()
+    node.change(WeightedRows.from_changes([(0, (terms.intern('"\\u00001"'),), 1)], 1))
 
 
 def _push_few(vertices: str) -> None:

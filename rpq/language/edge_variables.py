@@ -156,11 +156,16 @@ def _sides(tree: Expression, *, inverse: bool) -> list[_Side]:
 
 # --- values of bindings --------------------------------------------------------------------------------------
 
-ValueKind = Literal["vertex", "number", "timestamp", "property", "fact"]
+ValueKind = Literal["vertex", "number", "timestamp", "property", "fact", "label", "source", "target", "edge"]
+
+_CALLS = {"label": "type", "source": "startNode", "target": "endNode", "edge": "edge"}
 
 
 class Value(NamedTuple):
-    """A value of a binding: a vertex, the number or id of an edge, its timestamp, or a property of an edge or a vertex."""
+    """A value of a binding: a vertex, the number or id of an edge, its timestamp, or a property of an edge or a vertex.
+
+    MATCH also has the label of an edge, the vertices at its ends, and the edge itself, whichever way it was walked.
+    """
 
     kind: ValueKind
     variable: str
@@ -172,6 +177,8 @@ class Value(NamedTuple):
         """The name of its column, and its name in a filter."""
         if self.kind in ("vertex", "number") and not self.name:
             return self.variable
+        if self.kind in _CALLS:
+            return f"{_CALLS[self.kind]}({self.variable})"
         return f"{self.variable}.{self.name or 'timestamp'}"
 
     @property

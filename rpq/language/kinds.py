@@ -137,6 +137,7 @@ _READERS: Mapping[str, Callable[[JsonValue], Any]] = {
     "length": lambda length: length.integer(0),
     "names": lambda names: tuple(name.unicode() for name in names),
     "vertices": lambda vertices: [vertex.vertex() for vertex in vertices],
+    "parameters": lambda parameters: {name: value.value for name, value in parameters.items()},
 }
 """The functions that read the values of options, by their kind."""
 

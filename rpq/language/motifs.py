@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rpq.errors import QueryError
 from rpq.language.query import Query
@@ -52,6 +52,7 @@ def motif(
     name: str = "",
     semantics: Literal["implicit", "explicit"] | None = None,
     node_label: str = "type",
+    parameters: Mapping[str, Any] | None = None,
 ) -> Query:
     """Return the query of a motif of GraphFrames over a window.  This needs the extra `match`.
 
@@ -61,8 +62,8 @@ def motif(
 
     `select` are the columns: vertices (`a`) and properties of edges (`e.amount`).  By default these are the named vertices,
     in the order in which they appear.  `where` is a condition in MATCH, over vertices and properties of edges:
-    `a <> c AND e.amount > 10`.  As in GraphFrames, equal rows occur once for each choice of edges, unless they are
-    `distinct`.
+    `a <> c AND e.amount > 10`, in which `$x` is one of the `parameters`.  As in GraphFrames, equal rows occur once for each
+    choice of edges, unless they are `distinct`.
 
     Raises `QueryError` for a motif that cannot be translated; the message says what to write instead.
 
@@ -91,7 +92,15 @@ def motif(
         + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
         + f" RETURN {'DISTINCT ' if distinct else ''}{', '.join(columns)}"
     )
-    return Query(match, window=window, name=name or text, semantics=semantics, node_label=node_label, language="gql")
+    return Query(
+        match,
+        window=window,
+        name=name or text,
+        semantics=semantics,
+        node_label=node_label,
+        parameters=parameters,
+        language="gql",
+    )
 
 
 def _terms(text: str) -> tuple[list[_Edge], list[str]]:

@@ -24,15 +24,21 @@ OnBudget = Literal["error", "set_aside"]
 Matching = Literal["homomorphism", "isomorphism"]
 Report = Literal["change", "slide", "time"]
 
-Kind = Literal["window", "words", "text", "names", "vertices", "number", "flag", "length"]
-"""The kinds of values: `words` are a choice, `names` a list, a `number` is positive, a `length` is one of time."""
+Kind = Literal["window", "words", "text", "names", "vertices", "number", "flag", "length", "parameters"]
+"""The kinds of values: `words` are a choice, `names` a list, a `number` is positive, a `length` is one of time, and
+`parameters` are values by name."""
 
 _COMMANDS, _NOT_SERVE, _NOT_SPARK = ("run", "serve", "spark"), ("run", "spark"), ("run", "serve")
 
 
-def _option(default: Any, help: str, *, commands: Sequence[str] = _COMMANDS, metavar: str | None = None) -> Any:
-    """Return the field of an option; `commands` are those with a flag for it, and `metavar` is for the flag's help."""
-    return field(default=default, metadata={"help": help, "commands": commands, "metavar": metavar})
+def _option(
+    default: Any, help: str, *, commands: Sequence[str] = _COMMANDS, metavar: str | None = None, hash: bool | None = None
+) -> Any:
+    """Return the field of an option; `commands` are those with a flag for it, and `metavar` is for the flag's help.
+
+    With `hash=False` its value, which has no hash, is no part of the hash of a query.
+    """
+    return field(default=default, hash=hash, metadata={"help": help, "commands": commands, "metavar": metavar})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +115,13 @@ class QueryOptions:
         "empty one it reads records alone.",
         metavar="LABEL",
     )
+    parameters: Mapping[str, Any] | None = _option(
+        None,
+        "For MATCH: the values of parameters, which the text names as $x.  The flag is repeated for each; a VALUE is JSON "
+        "(5, true, [1, 2]) or else a text.",
+        metavar="NAME=VALUE",
+        hash=False,
+    )
 
     @property
     def given_options(self) -> dict[str, Any]:
@@ -144,11 +157,13 @@ class Option(NamedTuple):
 
     @property
     def flag(self) -> str:
-        """The flag of commands; it is repeated for each vertex.
+        """The flag of commands; it is repeated for each vertex and each parameter.
 
-        >>> OPTIONS["max_gap"].flag, OPTIONS["sources"].flag
-        ('--max-gap', '--source')
+        >>> OPTIONS["max_gap"].flag, OPTIONS["sources"].flag, OPTIONS["parameters"].flag
+        ('--max-gap', '--source', '--param')
         """
+        if self.kind == "parameters":
+            return "--param"
         name = self.name.removesuffix("s") if self.kind == "vertices" else self.name
         return f"--{name.replace('_', '-')}"
 
@@ -163,6 +178,7 @@ _KINDS: Mapping[Any, Kind] = {
     int: "number",
     bool: "flag",
     int | str | timedelta | None: "length",
+    Mapping[str, Any] | None: "parameters",
 }
 
 
@@ -209,6 +225,8 @@ _IN_ORDER = "?x (a+ in order within 6h gap 1h) ?y"
 _UNSUITABLE: Sequence[tuple[Sequence[Language], Sequence[str], str]] = (
     (("path", "pattern", "sparql"), ("node_label",),
      "is an option of MATCH; elsewhere an edge to a label is written, as in ?x type Account"),
+    (("path", "pattern", "sparql"), ("parameters",),
+     "is an option of MATCH, whose texts name parameters as $x; {text} is none: write the values in it"),
     (("path",), ("distinct", "matching", "report", "filter"),
      "is an option of graph patterns (?x a ?y . ?y b ?z); {text} is a path"),
     (("pattern", "sparql", "gql", "cypher"), ("on_budget",),

@@ -78,8 +78,8 @@ class Query(QueryOptions):
       an edge to the next, `max_span` that from the first to the last: lengths as those of windows
     - `select`: the columns of its rows. With ["source", "target", "length"], rows also have the smallest number of edges of
       a path, for walks without an order; semantics are explicit then: a length that changes is a row `-` and a row `+`
-    - `distinct`, `matching`, `report`, `filter` (for patterns), `node_label` (for MATCH): an option that does not apply to
-      the text is refused unless it has its default
+    - `distinct`, `matching`, `report`, `filter` (for patterns), `node_label`, `parameters` (for MATCH): an option that does
+      not apply to the text is refused unless it has its default
 
     Raises `QueryError`, or its subclass `ExpressionError` for the expression, which points to the column.
 

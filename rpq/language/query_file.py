@@ -20,6 +20,10 @@ select = ["x", "z"]            # of a path source, target and length; for patter
 query = "MATCH (a:Account)-[:a2q]->(b) RETURN a, b"
 language = "cypher"            # by default the notation is detected, and MATCH is read as in GQL
 node_label = "is_a"            # for MATCH only: the label of the edges to labels of nodes; "" if records alone have labels
+
+[[query]]
+query = "MATCH (a)-[e:a2q]->(b) WHERE e.score > $least RETURN a, b"
+parameters = {least = 3}       # for MATCH only: each query takes those of [defaults] that its text names, too
 ```
 
 The same query as a JSON line: `{"name": "experts", "query": "a2q/c2a*", "window": "30d", "slide": "1d", …}`.
@@ -35,7 +39,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -245,7 +249,7 @@ def read_query_file(
         document = _toml(file, content)
         place = FilePlace(file=file, title=", [defaults]")
         in_file = _fields(document.get("defaults", {}), place, DEFAULT_FIELDS)
-        common, places = common | in_file, places | dict.fromkeys(in_file, place)
+        common, places = _with_parameters(common, in_file), places | dict.fromkeys(in_file, place)
         entries = _tables(document, file)
     elif ending in (".jsonl", ".ndjson", ".json"):
         entries = _lines(file, content)
@@ -286,20 +290,41 @@ def _read_entry(place: FilePlace, entry: Any, common: dict[str, Any], places: di
     if "query" not in own:
         raise place.error("has no field query: an expression such as 'a/b*', or a pattern such as '?x a ?y'")
     text = own.pop("query")
-    values = common | own
+    values = _with_parameters(common, own)
     places = places | dict.fromkeys(own, place)
     language = values["language"] = values.get("language") or language_of(text)
-    if language not in ("gql", "cypher") and "node_label" not in own:
-        values.pop("node_label", None)
+    if language not in ("gql", "cypher"):
+        for option in {"node_label", "parameters"} - {*own}:
+            values.pop(option, None)
     if misfit := unsuitable_option(language, text, values):
         raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
-    options = {name: value for name, value in values.items() if name not in ("window", "slide", "output")}
     try:
+        if "parameters" in values:
+            own_names = own.get("parameters", ())
+            values["parameters"] = _parameters_of(text, values["parameters"], own=own_names) or None
+        options = {name: value for name, value in values.items() if name not in ("window", "slide", "output")}
         parsed = Query(text, **options, window=Window(size=1, slide=1))
     except QueryError as error:
         what = "expression" if language == "path" else "pattern"
         raise place.query_error(error, places=places, what=what) from error
     return QueryEntry(place=place, places=places, expression=text, parsed=parsed, **{"name": parsed.name} | values)
+
+
+def _with_parameters(common: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Return fields with their defaults; those of parameters are defaults for each parameter."""
+    both = common | own
+    if "parameters" in common and "parameters" in own:
+        both["parameters"] = common["parameters"] | own["parameters"]
+    return both
+
+
+def _parameters_of(text: str, parameters: dict[str, Any], *, own: Collection[str]) -> dict[str, Any]:
+    """Return the parameters of a MATCH text: its `own`, and the defaults that it names. Raises `QueryError`."""
+    from rpq.language.match.parameters import parameters_in  # queries without parameters do not load MATCH
+    from rpq.language.match.syntax import parse
+
+    names = parameters_in(parse(text))
+    return {name: value for name, value in parameters.items() if name in own or name in names}
 
 
 def _toml(file: str, content: bytes) -> dict[str, Any]:
@@ -394,6 +419,13 @@ def _check_field(field: str, value: Any, place: FilePlace) -> Any:
             value = tuple(value)
     elif kind == "flag":
         expected = None if isinstance(value, bool) else "true or false"
+    elif kind == "parameters":
+        from rpq.language.match.parameters import parameter_values
+
+        try:
+            value = parameter_values(value)
+        except QueryError as error:
+            raise place.error(str(error).removeprefix(f"{field}: "), field=field) from error
     elif kind == "number":
         expected = None if is_number and value > 0 else "a positive number of nodes"
     elif not isinstance(value, str) or (not value and field != "node_label") or (field == "output" and "\0" in value):

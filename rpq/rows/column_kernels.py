@@ -18,6 +18,7 @@ from functools import cache, lru_cache
 import numpy as np
 import pyarrow as pa
 
+from rpq.automata.symbols import ESCAPES
 from rpq.compiled.arrays import reserve
 from rpq.compiled.intrinsics import VECTOR, copy_vector
 from rpq.compiled.kernel_cache import njit
@@ -103,9 +104,9 @@ class NameColumns:
             ends = np.empty(count + 1, np.int32)
             total = _end_texts(rows, at, width, count, self._ends, ends)
             if total <= _MAX_TEXT:
-                texts = np.empty(total, np.uint8)
+                texts = np.empty(total + VECTOR, np.uint8)
                 _copy_texts(rows, at, width, count, self._ends, self._data, texts)
-                return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(texts))
+                return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(texts[:total]))
         large = self.array.cast(pa.large_string()) if pa.types.is_string(self.array.type) else self.array
         return large.take(arrow_array(values[first : first + count, place]))
 
@@ -206,11 +207,16 @@ def _end_texts(rows, at, width, count, name_ends, ends):
 
 @njit(cache=True, nogil=True)
 def _copy_texts(rows, at, width, count, name_ends, data, texts):
-    written = np.int64(0)
+    """Write the names of rows; `VECTOR` bytes must follow them."""
+    written, last = np.int64(0), np.int64(len(data) - VECTOR)
     for _ in range(count):
         vertex = np.int64(rows[at])
         at += width
-        for i in range(np.int64(name_ends[vertex]), np.int64(name_ends[vertex + 1])):
+        start, end = np.int64(name_ends[vertex]), np.int64(name_ends[vertex + 1])
+        if end <= last:
+            written = _put(texts, written, data, start, end)
+            continue
+        for i in range(start, end):
             texts[written] = data[i]
             written += 1
 
@@ -228,17 +234,19 @@ def _spread(values, ends, event, first, count, rows):
         event += 1
 
 
-_QUOTE, _BACKSLASH, _AT, _CARET, _LESS, _GREATER = b'"\\@^<>'
+_QUOTE, _BACKSLASH, _AT, _CARET, _LESS, _GREATER, _SMALL_U, _GREAT_U = b'"\\@^<>uU'
+_ESCAPES = np.array([[*map(ord, pair)] for pair in ESCAPES.items() if pair[0] != pair[1]], np.uint8)
+"""The escapes of other characters than themselves."""
 
 
 def lexical_forms(terms: pa.Array) -> pa.Array | None:
     r"""Return the lexical forms of terms as an array of strings: the text between the quotes of a literal, else the term
     itself.
 
-    None where one may have escapes. O(total length).
+    None where one may have escapes of code points. O(total length).
 
-    >>> lexical_forms(pa.array(['"30"^^<http://www.w3.org/2001/XMLSchema#integer>', '"a"@en', None, '<x>'])).to_pylist()
-    ['30', 'a', None, '<x>']
+    >>> lexical_forms(pa.array(['"30"^^<http://www.w3.org/2001/XMLSchema#integer>', r'"\"a\""@en', None, '<x>'])).to_pylist()
+    ['30', '"a"', None, '<x>']
     """
     count = len(terms)
     valid, ends, data = terms.buffers()
@@ -246,13 +254,11 @@ def lexical_forms(terms: pa.Array) -> pa.Array | None:
         return None
     offsets, texts = np.frombuffer(ends, np.int32)[: count + 1], np.frombuffer(data, np.uint8)
     offsets.flags.writeable = texts.flags.writeable = False  # some buffers are and some are not, which are two types
-    first, last = np.empty((2, count), np.int32)
-    total = _find_lexical_forms(offsets, texts, first, last)
+    written, form_ends = np.empty(offsets[-1] - offsets[0], np.uint8), np.zeros(count + 1, np.int32)
+    total = _write_lexical_forms(offsets, texts, form_ends, written)
     if total < 0:
         return None
-    written, form_ends = np.empty(total, np.uint8), np.empty(count + 1, np.int32)
-    _copy_parts(texts, first, last, form_ends, written)
-    return pa.StringArray.from_buffers(count, pa.py_buffer(form_ends), pa.py_buffer(written), valid)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(form_ends), pa.py_buffer(written[:total]), valid)
 
 
 @njit(cache=True, nogil=True)
@@ -275,36 +281,44 @@ def _is_type_or_language(data, at, end):
 
 
 @njit(cache=True, nogil=True)
-def _find_lexical_forms(offsets, data, first, last):
-    """Write where the lexical forms of terms are in their bytes; return their length, or -1 where one may have escapes."""
-    total = np.int64(0)
-    for i in range(len(first)):
+def _write_lexical_forms(offsets, data, ends, written):
+    """Write the lexical forms of terms, one after the other, and where they end.
+
+    Return their length, or -1 if a term may have escapes of code points.
+    """
+    at = np.int64(0)
+    for i in range(len(offsets) - 1):
         start, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
-        first[i] = start
-        last[i] = end
+        first, j = at, end
         if start < end and data[start] == _QUOTE:
-            at = start + 1
-            while at < end and data[at] != _QUOTE and data[at] != _BACKSLASH:
+            j = start + 1
+            while j < end and data[j] != _QUOTE:
+                byte = data[j]
+                if byte == _BACKSLASH and j + 1 < end:
+                    j += 1
+                    byte = data[j]
+                    if byte in (_SMALL_U, _GREAT_U):
+                        return np.int64(-1)
+                    byte = _character(byte)
+                written[at] = byte
                 at += 1
-            if at < end and data[at] == _BACKSLASH:
-                return np.int64(-1)
-            if at < end and _is_type_or_language(data, at + 1, end):
-                first[i] = start + 1
-                last[i] = at
-        total += last[i] - first[i]
-    return total
+                j += 1
+        if j == end or not _is_type_or_language(data, j + 1, end):
+            at = first
+            for place in range(start, end):
+                written[at] = data[place]
+                at += 1
+        ends[i + 1] = at
+    return at
 
 
 @njit(cache=True, nogil=True)
-def _copy_parts(data, first, last, ends, written):
-    """Copy parts of bytes, one after the other, and write where they end."""
-    at = np.int64(0)
-    ends[0] = 0
-    for i in range(len(first)):
-        for j in range(first[i], last[i]):
-            written[at] = data[j]
-            at += 1
-        ends[i + 1] = at
+def _character(escape):
+    """Return the character of an escape, by the character after the backslash."""
+    for i in range(len(_ESCAPES)):
+        if _ESCAPES[i, 0] == escape:
+            return _ESCAPES[i, 1]
+    return escape
 
 
 def joined_lines(pieces: Sequence[str | pa.Array]) -> bytes:

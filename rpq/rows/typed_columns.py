@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from decimal import Context, Decimal
 from functools import lru_cache
 from typing import Any, Literal, Protocol, Self
@@ -17,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.stream.arrays import arrow_compute as pc
-from rpq.stream.names.terms import lexical_form
+from rpq.stream.names.list_terms import display_list, display_text
+from rpq.stream.names.terms import LIST_TYPE, lexical_form
 
 ColumnKind = Literal["vertex", "count", "text", "value", "time", "result"]
 """Vertices have the type of the input, counts are integers, text is the lexical form of a computed value.
@@ -33,6 +35,10 @@ _WIDE = Context(prec=80)
 _FEW_TERMS = 16
 """The number of terms up to which a regular expression is faster than a kernel."""
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
+_TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:(T[0-9:]{8})(?:\.([0-9]+))?)?(Z|[+-][0-9]{2}:[0-9]{2})?")
+_BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_OF_LISTS = f'"^^<{LIST_TYPE}>'
 
 
 class Texts(Protocol):
@@ -166,8 +172,7 @@ def texts_to_values(texts: Sequence[str | None], kind: pa.DataType) -> pa.Array:
     if pa.types.is_string(kind):
         return pa.array(texts, pa.string())
     if pa.types.is_list(kind):
-        lists = [_read_or_null(json.loads, text) if text is not None and text.startswith("[") else None for text in texts]
-        return pa.array(lists, kind)
+        return _lists([_read_or_null(display_list, text) for text in texts], kind)
     if pa.types.is_boolean(kind):
         return pa.array([{"true": True, "false": False}.get(text or "") for text in texts], pa.bool_())
     if pa.types.is_floating(kind):
@@ -176,7 +181,44 @@ def texts_to_values(texts: Sequence[str | None], kind: pa.DataType) -> pa.Array:
         numbers = [_read_or_null(Decimal, text) for text in texts]
         fits = [one if one is not None and one.is_finite() and _fits(one, kind) else None for one in numbers]
         return pa.array(fits, kind)
-    return pa.array(_integers(texts), pa.int64()).cast(kind)
+    numbers = _integers(texts)
+    if pa.types.is_timestamp(kind):
+        numbers = [_time(text, kind.unit) if one is None else one for one, text in zip(numbers, texts, strict=True)]
+    return pa.array(numbers, pa.int64()).cast(kind)
+
+
+def _lists(lists: Sequence[list[Any] | None], kind: pa.DataType) -> pa.Array:
+    """Return lists of values as an array of lists of a type."""
+    elements = [element for one in lists for element in one or ()]
+    of_elements = kind.value_type
+    if pa.types.is_list(of_elements):
+        values = _lists([one if isinstance(one, list) else None for one in elements], of_elements)
+    else:
+        values = texts_to_values([_element_text(one) for one in elements], of_elements)
+    ends = np.cumsum([0, *(len(one or ()) for one in lists)], dtype=np.int32)
+    mask = pa.array([one is None for one in lists], pa.bool_())
+    return pa.ListArray.from_arrays(pa.array(ends), values, mask=mask).cast(kind)
+
+
+def _element_text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, (float, Decimal)) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _time(text: str | None, unit: str) -> int | None:
+    """Return a date or a dateTime in a unit since 1970, rounded down, in UTC unless it has a zone; None for other texts."""
+    found = None if text is None else _TIME.fullmatch(text)
+    if found is None:
+        return None
+    day, time, part, zone = found.groups(default="")
+    try:
+        since = datetime.fromisoformat(f"{day}{time}{zone or 'Z'}" if time else f"{day}T00:00:00Z") - _BEGIN
+    except ValueError:
+        return None
+    digits = _DIGITS[unit]
+    number = (since.days * 86_400 + since.seconds) * 10**digits + int(part[:digits].ljust(digits, "0") or 0)
+    return number if -(2**63) <= number < 2**63 else None
 
 
 def _integers(texts: Sequence[str | None]) -> list[int | None]:
@@ -212,6 +254,8 @@ def terms_to_values(
 
     `value` is the type of a property, `times` converts timestamps, which are integers without it.
     """
+    if kind == "result" and pc.any(pc.ends_with(terms, _OF_LISTS)).as_py():
+        return column_values(terms.to_pylist(), value)
     if kind in ("text", "result") and len(terms) > _FEW_TERMS and pa.types.is_string(terms.type):
         from rpq.rows.column_kernels import lexical_forms  # numba, which queries do not need before they run
 
@@ -219,8 +263,7 @@ def terms_to_values(
         if forms is not None:
             return forms if kind == "text" or value is None else texts_to_values(forms.to_pylist(), value)
     if kind == "result":
-        texts = [None if term is None else lexical_form(term) for term in terms.to_pylist()]
-        return texts_to_values(texts, pa.string() if value is None else value)
+        return column_values(terms.to_pylist(), value)
     if kind == "value":
         return texts_to_values(terms.to_pylist(), pa.string() if value is None else value)
     if kind == "time":
@@ -237,9 +280,27 @@ def terms_to_values(
     return pa.array(values, pa.string() if kind == "text" else pa.int64())
 
 
-def values_of_terms(
-    terms: Sequence[str | None], kind: ColumnKind, *, integer_vertices: bool
-) -> Sequence[int | str | None]:
+def column_values(terms: Sequence[str | None], kind: pa.DataType | None) -> pa.Array:
+    r"""Return the values that literals stand for, and plain texts, in a type; as texts without one.  O(total length).
+
+    Lists are texts in JSON, or lists of Arrow. A term that is none of the values of the type is null.
+
+    >>> terms = ['"[1,{\\"vertex\\":\\"bob\\"}]"^^<urn:x-rpq:list>', '"2024-05-01"^^<http://www.w3.org/2001/XMLSchema#date>']
+    >>> column_values(terms, pa.string()).to_pylist()
+    ['[1, "bob"]', '2024-05-01']
+    >>> column_values(terms[:1], pa.list_(pa.string())).to_pylist(), column_values(terms[1:], pa.timestamp("s"))[0].as_py()
+    ([['1', 'bob']], datetime.datetime(2024, 5, 1, 0, 0))
+    """
+    kind = pa.string() if kind is None else kind
+    texts = [None if term is None else lexical_form(term) for term in terms]
+    if pa.types.is_string(kind):
+        are_lists = [term is not None and term.endswith(_OF_LISTS) for term in terms]
+        shown = [display_text(text) if text and one else text for text, one in zip(texts, are_lists, strict=True)]
+        return pa.array(shown, pa.string())
+    return texts_to_values(texts, kind)
+
+
+def values_of_terms(terms: Sequence[str | None], kind: ColumnKind, *, integer_vertices: bool) -> Sequence[int | str | None]:
     """Convert terms to the values of a column, None for unbound ones.  O(total length).
 
     `integer_vertices` says whether the vertices of the stream are.

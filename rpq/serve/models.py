@@ -53,6 +53,7 @@ _TYPES: Mapping[Kind, Any] = {
     "number": Size,
     "flag": bool,
     "length": Bound,
+    "parameters": dict[str, Any],
 }
 
 
@@ -379,7 +380,13 @@ def _schema_text(schema: Json) -> str:
         return " or ".join(map(_schema_text, _kinds(schema)))
     if schema["type"] == "array":
         return f"a list, in which each is {_schema_text(schema['items'])}"
-    words = {"integer": "a whole number", "number": "a number", "string": "a text", "boolean": "true or false"}
+    words = {
+        "integer": "a whole number",
+        "number": "a number",
+        "string": "a text",
+        "boolean": "true or false",
+        "object": "an object",
+    }
     low, above, high = (schema.get(key) for key in ("minimum", "exclusiveMinimum", "maximum"))
     least = f" from {low:,}" if low is not None else f" above {above:,}" if above is not None else ""
     most = f" to {high:,}" if high is not None and high < 2**53 else ""

@@ -249,7 +249,9 @@ def _plan_replay(
         shares=shares,
         threads=task_threads(spark),
         memory_limit=memory_limit,
-        edges=edge_model(queries, identity, time_unit=tuples.unit, properties=properties, is_time=columns.is_time),
+        edges=edge_model(
+            queries, identity, columns.vertex, time_unit=tuples.unit, properties=properties, is_time=columns.is_time
+        ),
         sizes=sizes,
         nodes=None if nodes is None else collect_nodes(nodes, vertex=columns.vertex, unit=unit, is_time=columns.is_time),
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import pyarrow as pa
@@ -104,9 +104,7 @@ class TableReplay(ShippedObject):
 
     def tuples(self, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
         """Return rows of the table in the columns that the engine accepts.  Raises `InputError` for an invalid tuple."""
-        arrays = [
-            _array(values, kind) for values, kind in zip(zip(*rows, strict=True), self._columns.values(), strict=True)
-        ]
+        arrays = [_array(values, kind) for values, kind in zip(zip(*rows, strict=True), self._columns.values(), strict=True)]
         return engine_tuples(pa.Table.from_arrays(arrays, list(self._columns)), self._edges.columns)
 
     def rows(self, changes: Changes) -> Iterator[tuple[Any, ...]]:
@@ -160,9 +158,13 @@ class RpqChanges:
                 names = ", ".join((*_TABLE_OPTIONS, *_QUERY_OPTIONS))
                 raise PipelineError(f"{name} is not an option of rpq_changes; the options are {names}")
         of_query = {name: constants[name] for name in _QUERY_OPTIONS if name in constants}
-        return _analysis(edges.dataType, _query(text, size, step, of_query), **{
-            name: constants[name] for name in _TABLE_OPTIONS if name in constants
-        })
+        if "parameters" in of_query:
+            of_query["parameters"] = _parameter_value(of_query["parameters"])
+        return _analysis(
+            edges.dataType,
+            _query(text, size, step, of_query),
+            **{name: constants[name] for name in _TABLE_OPTIONS if name in constants},
+        )
 
     def eval(self, edges: types.Row, *_: Any, **__: Any) -> Iterator[tuple[Any, ...]]:
         """Receive a row of the table; return the answer changes whenever a batch is complete."""
@@ -190,6 +192,20 @@ def _constant(name: str, argument: AnalyzeArgument | None) -> Any:
     if not argument.isConstantExpression:
         raise PipelineError(f"{name} is not a constant; expected a literal, as in {name} => '…'")
     return argument.value
+
+
+def _parameter_value(value: Any) -> Any:
+    """Return a value of SQL as one of parameters, whose mappings are structs or maps. Raises `PipelineError`."""
+    match value:
+        case types.Row():
+            return _parameter_value(value.asDict())
+        case dict():
+            return {name: _parameter_value(one) for name, one in value.items()}
+        case list():
+            return [_parameter_value(one) for one in value]
+        case datetime():  # in the time zone of the process, or in none
+            raise PipelineError(f"parameters: write {value} as text, as in named_struct('datetime', '2024-03-01T10:00:00Z')")
+    return value
 
 
 def _query(text: str, window: Any, slide: Any, options: Mapping[str, Any]) -> rpq.Query:
@@ -243,7 +259,7 @@ def _analysis(
         resolved_query,
         columns=types_of_columns,
         edges=edge_model(
-            [query], identity, time_unit=timestamp_unit, properties=found.properties, is_time=found.is_time
+            [query], identity, found.vertex, time_unit=timestamp_unit, properties=found.properties, is_time=found.is_time
         ),
         microseconds=NANOSECONDS[unit] // NANOSECONDS["us"] if found.is_time else None,
         memory_limit=memory_limit,

@@ -168,9 +168,7 @@ def rpq_changes(
     if on_error == "skip":
         id_column = numbered_property(len(properties)) if has_ids else None
         tuples = drop_bad_tuples(tuples, latest=latest_timestamp(resolved_queries), id_column=id_column, counts=counts)
-    model = edge_model(
-        resolved_queries, identity, time_unit=unit, properties=types, is_time=is_time
-    )
+    model = edge_model(resolved_queries, identity, kind, time_unit=unit, properties=types, is_time=is_time)
     delay = _parse_delay(max_delay, unit)
     moved: Move | None = None
     known_sizes = check_sizes(sizes or {})

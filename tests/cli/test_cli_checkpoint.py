@@ -323,6 +323,12 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path, capfd, change, messa
     ("text", "first", "second", "message"),
     [
         ("MATCH (x:Y)-[:a]->(z) RETURN x, z", [], ["--node-label", "b"], "--node-label was not given, now b"),
+        (
+            "MATCH (x)-[:a]->(z) WHERE x.risk > $least RETURN x, z",
+            ["--param", "least=1"],
+            ["--param", "least=two"],
+            '--param least was 1, now "two"',
+        ),
         ("REGISTER RSTREAM <r> AS ASK { ?x <a> ?y }", [], ["--report-empty"], "--report-empty was not given, now True"),
     ],
 )

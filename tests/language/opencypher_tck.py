@@ -10,6 +10,7 @@ other properties are those of its record. A relationship is an edge whose label 
 
 from __future__ import annotations
 
+import json
 import re
 import zipfile
 from collections import Counter
@@ -22,12 +23,12 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 import rpq
+from tests.reference_match import MatchOracle, Snapshot
+from tests.reference_properties import Edge
 from tests.services.kafka_broker import fetched
 
 VERSION = "1.0.0-M23"
-JARS = (
-    f"7edc3f7b1fb612feac47285157d67345a2dfaa2791ad83b6ba1699c7f4635a21 org/opencypher/tck/{VERSION}/tck-{VERSION}.jar",
-)
+JARS = (f"7edc3f7b1fb612feac47285157d67345a2dfaa2791ad83b6ba1699c7f4635a21 org/opencypher/tck/{VERSION}/tck-{VERSION}.jar",)
 FOLDERS = (
     "clauses/match",
     "clauses/match-where",
@@ -51,6 +52,9 @@ class Scenario:
     rows: tuple[tuple[str, ...], ...]
     """The cells of the expected table, with its header; nothing where an error is expected."""
     error: str | None
+    parameters: tuple[tuple[str, str], ...] = ()
+    has_unordered_lists: bool = False
+    """True if the order of the elements of lists is not told."""
 
 
 @cache
@@ -72,7 +76,8 @@ def scenarios() -> tuple[Scenario, ...]:
 
 
 def _scenarios_of(text: str, feature: str) -> Iterator[Scenario]:
-    for part in re.split(r"^\s*Scenario(?: Outline)?: ", text, flags=re.MULTILINE)[1:]:
+    background, *parts = re.split(r"^\s*Scenario(?: Outline)?: ", text, flags=re.MULTILINE)
+    for part in parts:
         title, _, steps = part.partition("\n")
         number = re.match(r"\[(\d+)\]", title)
         steps, _, examples = steps.partition("Examples:")
@@ -82,7 +87,7 @@ def _scenarios_of(text: str, feature: str) -> Iterator[Scenario]:
             for column, value in zip(table[0], values, strict=True) if values else ():
                 mine = mine.replace(f"<{column}>", value)
             suffix = f".{place}" if values else ""
-            yield _scenario(mine, f"{feature}/{number[1] if number else title}{suffix}")
+            yield _scenario(background + mine, f"{feature}/{number[1] if number else title}{suffix}")
 
 
 def _scenario(steps: str, name: str) -> Scenario:
@@ -92,8 +97,16 @@ def _scenario(steps: str, name: str) -> Scenario:
     error = re.search(r"Then an? (\w+) should be raised", steps)
     expected = re.search(r"Then the result should be[^\n]*\n(.*?)(?=\n\s*And|\Z)", steps, re.DOTALL)
     rows = _cells(expected[1]) if expected else []
-    set_up = tuple(texts.get("having executed", ()))
-    return Scenario(name, set_up, texts["executing query"][0], tuple(rows), error[1] if error else None)
+    parameters = re.search(r"parameters are:\n((?:\s*\|[^\n]*\n)+)", steps)
+    return Scenario(
+        name,
+        tuple(texts.get("having executed", ())),
+        texts["executing query"][0],
+        tuple(rows),
+        error[1] if error else None,
+        tuple((row[0], row[1]) for row in _cells(parameters[1])) if parameters else (),
+        "ignoring element order for lists" in steps,
+    )
 
 
 def _cells(text: str) -> list[tuple[str, ...]]:
@@ -145,17 +158,17 @@ class Graph:
 
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<word>[A-Za-z_]\w*)|(?P<number>-?\d+(?:\.\d+)?)|(?P<text>'[^']*'|\"[^\"]*\")|"
-    r"(?P<sign><-\[|\]->|-\[|\]-|-->|<--|[(){}:,]))"
+    r"\s*(?:(?P<word>[A-Za-z_]\w*(?:\.\w+)?)|(?P<number>-?\d+(?:\.\d+)?)|(?P<text>'[^']*'|\"[^\"]*\")|"
+    r"(?P<sign><-\[|\]->|\]-|-\[|-->|<--|[(){}:,+]))"
 )
 
 
 class _Creation:
-    """The reader of CREATE statements, whose patterns have no other clauses beside them."""
+    """The reader of CREATE, whose patterns may read the variables of a row."""
 
-    def __init__(self, text: str, graph: Graph) -> None:
-        text = re.sub(r"//[^\n]*", "", text).strip()
+    def __init__(self, text: str, graph: Graph, row: Mapping[str, Any]) -> None:
         self._graph = graph
+        self._row = row
         self._tokens: list[str] = []
         place = 0
         while place < len(text):
@@ -167,7 +180,7 @@ class _Creation:
             while place < len(text) and text[place].isspace():
                 place += 1
         self._place = 0
-        self._names: dict[str, str] = {}
+        self._names: dict[str, str] = {name: value for name, value in row.items() if value in graph.nodes}
 
     def read(self) -> None:
         while self._place < len(self._tokens):
@@ -223,11 +236,21 @@ class _Creation:
             while self._next() != "}":
                 key = self._take()
                 self._take(":")
-                properties[key] = literal(self._take())
+                properties[key] = self._value()
+                while self._next() == "+":
+                    self._take("+")
+                    properties[key] += self._value()
                 if self._next() == ",":
                     self._take(",")
             self._take("}")
         return name, labels, properties
+
+    def _value(self) -> Any:
+        token = self._take()
+        name, _, attribute = token.partition(".")
+        if name not in self._row:
+            return literal(token)
+        return self._graph.nodes[self._row[name]][1][attribute] if attribute else self._row[name]
 
 
 def literal(text: str) -> Any:
@@ -246,74 +269,208 @@ def literal(text: str) -> Any:
         raise OtherSetUpError(text) from None
 
 
+def execute(text: str, graph: Graph) -> None:
+    """Execute CREATE, perhaps behind MATCH, UNWIND and DELETE, on a graph. Raises `OtherSetUpError`."""
+    text = re.sub(r"//[^\n]*", "", text).strip()
+    reading, deleted, creating = re.fullmatch(r"(.*?)(?:DELETE (\w+)\s*)?((?:CREATE.*)?)", text, re.DOTALL).groups()
+    rows: list[dict[str, Any]] = [{}]
+    if reading:
+        names = [*dict.fromkeys(re.findall(r"(?:[(\[]|AS )(\w+)", reading))]
+        names = [name for name in names if not name.isdigit()]
+        edges = [
+            Edge(number, one.source, one.label, one.target, number, one.properties)
+            for number, one in enumerate(graph.relationships, 1)
+        ]
+        try:
+            oracle = MatchOracle(text=f"{reading} RETURN {', '.join(names)}", dialect="cypher", node_label=None)
+        except rpq.QueryError:
+            raise OtherSetUpError(text) from None
+        found = oracle.rows(Snapshot(edges, graph.nodes)).elements()
+        rows = [dict(zip(names, row, strict=True)) for row in found]
+    gone = {row[deleted] - 1 for row in rows} if deleted else set()
+    graph.relationships = [one for place, one in enumerate(graph.relationships) if place not in gone]
+    for row in rows:
+        _Creation(creating, graph, row).read()
+
+
 def graph_of(scenario: Scenario) -> Graph:
     """Return the graph that a scenario creates. Raises `OtherSetUpError`."""
     graph = Graph()
     for text in scenario.set_up:
-        _Creation(text, graph).read()
+        execute(text, graph)
     return graph
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def shown(graph: Graph, value: Any, kind: str) -> Any:
-    """Return a value of an answer as a table shows it, where the column has nodes, relationships or other values."""
-    if value is None:
-        return "null"
-    if kind == "node":
-        labels, properties = graph.nodes[value]
-        return "node", tuple(sorted(labels)), tuple(sorted(properties.items()))
-    if kind == "relationship":
-        edge = graph.relationships[value - 1]
-        return "relationship", (edge.label,), tuple(sorted(edge.properties.items()))
-    return value
+class Shown(NamedTuple):
+    """A node, a relationship, a path, a list or a map, as tables show them."""
+
+    kind: Literal["node", "relationship", "path", "list", "map"]
+    parts: tuple[Any, ...]
+
+
+_CELL = re.compile(r"\s*('(?:[^'\\]|\\.)*'|<-\[|\]->|\]-|-\[|[-+\w.]+|[\[\](){}:,<>])")
+
+
+class _Cells:
+    """The reader of a cell of a table."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = _CELL.findall(text)
+        self._place = 0
+
+    def _next(self) -> str:
+        return self._tokens[self._place] if self._place < len(self._tokens) else ""
+
+    def _take(self) -> str:
+        self._place += 1
+        return self._tokens[self._place - 1]
+
+    def value(self) -> Any:
+        token = self._next()
+        if token == "(":
+            return self._entity(")")
+        if token == "[":
+            return self._entity("]") if self._tokens[self._place + 1] == ":" else self._list()
+        if token == "{":
+            return Shown("map", self._map())
+        return self._path() if token == "<" else literal(self._take())
+
+    def _entity(self, *ends: str) -> Shown:
+        """Read a node or a relationship from its opening bracket to its closing one."""
+        is_node = self._take() == "("
+        labels = []
+        while self._next() == ":":
+            self._take()
+            labels.append(self._take())
+        properties = self._map() if self._next() == "{" else ()
+        if self._take() not in ends:
+            raise OtherSetUpError(str(self._tokens))
+        return Shown("node" if is_node else "relationship", (tuple(sorted(labels)), properties))
+
+    def _map(self) -> tuple[tuple[str, Any], ...]:
+        found = []
+        self._take()
+        while self._next() != "}":
+            name, _ = self._take(), self._take()
+            found.append((name, self.value()))
+            if self._next() == ",":
+                self._take()
+        self._take()
+        return tuple(sorted(found))
+
+    def _list(self) -> Shown:
+        found = []
+        self._take()
+        while self._next() != "]":
+            found.append(self.value())
+            if self._next() == ",":
+                self._take()
+        self._take()
+        return Shown("list", tuple(found))
+
+    def _path(self) -> Shown:
+        self._take()
+        parts: list[Any] = [self._entity(")")]
+        while self._next() != ">":
+            is_left = self._next() == "<-["
+            parts += [is_left, self._entity("]-", "]->"), self._entity(")")]
+        return Shown("path", tuple(parts))
 
 
 def cell(text: str) -> Any:
-    """Return the value of a cell of a table, as `shown` returns it. Raises `OtherSetUpError` for lists and paths."""
-    if text == "null":
-        return text
-    found = re.fullmatch(r"([(\[])((?::\w+)*)\s*(\{.*\})?[)\]]", text)
-    if found is None or (found[1] == "[" and not found[2]):
-        return literal(text)
-    inside = found[3] or ""
-    properties = re.findall(r"(\w+): ?('[^']*'|[^,}]+)", inside)
-    values = tuple(sorted((name, literal(value)) for name, value in properties))
-    return "node" if found[1] == "(" else "relationship", tuple(sorted(found[2].split(":")[1:])), values
+    """Return the value of a cell of a table. Raises `OtherSetUpError` where it cannot be read.
+
+    >>> cell("[1, 'a', null]"), cell("(:A:B {name: 'x'})")
+    (Shown(kind='list', parts=(1, 'a', None)), Shown(kind='node', parts=(('A', 'B'), (('name', 'x'),))))
+    """
+    return _Cells(text).value()
 
 
-def kinds_of(columns: list[list[Any]]) -> list[str]:
-    """Return what columns have."""
-    return [next((one[0] for one in column if isinstance(one, tuple)), "value") for column in columns]
+def shown(graph: Graph, value: Any, like: Any) -> Any:
+    """Return a value of an answer as a table shows it, of the kind that the table has there."""
+    kind = None if value is None or not isinstance(like, Shown) else like.kind
+    if kind == "list" and isinstance(value, str):  # beside values of other kinds in its column
+        value = json.loads(value)
+    if kind == "list" and isinstance(value, (list, tuple)):
+        of = like.parts if len(like.parts) == len(value) else (*like.parts[:1],) * len(value) or (None,) * len(value)
+        return Shown("list", tuple(shown(graph, one, other) for one, other in zip(value, of, strict=True)))
+    if kind == "node" and value in graph.nodes:
+        return _shown_node(graph, value)
+    if kind == "relationship":
+        edge = graph.relationships[int(value) - 1]  # a text in a list beside nodes
+        return Shown("relationship", ((edge.label,), tuple(sorted(edge.properties.items()))))
+    if kind == "path" and isinstance(value, str):
+        return _shown_path(graph, value)
+    return value
 
 
-def answer(query: rpq.Query, graph: Graph, expected: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
-    """Return the answer of a query over the stream of a graph, as a table shows it."""
+def _shown_node(graph: Graph, name: str) -> Shown:
+    labels, properties = graph.nodes[name]
+    known = ((key, value) for key, value in properties.items() if value is not None)
+    return Shown("node", (tuple(sorted(labels)), tuple(sorted(known))))
+
+
+def _shown_path(graph: Graph, text: str) -> Shown:
+    """Return a path, whose text has the names of nodes and the labels of relationships."""
+    here, *steps = re.split(r"(<?-\[[^]]*\]->?)", text)
+    parts: list[Any] = [_shown_node(graph, here)]
+    for step, there in zip(steps[::2], steps[1::2], strict=True):
+        is_left, label = step.startswith("<"), step.strip("<->")[1:-1]
+        ends = (there, here) if is_left else (here, there)
+        edges = [one for one in graph.relationships if (one.source, one.target) == ends and one.label == label]
+        parts += [is_left, Shown("relationship", ((label,), tuple(sorted(edges[0].properties.items()))))]
+        parts.append(_shown_node(graph, there))
+        here = there
+    return Shown("path", tuple(parts))
+
+
+def likes(column: list[Any]) -> Any:
+    """Return a cell that shows what a column has."""
+    found = [one for one in column if isinstance(one, Shown)]
+    return max(found, key=lambda one: len(one.parts), default=None)
+
+
+def answer(
+    query: rpq.Query, graph: Graph, header: tuple[str, ...], expected: list[tuple[Any, ...]]
+) -> Counter[tuple[Any, ...]]:
+    """Return the answer of a query over the stream of a graph, as a table with a header shows it.
+
+    The columns of `RETURN *` have the order of the table.
+    """
     engine = rpq.Engine(query, edges="parallel")
-    columns = graph.columns()
     if graph.nodes:
         engine.push_nodes(graph.records())
-    if columns["source"]:
-        engine.push(pa.table(columns))
+    if graph.relationships:
+        engine.push(pa.table(graph.columns()))
     else:
         engine.advance(1)
     engine._check()
-    found = [tuple(row) for row in engine.answers()]
-    kinds = kinds_of([*map(list, zip(*expected, strict=True))]) if expected else ["value"] * len(query.columns)
+    columns = query.columns
+    order = [columns.index(name) for name in header] if {*header} == {*columns} else range(len(columns))
+    found = [tuple(row[place] for place in order) for row in engine.answers()]
+    kinds = [likes(column) for column in map(list, zip(*expected, strict=True))] or [None] * len(columns)
     return Counter(tuple(shown(graph, value, kind) for value, kind in zip(row, kinds, strict=True)) for row in found)
 
 
-def is_same(found: Counter[tuple[Any, ...]], expected: Counter[tuple[Any, ...]]) -> bool:
+def is_same(
+    found: Counter[tuple[Any, ...]], expected: Counter[tuple[Any, ...]], *, has_unordered_lists: bool = False
+) -> bool:
     """Return whether two answers are equal; names of vertices are texts, and the id of a node may be a number."""
 
-    def plain(rows: Counter[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
-        texts: Counter[tuple[Any, ...]] = Counter()
-        for row, count in rows.items():
-            texts[tuple(repr(float(one)) if _is_number(one) else one for one in row)] += count
-        return texts
+    def plain(value: Any) -> Any:
+        if isinstance(value, Shown) and value.kind == "list" and has_unordered_lists:
+            return sorted(map(repr, map(plain, value.parts)))
+        if isinstance(value, tuple):
+            return [*map(plain, value)]
+        return repr(float(value)) if _is_number(value) else value
 
-    return plain(found) == plain(expected)
+    def texts(rows: Counter[tuple[Any, ...]]) -> Counter[str]:
+        return Counter(repr(plain(row)) for row in rows.elements())
+
+    return texts(found) == texts(expected)
 
 
 def _is_number(value: Any) -> bool:
@@ -325,7 +482,14 @@ def _is_number(value: Any) -> bool:
 def outcome(scenario: Scenario) -> tuple[Outcome, str]:
     """Return how a scenario ends, and why unless it passes."""
     try:
-        query = rpq.Query(scenario.query, window=rpq.UnboundedWindow(), language="cypher", node_label=None)
+        parameters = {name: literal(value) for name, value in scenario.parameters}
+        query = rpq.Query(
+            scenario.query,
+            window=rpq.UnboundedWindow(),
+            language="cypher",
+            node_label=None,
+            **{"parameters": parameters} if parameters else {},
+        )
     except rpq.QueryError as error:
         if scenario.error is not None:
             return "passes", ""
@@ -335,15 +499,17 @@ def outcome(scenario: Scenario) -> tuple[Outcome, str]:
     try:
         graph = graph_of(scenario)
         expected = [tuple(cell(one) for one in row) for row in scenario.rows[1:]]
+        if ".id" in scenario.query and not any("id" in properties for _, properties in graph.nodes.values()):
+            raise OtherSetUpError("every vertex has an id")
     except OtherSetUpError:
         return "other set-up", ""
     try:
-        found = answer(query, graph, expected)
+        found = answer(query, graph, scenario.rows[0], expected)
     except rpq.QueryError as error:
         return "refused", str(error).splitlines()[0]
     except rpq.InputError:  # a property with values of several types
         return "other set-up", ""
-    if is_same(found, Counter(expected)):
+    if is_same(found, Counter(expected), has_unordered_lists=scenario.has_unordered_lists):
         return "passes", ""
     return "differs", f"{dict(found)} in place of {expected}"
 
@@ -363,6 +529,11 @@ REASONS = {
     "is inside a path": "a variable inside a path",
     "different edges": "different edges beside a quantified path",
     "is an edge, whose labels": "labels of edges as conditions",
+    "is an edge here, and an edge already": "an edge that an earlier clause binds",
+    "a map is refused": "maps",
+    "is a path here": "a path as a value of an expression",
+    "unknown function": "other functions",
+    "WITH in EXISTS": "WITH in EXISTS",
     "of a computed value": "aggregates of computed values",
     "two columns": "two columns of one name",
     "unexpected 'RETURN'": "RETURN without MATCH",

@@ -12,35 +12,51 @@ import pytest
 
 import rpq
 from rpq.errors import MatchError
+from rpq.language.match.tree import AGGREGATES, GRAPH_FUNCTIONS
+from rpq.language.match.values.functions import FUNCTIONS
 from tests.language.test_match import EDGES, WINDOW
 
 PAGE = (Path(__file__).parents[2] / "docs" / "match.md").read_text("utf-8")
+LANGUAGES = {"GQL": "gql", "Cypher": "cypher"}
 
 
-def rows_of(heading: str) -> list[list[str]]:
-    """Return the rows of the table below a heading, cell by cell."""
-    part = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    lines = [line for line in part.splitlines() if line.startswith("| ")][1:]
+def rows_of(first_column: str) -> list[list[str]]:
+    """Return the rows of the tables whose first column has a heading, cell by cell."""
+    tables = re.findall(rf"^\| {first_column} \|.*\n\|---.*\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
+    lines = "".join(tables).splitlines()
     return [[cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
 
 
-def answers(query: rpq.Query) -> Counter[tuple[Any, ...]]:
+def languages_of(alone: str) -> tuple[list[str], list[str]]:
+    """Return the languages for which a row holds, and those for which it does not."""
+    names = [LANGUAGES[alone]] if alone else [*LANGUAGES.values()]
+    return names, [name for name in LANGUAGES.values() if name not in names]
+
+
+def answers(query: rpq.Query) -> Counter[str]:
     engine = rpq.Engine(query, edges="parallel")
     engine.push_nodes([{"node": "a", "risk": 4, "land": "X"}, {"node": "b", "risk": 1, "land": "X"}])
     columns = ("source", "target", "label", "timestamp", "amount")
     engine.push(pa.table({name: [edge[place] for edge in EDGES] for place, name in enumerate(columns)}))
-    return Counter(tuple(tuple(one) if isinstance(one, list) else one for one in row) for row in engine.answers())
+    return Counter(str(tuple(row)) for row in engine.answers())
 
 
-TAKEN, REFUSED = rows_of("What is supported"), rows_of("What is refused")
+def check_refused(text: str, language: str) -> MatchError:
+    with pytest.raises(MatchError) as caught:
+        rpq.Query(text, window=WINDOW, language=language)
+    return caught.value
 
 
-@pytest.mark.parametrize("row", TAKEN, ids=lambda row: row[0])
+@pytest.mark.parametrize("row", rows_of("construct"), ids=lambda row: row[0])
 def test_what_is_taken_runs_and_has_the_rows_of_its_pattern(row):
-    _, text, _, pattern = row
-    found = answers(rpq.Query(text.strip("`"), window=WINDOW))
-    assert found
-    if pattern:
+    _, example, alone, _, *patterns = row
+    text = example.strip("`")
+    languages, others = languages_of(alone)
+    found = [answers(rpq.Query(text, window=WINDOW, language=language)) for language in languages]
+    assert all(found)
+    for language in others:
+        check_refused(text, language)
+    for pattern in filter(None, patterns):
         notation, *options = [one.strip() for one in pattern.split("·")]
         given: dict[str, Any] = {}
         for option in options:
@@ -48,12 +64,20 @@ def test_what_is_taken_runs_and_has_the_rows_of_its_pattern(row):
             given[name] = True if name == "distinct" else value.strip("`")
         if "select" in given:
             given["select"] = given["select"].split(",")
-        assert answers(rpq.Query(notation.strip("`"), window=WINDOW, **given)) == found
+        assert answers(rpq.Query(notation.strip("`"), window=WINDOW, **given)) == found[0]
 
 
-@pytest.mark.parametrize("row", REFUSED, ids=lambda row: row[0])
+@pytest.mark.parametrize("row", rows_of("refused"), ids=lambda row: row[0])
 def test_what_is_refused_says_what_to_write(row):
-    _, text, advice = row
-    with pytest.raises(MatchError) as caught:
-        rpq.Query(text.strip("`"), window=WINDOW)
-    assert caught.value.line == 1 and advice in caught.value.message
+    _, example, alone, advice = row
+    languages, others = languages_of(alone)
+    for language in languages:
+        error = check_refused(example.strip("`"), language)
+        assert error.line == 1 and advice in error.message
+    for language in others:
+        assert rpq.Query(example.strip("`"), window=WINDOW, language=language)
+
+
+def test_the_page_names_all_functions():
+    named = {name.lower() for _, functions in rows_of("kind") for name in re.findall(r"`([^`]+)`", functions)}
+    assert {*FUNCTIONS, *GRAPH_FUNCTIONS, *AGGREGATES} - {"path_length"} <= named

@@ -97,6 +97,7 @@ queries = st.fixed_dictionaries(
         "slide": st.sampled_from([1, 3, "1d"]) | values,
         "language": st.sampled_from(["path", "pattern", "sparql"]) | values,
         "node_label": values,
+        "parameters": values,
         "semantics": st.sampled_from(["implicit", "explicit"]) | values,
         "paths": st.sampled_from(["walk", "simple", "simple_cycle"]) | values,
         "report": st.sampled_from(["change", "slide", "time"]) | values,

@@ -52,7 +52,7 @@ def rows_of_chunks(
     listed = slices.drop_columns("edges").to_pylist()
     plan = plan_chunks(listed, division, most=tasks, max_taken_in=most)
     shares = tasks // len(plan.chunks)
-    model = edge_model(queries, identity, time_unit=None, properties=types)
+    model = edge_model(queries, identity, "string", time_unit=None, properties=types)
     options: dict[str, Any] = {"shares": shares, "threads": 1, "memory_limit": None, "sizes": {}}
     engines = ChunkEngines(queries, plan.chunks, edges=model, nodes=nodes, **options)
     parts = {(one["file"], one["row"]): of_slice for one, of_slice in zip(listed, plan.parts, strict=True)}
@@ -116,6 +116,7 @@ VALUE_QUERIES = {
     "labels of nodes": (
         [
             ("MATCH (x:b)-[:a]->(y) RETURN DISTINCT x, y", {"node_label": "c"}),
+            ("MATCH (x)-[e:a WHERE e.n > $least]->(y) RETURN x, y", {"parameters": {"least": 1}}),
             ("MATCH ANY (x)-[e:a WHERE e.n > 0]->+(y) RETURN x, y", {}),
         ],
         "parallel",

@@ -94,6 +94,7 @@ def rows_of(frame) -> Counter[tuple[Any, ...]]:
 WINDOW = rpq.Window(size=20, slide=5)
 WINDOWED = "SELECT ?x FROM NAMED WINDOW <w> [RANGE PT20S STEP PT5S] { WINDOW <w> { ?x <T> ?y . ?y <S> ?z } }"
 MATCH = "MATCH (a)-[e:T]->(b) WHERE NOT EXISTS { (b)-[:S]->() } RETURN a, sum(e.n) AS s"
+OVER_LEAST = "MATCH (a)-[e:T]->(b) WHERE e.n > $least.n[0] RETURN a, b"
 
 
 @pytest.mark.parametrize(
@@ -134,8 +135,13 @@ MATCH = "MATCH (a)-[e:T]->(b) WHERE NOT EXISTS { (b)-[:S]->() } RETURN a, sum(e.
             lambda: rpq.Query(MATCH, window=WINDOW),
             {},
         ),
+        (
+            f"'{OVER_LEAST}', 20, 5, sequence => 'seq', parameters => named_struct('least', named_struct('n', array(0, 9)))",
+            lambda: rpq.Query(OVER_LEAST, window=WINDOW, parameters={"least": {"n": [0, 9]}}),
+            {},
+        ),
     ],
-    ids=["path", "sources", "ordered", "pattern", "ids", "sparql", "declared", "match"],
+    ids=["path", "sources", "ordered", "pattern", "ids", "sparql", "declared", "match", "parameters"],
 )
 def test_the_table_function_has_the_rows_of_the_engine(session, edges, arguments, query, options):
     pytest.importorskip("lark", reason="the extra match is not installed")
@@ -218,6 +224,7 @@ TUPLE = "source target label timestamp"
         (TUPLE, ["SELECT ?x { ?x <T> ?y }"], {}, "window is missing: write window and slide"),
         (TUPLE, ["T", 9, 1], {"max_delay": "3"}, "max_delay is not an option of rpq_changes; the options are sequence"),
         (TUPLE, ["T", 9, 1], {"distinct": True}, "distinct is an option of graph patterns"),
+        (TUPLE, ["T", 9, 1], {"parameters": {"at": dt.datetime(2024, 3, 1)}}, r"named_struct\('datetime', '2024"),
         (TUPLE, ["T", 9, 1], {"identity": "id"}, "no column 'edge' with the ids of edges"),
         (TUPLE, ["T", 9, 1], {"identity": "ids"}, "identity is 'triple', 'parallel' or 'id', not 'ids'"),
         (TUPLE, ["T", 9, 1], {"sequence": "n"}, "no column 'n'"),

@@ -124,6 +124,7 @@ class Multigraph:
         self._nodes = nodes
         self._vertices = vertices
         self._vertices.edges.names = self.edge_names
+        self._vertices.edges.label_names = labels.names
         self._vertices.edges.by_number = identity == "id"
         self._vertices.edges.have_identities = identity != "triple"
         self._labels = labels

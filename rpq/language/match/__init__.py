@@ -1,13 +1,16 @@
 """MATCH: texts in a subset of GQL and of openCypher, which become the algebra that SPARQL becomes.
 
-- `match.lark`: the grammar
-- `syntax`: from the text to its syntax tree, with places for errors
+- `match.lark`, `tree`, `syntax`: the grammar, the syntax tree, and the way from a text to its tree, with places for errors
+- `parameters`: the values of `$x`, which take their places in the tree
+- `expansion`: paths of fixed lengths, for which quantified paths that count and values of paths stand
 - `path_expressions`: sets of labels, and the path expressions of edges and quantified paths, with their conditions
-- `condition_trees`, `scope`: conditions as trees, and the values that their names stand for
-- `block`: the atoms and conditions of clauses, which become one operator
 - `any_paths`: paths behind ANY
-- `result`: RETURN
-- `translation`: from the syntax tree to the algebra, by all of these
+- `condition_trees`, `scope`: values and conditions as trees, and what their names stand for
+- `node_facts`: labels and properties of nodes
+- `block`, `clauses`: MATCH and OPTIONAL MATCH, whose atoms and conditions become blocks, each of them one operator
+- `projection`: WITH, UNWIND, RETURN and UNION
+- `computed`, `values`: computed values as columns of the algebra, and their evaluation
+- `translation`: from the tree to the algebra, by all of these
 - `query`: the query as users create it
 
 Imports `rpq.language.sparql`, but not its parser (`syntax`), and the modules of `rpq.language` below it.

@@ -16,14 +16,14 @@ from rpq.language.match.block import BoundEdge, MatchBlock
 from rpq.language.match.condition_trees import condition_nodes, variables_of_paths, variables_of_pattern
 from rpq.language.match.path_expressions import PathExpressions, chain_text, has_trails
 from rpq.language.match.scope import NameBinding, Scope, ValueReader
-from rpq.language.match.syntax import (
+from rpq.language.match.syntax import match_error
+from rpq.language.match.tree import (
     EdgePattern,
     Element,
     MatchExists,
     NodePattern,
     PathPattern,
     QuantifiedGroup,
-    match_error,
 )
 from rpq.language.pattern import Atom, Term, Variable, edge_column
 from rpq.language.sparql import algebra
@@ -106,7 +106,7 @@ def add_any_path(
                 path.at,
                 "the ends of a path behind ANY need names where its edges or inner nodes have conditions or must differ",
             )
-        inner = MatchBlock(Scope(block.scope), is_set=True)
+        inner = MatchBlock(Scope(block.scope), True, block.filter, block.node_label)
         labels = [edge.labels for edge in clauses.add_steps(inner, path, [first, *nodes[1:-1], last], connectors)]
         inner.outer_names.clear()  # the ends are columns of the part, whose values join it
         _add_inner_conditions(clauses, inner, values)

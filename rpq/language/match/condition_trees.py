@@ -1,22 +1,39 @@
-"""Trees of conditions in MATCH: their conjuncts, the names in them, and copies with other names."""
+"""Trees of values and conditions in MATCH: their conjuncts, the names in them, and copies with other names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
-from rpq.language.match.syntax import (
+from rpq.language.match.tree import (
     AggregateCall,
+    CountOf,
+    Dialect,
+    EdgePattern,
     Element,
-    GraphPattern,
     MatchExists,
-    MatchText,
-    NodePattern,
     PathPattern,
     QuantifiedGroup,
+    change,
+    parts_of,
+    walk,
 )
-from rpq.language.where import Comparison, In, IsNull, Logical, Name, Node, Not
+from rpq.language.where import (
+    Arithmetic,
+    Between,
+    Call,
+    Comparison,
+    In,
+    IsNull,
+    Logical,
+    Name,
+    Node,
+    Not,
+    WhereConstant,
+    exact_number,
+)
 
 
 def conjuncts(condition: Any) -> list[Any]:
@@ -36,64 +53,102 @@ def disjuncts(condition: Any) -> list[Any]:
 
 
 def condition_nodes(condition: Any) -> Iterator[Any]:
-    """Yield a condition and all nodes below it, but none inside an EXISTS."""
-    if isinstance(condition, MatchExists):
-        yield condition
-    elif isinstance(condition, AggregateCall):
-        yield condition
-        if condition.argument is not None:
-            yield from condition_nodes(condition.argument)
-    elif isinstance(condition, (Logical, Not, IsNull, In, Comparison)) or hasattr(condition, "column"):
-        yield condition
-        for part in _children(condition):
+    """Yield a condition and all nodes below it, but none inside an EXISTS or a COUNT."""
+    yield condition
+    if not isinstance(condition, (MatchExists, CountOf)):
+        for part in parts_of(condition):
             yield from condition_nodes(part)
-
-
-def _children(condition: Any) -> Sequence[Any]:
-    found: list[Any] = []
-    for name in ("parts", "inner", "values", "low", "high", "left", "right", "arguments"):
-        part = getattr(condition, name, None)
-        if isinstance(part, tuple):
-            found += part
-        elif part is not None:
-            found.append(part)
-    return found
-
-
-def _with_names(condition: Any, change: Any) -> Any:
-    """Return a condition in which each name and each EXISTS is replaced."""
-    if isinstance(condition, (Name, MatchExists)):
-        return change(condition)
-    changes: dict[str, Any] = {}
-    for name in ("parts", "inner", "values", "low", "high", "left", "right", "arguments"):
-        part = getattr(condition, name, None)
-        if isinstance(part, tuple):
-            changes[name] = tuple(_with_names(one, change) for one in part)
-        elif part is not None:
-            changes[name] = _with_names(part, change)
-    return replace(condition, **changes) if changes else condition
 
 
 def rename(condition: Any, names: Mapping[Any, Node | str]) -> Node:
     """Return a condition with other names, or with other conditions in place of names and of EXISTS."""
 
     def changed(node: Any) -> Any:
+        if not isinstance(node, (Name, MatchExists)):
+            return node
         found = names.get(node, node)
-        return replace(node, name=found) if isinstance(found, str) else found
+        return replace(node, name=found) if isinstance(found, str) and isinstance(node, Name) else found
 
-    renamed: Node = _with_names(condition, changed)
+    renamed: Node = change(condition, changed)
     return renamed
 
 
 def own_condition(condition: Any, variable: str) -> Node | None:
     """Return a condition on one edge alone with the names of its properties; None if it reads anything else."""
-    nodes = [*condition_nodes(condition)]
-    names = [node for node in nodes if isinstance(node, Name)]
-    if any(isinstance(node, (MatchExists, AggregateCall)) for node in nodes) or not names:
+    names = [node for node in condition_nodes(condition) if isinstance(node, Name)]
+    if not names or any(not node.name.startswith(f"{variable}.") for node in names):
         return None
-    if any(not node.name.startswith(f"{variable}.") for node in names):
-        return None
-    return rename(condition, {node: node.name.removeprefix(f"{variable}.") for node in names})
+    found = filter_tree(condition, "gql")
+    return None if found is None else rename(found, {node: node.name.removeprefix(f"{variable}.") for node in names})
+
+
+def has_value(name: str, value: Any, at: int) -> Node:
+    """Return the condition that a property has a constant as its value, in the language of filters."""
+    found = filter_tree(Comparison("==", Name(name, column=at + 1), value, column=at + 1), "gql")
+    assert found is not None, "it compares with a constant"
+    return found
+
+
+_FILTER_FUNCTIONS = {
+    "starts_with": "starts_with",
+    "ends_with": "ends_with",
+    "contains": "contains",
+    "matches": "matches",
+    "lower": "lower",
+    "tolower": "lower",
+    "upper": "upper",
+    "toupper": "upper",
+    "number": "number",
+    "text": "text",
+    "abs": "abs",
+    "length": "length",
+}
+"""The functions that the language of filters has, by their names here."""
+
+
+def filter_tree(condition: Any, dialect: Dialect) -> Node | None:
+    """Return a condition in the language of filters, which evaluates whole columns; None if it means something else there.
+
+    >>> tree = filter_tree(Call("tolower", (Name("a.x", column=1),), column=1), "cypher")
+    >>> tree.function
+    'lower'
+    """
+    for node in condition_nodes(condition):
+        match node:
+            case Logical("and" | "or") | Not() | Comparison() | Between() | IsNull() | Name() | WhereConstant():
+                pass
+            case In(_, values) if all(isinstance(one, (Name, WhereConstant)) for one in values):
+                pass
+            case Arithmetic(sign) if dialect == "gql" or sign in "-*":
+                pass
+            case Arithmetic("+", left, right) if any(_is_number(one) for one in (left, right)):
+                pass
+            case Call("=~", (_, WhereConstant(str()))):
+                pass
+            case Call(function) if function in _FILTER_FUNCTIONS:
+                pass
+            case tuple() | str() | int() | bool():
+                pass
+            case _:
+                return None
+
+    def changed(node: Any) -> Any:
+        match node:
+            case Call("=~", (text, WhereConstant(value, column=column))):
+                whole = WhereConstant(rf"\A(?:{value})\z", column=column)
+                return Call("matches", (text, whole), column=node.column)
+            case Call(function):
+                return replace(node, function=_FILTER_FUNCTIONS[function])
+            case WhereConstant(value) if isinstance(value, Decimal):
+                return replace(node, value=exact_number(str(value)))
+        return node
+
+    found: Node = change(condition, changed)
+    return found
+
+
+def _is_number(node: Any) -> bool:
+    return isinstance(node, WhereConstant) and not isinstance(node.value, (str, bool))
 
 
 def variables_of_paths(paths: Sequence[PathPattern]) -> Iterator[tuple[str, int]]:
@@ -112,109 +167,23 @@ def variables_of_paths(paths: Sequence[PathPattern]) -> Iterator[tuple[str, int]
 
 def variables_of_pattern(paths: Sequence[PathPattern], where: Any = None) -> Iterator[tuple[str, int]]:
     """Yield the variables of paths and those in their conditions, including EXISTS, with their places."""
-
-    def of_condition(condition: Any) -> Iterator[tuple[str, int]]:
-        for node in condition_nodes(condition):
-            if isinstance(node, Name):
-                yield node.name.partition(".")[0], node.column - 1
-            elif isinstance(node, MatchExists):
-                yield from variables_of_pattern(node.pattern.paths, node.pattern.where)
-
-    def of_elements(elements: Sequence[Element]) -> Iterator[tuple[str, int]]:
-        for element in elements:
-            yield from of_condition(element.where)
-            if isinstance(element, QuantifiedGroup):
-                yield from of_elements(element.elements)
-
     yield from variables_of_paths(paths)
-    for path in paths:
-        yield from of_elements(path.elements)
-    yield from of_condition(where)
+    for node in walk((tuple(paths), where)):
+        if isinstance(node, Name):
+            yield node.name.partition(".")[0], node.column - 1
+        elif isinstance(node, PathPattern) and node not in paths:
+            yield from variables_of_paths([node])
 
 
-def names_read(tree: MatchText) -> Iterator[str]:
-    """Yield the names of variables that items and conditions read, without those of conditions on an edge alone."""
-
-    def of_condition(condition: Any) -> Iterator[str]:
-        for node in condition_nodes(condition):
-            if isinstance(node, Name):
-                yield node.name.partition(".")[0]
-            elif isinstance(node, MatchExists):
-                yield from of_pattern(node.pattern)
-
-    def of_elements(elements: Sequence[Element]) -> Iterator[str]:
-        for element in elements:
-            if isinstance(element, QuantifiedGroup):
-                yield from of_elements(element.elements)
-            elif isinstance(element, NodePattern):
-                yield from of_condition(element.where)
-            else:
-                own = element.variable
-                for part in conjuncts(element.where):
-                    yield from (name for name in of_condition(part) if name != own)
-
-    def of_pattern(pattern: GraphPattern) -> Iterator[str]:
-        for path in pattern.paths:
-            yield from of_elements(path.elements)
-        yield from of_condition(pattern.where)
-
-    for clause in tree.clauses:
-        yield from of_pattern(clause.pattern)
-    for item in tree.items:
-        yield from of_condition(item.value)
+def names_read(tree: Any) -> Iterator[str]:
+    """Yield the names of variables that values and conditions read, without those of conditions on an edge alone."""
+    if isinstance(tree, Name):
+        yield tree.name.partition(".")[0]
+    for part in parts_of(tree):
+        of_part = names_read(part)
+        yield from (name for name in of_part if not isinstance(tree, EdgePattern) or name != tree.variable)
 
 
-def parts_of_text(tree: MatchText) -> Iterator[Any]:
-    """Yield all elements of paths and all nodes of conditions and items, also those in EXISTS."""
-
-    def of_condition(condition: Any) -> Iterator[Any]:
-        for node in condition_nodes(condition):
-            yield node
-            if isinstance(node, MatchExists):
-                yield from of_pattern(node.pattern)
-                for value in node.returned_values:
-                    yield from of_condition(value)
-
-    def of_elements(elements: Sequence[Element]) -> Iterator[Any]:
-        for element in elements:
-            yield element
-            yield from of_condition(element.where)
-            if isinstance(element, QuantifiedGroup):
-                yield from of_elements(element.elements)
-
-    def of_pattern(pattern: GraphPattern) -> Iterator[Any]:
-        for path in pattern.paths:
-            yield from of_elements(path.elements)
-        yield from of_condition(pattern.where)
-
-    for clause in tree.clauses:
-        yield from of_pattern(clause.pattern)
-    for item in tree.items:
-        yield from of_condition(item.value)
-
-
-def names_read_later(tree: MatchText) -> Iterator[str]:
-    """Yield the names that RETURN reads, and those that an OPTIONAL MATCH reads of nodes and edges in none of its paths."""
-    for item in tree.items:
-        yield from (node.name for node in condition_nodes(item.value) if isinstance(node, Name))
-    for clause in tree.clauses:
-        if not clause.is_optional:
-            continue
-        own = {name for name, _ in variables_of_paths(clause.pattern.paths)}
-        for name in names_of_pattern(clause.pattern):
-            if name.partition(".")[0] not in own:
-                yield name
-
-
-def names_of_pattern(pattern: GraphPattern) -> Iterator[str]:
-    """Yield the names that the conditions of a clause read, outside EXISTS."""
-
-    def of_elements(elements: Sequence[Element]) -> Iterator[Any]:
-        for element in elements:
-            yield element.where
-            if isinstance(element, QuantifiedGroup):
-                yield from of_elements(element.elements)
-
-    conditions = [pattern.where, *(where for path in pattern.paths for where in of_elements(path.elements))]
-    for condition in conditions:
-        yield from (node.name for node in condition_nodes(condition) if isinstance(node, Name))
+def has_aggregate(tree: Any) -> bool:
+    """Return whether a value has an aggregate outside of EXISTS."""
+    return any(isinstance(node, AggregateCall) for node in condition_nodes(tree))

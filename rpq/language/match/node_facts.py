@@ -11,8 +11,8 @@ from typing import Any
 
 from rpq.automata.expressions import Label
 from rpq.language.conditions import Condition, condition_text, node_test_of
-from rpq.language.match.condition_trees import condition_nodes, parts_of_text, rename
-from rpq.language.match.syntax import LABELS_OF, AggregateCall, LabelTree, MatchExists, MatchText, NodePattern
+from rpq.language.match.condition_trees import condition_nodes, filter_tree, rename
+from rpq.language.match.tree import LABELS_OF, EdgePattern, LabelTree, MatchExists, MatchText, NodePattern, walk
 from rpq.language.pattern import Atom, Constant, Term, Variable, node_column
 from rpq.language.sparql.algebra import (
     BETWEEN_LABELS,
@@ -48,13 +48,13 @@ def atom_of_value(term: Term, variable: str, property: str) -> WindowAtom:
 
 def reads_facts(tree: MatchText) -> bool:
     """Return whether a text reads properties of nodes other than the name."""
-    parts = [*parts_of_text(tree)]
-    nodes = {one.variable for one in parts if isinstance(one, NodePattern)}
+    parts = [*walk(tree.queries)]
+    edges = {one.variable for one in parts if isinstance(one, EdgePattern)}
 
     def is_fact(part: Any) -> bool:
         if isinstance(part, NodePattern):
             return any(entry.name != "id" for entry in part.properties)
-        return isinstance(part, Name) and is_property(part) and part.name.partition(".")[0] in nodes
+        return isinstance(part, Name) and is_property(part) and part.name.partition(".")[0] not in edges
 
     return any(map(is_fact, parts))
 
@@ -84,7 +84,7 @@ def label_condition(label: LabelTree, column: int) -> Node | None:
     return Logical("and" if label.operator == "&" else "or", tuple(parts), column=column)  # type: ignore[arg-type]
 
 
-def own_test(condition: Node, variable: str | None, *, has_labels: bool) -> Node | None:
+def own_test(condition: Any, variable: str | None, *, has_labels: bool) -> Node | None:
     """Return a condition that reads one node alone as one on its facts; None if it reads anything else.
 
     With `has_labels` the condition may test labels, which are those of records.
@@ -103,9 +103,7 @@ def own_test(condition: Node, variable: str | None, *, has_labels: bool) -> Node
                 if found is None:
                     return None
                 names[node] = found
-            case MatchExists() | AggregateCall():
-                return None
-    return rename(condition, names) if names else None
+    return filter_tree(rename(condition, names), "cypher") if names else None
 
 
 def joined_test(trees: Sequence[Node]) -> Condition:
@@ -150,7 +148,6 @@ def universe(name: str, *, node_label: str | None, has_nodes: bool) -> Operator:
     records = [Conjunction((atom_of_test(node, ""),))] if has_nodes else []
     sources = Conjunction((WindowAtom.of_every_label(node, _LABEL, _OTHER_END),))
     return Distinct(Project(make_union(sources, targets, *records), (name,)))
-
 
 
 def column_of_labels(name: str) -> str:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import rpq.automata as automata
 from rpq.automata.symbols import write_name
 from rpq.errors import WhereError
 from rpq.language.conditions import TUPLE_COLUMNS, check_types, condition_text, parse_expression
-from rpq.language.match.condition_trees import condition_nodes, conjuncts, own_condition
+from rpq.language.match.condition_trees import condition_nodes, conjuncts, has_value, own_condition
 from rpq.language.match.node_facts import joined_test, label_condition, own_test
-from rpq.language.match.syntax import (
+from rpq.language.match.syntax import match_error
+from rpq.language.match.tree import (
     Dialect,
     Direction,
     EdgePattern,
@@ -22,9 +23,8 @@ from rpq.language.match.syntax import (
     PathPattern,
     QuantifiedGroup,
     Quantifier,
-    match_error,
 )
-from rpq.language.where import Comparison, Logical, Name, Node, Where
+from rpq.language.where import Logical, Name, Node, Where
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ def repeated_text(step: str, quantifier: Quantifier | None) -> str:
     if quantifier is None:
         return f"({step})"
     least, most = quantifier.least, quantifier.most
-    if most is None and least == 1:
-        return f"({step})+"
+    if most is None and least < 2:
+        return f"({step}){'*+'[least]}"
     return f"({step}){{{least}}}" if least == most else f"({step}){{{least},{'' if most is None else most}}}"
 
 
@@ -162,10 +162,7 @@ class PathExpressions:
 
     def own_conditions(self, edge: EdgePattern) -> tuple[str, list[Node]]:
         """Return the condition that reads the edge alone, as a text, and the conditions that read other values as well."""
-        own: list[Node] = [
-            Comparison("==", Name(one.name, column=one.at + 1), one.value, column=one.at + 1)
-            for one in edge.properties
-        ]
+        own: list[Node] = [has_value(one.name, one.value, one.at) for one in edge.properties]
         others: list[Node] = []
         for part in conjuncts(edge.where):
             bare = None if edge.variable is None else own_condition(part, edge.variable)
@@ -191,8 +188,6 @@ class PathExpressions:
     def step(self, connector: EdgePattern | QuantifiedGroup) -> tuple[str, EdgeLabels]:
         """Return the expression of an edge or a quantified path, and the labels of its edges."""
         quantifier = connector.quantifier
-        if quantifier is not None:
-            self._check_quantifier(quantifier)
         if isinstance(connector, EdgePattern):
             labels = self.labels(connector)
             condition, others = self.own_conditions(connector)
@@ -221,9 +216,7 @@ class PathExpressions:
 
     def _test_text(self, node: NodePattern) -> str:
         """Return what a node inside a quantified path has to satisfy, as the text of a test; empty for a bare node."""
-        trees: list[Node] = [
-            Comparison("==", Name(one.name, column=one.at + 1), one.value, column=one.at + 1) for one in node.properties
-        ]
+        trees: list[Node] = [has_value(one.name, one.value, one.at) for one in node.properties]
         if node.label is not None:
             labels = label_condition(node.label, node.at + 1)
             if labels is None or self.node_label is not None:
@@ -231,7 +224,9 @@ class PathExpressions:
                     node.at,
                     f"a label of a node inside a quantified path is refused, because an edge with the label "
                     f"{self.node_label} may give it, too: pass node_label=None, so that records alone have labels, or write "
-                    "the label outside of the path" if labels is not None else "% in the labels of a node is refused",
+                    "the label outside of the path"
+                    if labels is not None
+                    else "% in the labels of a node is refused",
                 )
             trees.append(labels)
         for part in conjuncts(node.where):
@@ -254,7 +249,8 @@ class PathExpressions:
                 self._fail(tree.column - 1, error.message)
         return joined_test(trees).text
 
-    def _check_quantifier(self, quantifier: Quantifier) -> None:
+    def check_quantifier(self, quantifier: Quantifier) -> None:
+        """Raise `MatchError` for a quantifier that the language does not have."""
         if quantifier.is_cypher and self.dialect != "cypher":
             least, most = quantifier.least, "" if quantifier.most is None else str(quantifier.most)
             instead = f"{{{least}}}" if quantifier.most == least else f"{{{least},{most}}}"
@@ -277,11 +273,17 @@ def nameless_node(at: int) -> NodePattern:
     return NodePattern(None, None, (), None, at)
 
 
-def has_trails(connector: EdgePattern | QuantifiedGroup) -> bool:
+def has_trails(connector: EdgePattern | QuantifiedGroup, *, ends_differ: bool = False) -> bool:
     """Return whether all pairs of an edge or a quantified path are pairs of trails.
 
-    One edge is a trail, and so is a shortest path along edges of one direction.
+    One edge is a trail, and so is a shortest path along edges of one direction, or between ends that differ.
     """
+    edge: Any = connector
     if isinstance(connector, QuantifiedGroup):
-        return False
-    return connector.quantifier is None or (connector.direction != "either" and connector.quantifier.least == 1)
+        edges = [one for one in connector.elements if not isinstance(one, NodePattern)]
+        edge = edges[0] if len(edges) == 1 else connector
+        if not isinstance(edge, EdgePattern) or edge.quantifier is not None:
+            return False
+    if connector.quantifier is None:
+        return True
+    return (edge.direction != "either" or ends_differ) and connector.quantifier.least == 1

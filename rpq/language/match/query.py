@@ -9,8 +9,10 @@ from typing import Any, ClassVar, Self
 from rpq.errors import QueryError
 from rpq.language.edge_variables import BindingFilter, Value
 from rpq.language.hypercube import Hypercube, undivided
-from rpq.language.match.syntax import Dialect, parse
+from rpq.language.match.parameters import parameter_values, with_parameters
+from rpq.language.match.syntax import parse
 from rpq.language.match.translation import Translation, translate
+from rpq.language.match.tree import Dialect
 from rpq.language.options import Language
 from rpq.language.query import automaton_of
 from rpq.language.sparql.algebra import SparqlQuestion
@@ -24,9 +26,15 @@ _KINDS: dict[str, ColumnKind] = {
     "timestamp": "time",
     "property": "value",
     "fact": "value",
+    "label": "result",
+    "source": "vertex",
+    "target": "vertex",
+    "edge": "value",
     "count": "count",
     "sum": "result",
     "avg": "result",
+    "ends": "result",
+    "computed": "result",
 }
 
 
@@ -37,6 +45,8 @@ class MatchQuery(SparqlQuery):
     - `language`: "gql" (the default), or "cypher": the edges of a clause are different, and `*1..3` is a quantifier
     - `node_label`: the label of the edges from vertices to their labels, which `(a:Account)` reads beside the labels of node
       records; None (or an empty text) if records alone have labels
+    - `parameters`: the values of `$x` in the text, by name: texts, numbers, booleans, None, times, and lists of these; of
+      mappings and lists, keys choose an element, as in `$x.id`
     - `window`, `paths`, `simple_budget`, `name`, `semantics`, `report`: as for a query in SPARQL
 
     Raises `MatchError` with line and column for text that is invalid or refused, and `QueryError`.
@@ -63,6 +73,8 @@ class MatchQuery(SparqlQuery):
         if self.node_label is not None and not isinstance(self.node_label, str):
             raise QueryError(f"the label of the edges to labels of nodes is a text, or None, not {self.node_label!r}")
         object.__setattr__(self, "node_label", self.node_label or None)
+        parameters = None if self.parameters is None else parameter_values(self.parameters)
+        object.__setattr__(self, "parameters", parameters or None)
         object.__setattr__(self, "_has_nodes", False)
         object.__setattr__(self, "_is_triple", False)
         object.__setattr__(self, "_translation", self._translate(is_triple=False, has_nodes=False))
@@ -71,7 +83,7 @@ class MatchQuery(SparqlQuery):
     def _translate(self, *, is_triple: bool, has_nodes: bool) -> Translation:
         dialect: Dialect = "cypher" if self.language == "cypher" else "gql"
         return translate(
-            parse(self.expression),
+            with_parameters(parse(self.expression), self.parameters or {}),
             dialect=dialect,
             node_label=self.node_label,
             paths=self.paths,
@@ -158,7 +170,7 @@ class MatchQuery(SparqlQuery):
     @property
     def selected_values(self) -> tuple[Value, ...]:
         """The values of bindings that are columns, or counted."""
-        return tuple(column.value for column in self.translation.columns if column.value is not None)
+        return self.translation.selected
 
     @cached_property
     def columns(self) -> TypedColumns:
@@ -185,12 +197,8 @@ def result_columns(translation: Translation) -> TypedColumns:
     names = [column.name for column in translation.columns]
     kinds: list[ColumnKind] = []
     for column in translation.columns:
-        if column.source != "ends":
-            kinds.append(_KINDS[column.source])
-            continue
-        assert column.value is not None
-        of_value = _KINDS[column.value.kind]
-        kinds.append("result" if of_value == "value" else of_value)
+        is_of_value = column.source == "ends" and column.value is not None and column.value.kind in ("vertex", "timestamp")
+        kinds.append(_KINDS[column.value.kind if is_of_value and column.value is not None else column.source])
     if {*kinds} <= {"vertex", "count"}:
         return TypedColumns(names, kinds)
     return ValueColumns(names, kinds)

@@ -3,24 +3,67 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 from rpq.errors import WhereError, did_you_mean
 from rpq.language.conditions import NODE_COLUMNS, TUPLE_COLUMNS, condition_text
 from rpq.language.edge_variables import BindingFilter, Value, filter_of
 from rpq.language.match.condition_trees import condition_nodes, rename
-from rpq.language.match.syntax import LABELS_OF, AggregateCall, MatchExists, match_error
+from rpq.language.match.syntax import match_error
+from rpq.language.match.tree import LABELS_OF, Dialect, Direction
 from rpq.language.pattern import Constant
 from rpq.language.where import Name, Node, parse_where
+
+ColumnSource = Literal[
+    "vertex",
+    "number",
+    "timestamp",
+    "property",
+    "fact",
+    "label",
+    "source",
+    "target",
+    "edge",
+    "exists",
+    "count",
+    "sum",
+    "avg",
+    "ends",
+    "computed",
+]
+"""The content of a column: a vertex, a value of it or of an edge, an aggregate, or a computed value; "ends" is a least or
+greatest value."""
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """The content of a column of RETURN, or of a name behind WITH: its kind, and the value that it is derived from."""
+
+    name: str
+    source: ColumnSource
+    value: Value | None = None
+    tree: Any = None
+    """The computed value, whose names are those of `inputs`."""
+    inputs: tuple[ResultColumn, ...] = ()
+    dialect: Dialect = "cypher"
 
 
 @dataclass(frozen=True)
 class NameBinding:
-    """The meaning of a name: a vertex, an edge, or something inside a quantified path."""
+    """The meaning of a name.
 
-    kind: Literal["vertex", "edge", "inner"]
+    It is a vertex or an edge; a computed "value", with its column; a "path" of fixed length, whose `elements` are the names
+    of its nodes and edges in turn; a "list" of nodes or of edges with names; or "inner", something inside a quantified path.
+    """
+
+    kind: Literal["vertex", "edge", "value", "path", "list", "inner"]
     internal: str
     constant: Constant | None = None
+    column: ResultColumn | None = None
+    elements: tuple[str, ...] = ()
+    directions: tuple[Direction, ...] = ()
+    """The directions of the edges of a path."""
+    may_be_null: bool = False
 
 
 class Scope:
@@ -31,6 +74,8 @@ class Scope:
         self.own: dict[str, NameBinding] = {}
         self.node_values: dict[tuple[str, str], None] = {}
         """The properties of its nodes that are read, with the internal names of the nodes."""
+        self.guarded: dict[str, None] = {}
+        """The internal names that may be null, of nodes that a body of EXISTS requires."""
 
     def has(self, internal: str) -> bool:
         """Return whether an internal name is that of one of its own names."""
@@ -43,6 +88,13 @@ class Scope:
             scope = scope._outer
         scope.node_values[internal, property] = None
 
+    def require(self, internal: str) -> None:
+        """Add a name to those that a body of EXISTS requires to be bound."""
+        scope = self
+        while scope._outer is not None and not scope.has(internal):
+            scope = scope._outer
+        scope.guarded[internal] = None
+
     def get(self, name: str) -> NameBinding | None:
         """Return what a name stands for, None if it is unknown."""
         found = self.own.get(name)
@@ -50,7 +102,8 @@ class Scope:
 
     def names(self) -> list[str]:
         """Return all names."""
-        return [*self.own, *(self._outer.names() if self._outer is not None else ())]
+        own = [name for name in self.own if "#" not in name]
+        return [*own, *(self._outer.names() if self._outer is not None else ())]
 
 
 @dataclass(frozen=True)
@@ -70,12 +123,21 @@ class ValueReader:
             names = scope.names()
             hint = did_you_mean(variable, names) or (f"; there are {', '.join(names)}" if names else "")
             self._fail(at, f"there is no variable {variable}{hint}")
+        if binding.kind == "path":
+            self._fail(
+                at, f"{variable} is a path here: read nodes({variable}), relationships({variable}) or length({variable})"
+            )
+        if binding.kind == "list":
+            advice = f"read its elements, as in [x IN {variable} | x.p]"
+            self._fail(at, f"{variable} is a list of edges or nodes here: {advice}")
         if binding.kind == "inner":
             self._fail(
                 at,
                 f"{variable} is inside a path of which only the ends are returned (a quantified one, or one behind ANY): "
                 "read it in the WHERE inside its own brackets, or write the path edge by edge",
             )
+        if binding.kind == "value":
+            return Value("fact", binding.internal, attribute)
         if binding.kind == "vertex":
             if not dot or attribute == "id":
                 return Value("vertex", binding.internal)
@@ -94,32 +156,13 @@ class ValueReader:
         return Value("property", binding.internal, attribute)
 
     def filter(self, scope: Scope, condition: Node) -> BindingFilter:
-        """Return a condition as a filter over the bindings of a block."""
-        value_of_name: dict[str, Value] = {}
-        for node in condition_nodes(condition):
-            if isinstance(node, (MatchExists, AggregateCall)):
-                what = f"the aggregate {node.function}" if isinstance(node, AggregateCall) else "EXISTS"
-                if isinstance(node, MatchExists) and node.node is not None:
-                    what = "a label of a node"
-                advice = (
-                    "write it as a condition of its own, joined by AND, or by OR with others of its kind; NOT stands "
-                    "before all of it"
-                    if isinstance(node, MatchExists)
-                    else "aggregates stand in RETURN; filter rows of groups after collecting them"
-                )
-                self._fail(node.column - 1, f"{what} inside a condition is refused: {advice}")
-            if isinstance(node, Name):
-                value = self.value(scope, node)
-                if node.name.endswith(f".{LABELS_OF}"):
-                    variable = node.name.partition(".")[0]
-                    advice = f"write {variable}:A AND {variable}:B"
-                    self._fail(node.column - 1, f"labels({variable}) in a condition is refused: {advice}")
-                value_of_name[value.column] = value
-        names = (node for node in condition_nodes(condition) if isinstance(node, Name))
-        tree = rename(condition, {node: self.value(scope, node).column for node in names})
+        """Return a condition in the language of filters as a filter over the bindings of a block."""
+        names = [node for node in condition_nodes(condition) if isinstance(node, Name)]
+        values = {node: self.value(scope, node) for node in names}
+        tree = rename(condition, {node: value.column for node, value in values.items()})
         try:
             text = condition_text(tree)
-            return filter_of(parse_where(text), value_of_name)
+            return filter_of(parse_where(text), {value.column: value for value in values.values()})
         except WhereError as error:
             self._fail(condition.column - 1, error.message.replace("?", ""))
 

@@ -1,8 +1,4 @@
-"""The syntax tree of a MATCH text, made by the grammar in `match.lark`, and errors that point to their place in the text.
-
-Conditions are trees of `rpq.language.where`, whose names are variables (`a`) and properties (`e.amount`). `MatchExists` and
-`AggregateCall` stand only where the grammar of MATCH has them. Every part has its place, an offset in the text.
-"""
+"""From a MATCH text to its syntax tree, by the grammar in `match.lark`, and errors that point to their place in the text."""
 
 from __future__ import annotations
 
@@ -10,24 +6,60 @@ import functools
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from decimal import InvalidOperation
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from rpq.errors import MatchError, QueryError, did_you_mean, install_command
+from rpq.language.match.tree import (
+    AGGREGATES,
+    GRAPH_FUNCTIONS,
+    LABELS_OF,
+    AggregateCall,
+    Attribute,
+    Case,
+    Clause,
+    Comprehension,
+    CountOf,
+    Direction,
+    EdgePattern,
+    Element,
+    GraphPattern,
+    Index,
+    InList,
+    Item,
+    LabelTree,
+    ListOf,
+    ListSlice,
+    MapOf,
+    MatchExists,
+    MatchText,
+    NodePattern,
+    Null,
+    Parameter,
+    PathPattern,
+    Projection,
+    Property,
+    QuantifiedGroup,
+    QuantifiedList,
+    Quantifier,
+    QueryPart,
+    Reduce,
+    SingleQuery,
+    SortItem,
+    Unwind,
+)
+from rpq.language.match.values.functions import FUNCTIONS, MAX_RANGE
 from rpq.language.where import (
-    FUNCTIONS,
     Arithmetic,
     Between,
     Call,
     Comparison,
-    In,
     IsNull,
     Logical,
     Name,
-    Node,
     Not,
     WhereConstant,
     exact_number,
@@ -37,174 +69,15 @@ from rpq.language.where import (
 if TYPE_CHECKING:
     from lark import Lark, Token
 
-Dialect = Literal["gql", "cypher"]
-
-LABELS_OF = "labels()"
-"""The name of the labels of a node among its properties, which stands for the call of `labels`."""
-
-AGGREGATES = ("count", "sum", "avg", "min", "max")
-
-# --- the tree ------------------------------------------------------------------------------------------------------
-
-
-class LabelTree(NamedTuple):
-    """A label expression: a name, `%`, or an operator (`!`, `&`, `|`) over others."""
-
-    operator: Literal["name", "%", "!", "&", "|"]
-    name: str = ""
-    parts: tuple[LabelTree, ...] = ()
-
-
-class Property(NamedTuple):
-    """A property and its value in `{amount: 1}`."""
-
-    name: str
-    value: WhereConstant
-    at: int
-
-
-@dataclass(frozen=True)
-class NodePattern:
-    """A node: `(a:Label {id: 'x'} WHERE …)`."""
-
-    variable: str | None
-    label: LabelTree | None
-    properties: tuple[Property, ...]
-    where: Node | None
-    at: int
-
-    @property
-    def is_bare(self) -> bool:
-        """True if the node has no labels and no conditions."""
-        return self.label is None and not self.properties and self.where is None
-
-
-class Quantifier(NamedTuple):
-    """The number of repetitions of an edge or a path, at least `least`; without an upper bound, `most` is None."""
-
-    least: int
-    most: int | None
-    text: str
-    at: int
-    is_cypher: bool = False
-    """True if it is written as in Cypher, `*1..3`."""
-
-
-Direction = Literal["right", "left", "either"]
-
-
-@dataclass(frozen=True)
-class EdgePattern:
-    """An edge: `-[e:LABEL WHERE …]->{1,3}`."""
-
-    variable: str | None
-    label: LabelTree | None
-    properties: tuple[Property, ...]
-    where: Node | None
-    direction: Direction
-    quantifier: Quantifier | None
-    at: int
-
-
-@dataclass(frozen=True)
-class QuantifiedGroup:
-    """A quantified path in parentheses: `((x)-[:a]->(y)){1,3}`."""
-
-    elements: tuple[Element, ...]
-    where: Node | None
-    quantifier: Quantifier
-    at: int
-
-
-Element = NodePattern | EdgePattern | QuantifiedGroup
-PathMode = Literal["WALK", "TRAIL", "ACYCLIC", "SIMPLE"]
-
-
-@dataclass(frozen=True)
-class PathPattern:
-    """A path of a clause, with the words before it."""
-
-    is_any: bool
-    mode: PathMode | None
-    elements: tuple[Element, ...]
-    at: int
-
-
-@dataclass(frozen=True)
-class GraphPattern:
-    """The paths and the condition of a clause, or of an EXISTS."""
-
-    different_edges: bool | None
-    """True if the edges of a solution must differ; None if the text does not specify it."""
-    paths: tuple[PathPattern, ...]
-    where: Node | None
-    at: int
-
-
-@dataclass(frozen=True)
-class Clause:
-    """MATCH or OPTIONAL MATCH."""
-
-    is_optional: bool
-    pattern: GraphPattern
-    at: int
-
-
-@dataclass(frozen=True)
-class MatchExists:
-    """A condition: whether a pattern has a match."""
-
-    pattern: GraphPattern
-    column: int
-    node: Name | None = None
-    """The node whose labels the condition tests, as in `a:Account`; None for a pattern in braces."""
-    returned_values: tuple[Any, ...] = ()
-    """The items after RETURN. They have no effect, but may name only variables in scope."""
-
-
-@dataclass(frozen=True)
-class AggregateCall:
-    """An aggregate in RETURN; without an argument it counts rows."""
-
-    function: str
-    argument: Node | None
-    is_distinct: bool
-    column: int
-
-
-@dataclass(frozen=True)
-class Item:
-    """A column of RETURN."""
-
-    value: Any
-    name: str | None
-    text: str
-    at: int
-
-
-@dataclass(frozen=True)
-class MatchText:
-    """A whole text."""
-
-    text: str
-    clauses: tuple[Clause, ...]
-    is_distinct: bool
-    items: tuple[Item, ...]
-
 
 # --- refused words -------------------------------------------------------------------------------------------------
 
 REFUSED = {
-    "ORDER": "ORDER BY is refused: a stream of changes has no order of rows; sort the rows after collecting them",
-    "LIMIT": "LIMIT is refused: a stream of changes does not determine which rows remain; leave it out",
-    "SKIP": "SKIP is refused: a stream of changes does not determine which rows to skip; leave it out",
-    "OFFSET": "OFFSET is refused: a stream of changes does not determine which rows to skip; leave it out",
     "GROUP": "GROUP BY is refused: leave it out; the items of RETURN without an aggregate are the keys of the groups",
-    "HAVING": "HAVING is refused: filter the rows of the groups after collecting them",
-    "WITH": "WITH is refused: write all MATCH clauses one after the other, and the values in RETURN",
-    "UNWIND": "UNWIND is refused: write the values in a condition, as in a.id IN ['x', 'y']",
-    "FOR": "FOR is refused: write the values in a condition, as in a.id IN ['x', 'y']",
+    "HAVING": "HAVING is refused: write WITH and a WHERE behind it",
+    "FOR": 'FOR is refused: write UNWIND list AS x, with language="cypher"',
     "LET": "LET is refused: write the value where it is used",
+    "FILTER": "FILTER is refused: write WHERE behind MATCH or WITH",
     "CREATE": "CREATE is refused: edges arrive with the stream",
     "INSERT": "INSERT is refused: edges arrive with the stream",
     "MERGE": "MERGE is refused: edges arrive with the stream",
@@ -212,52 +85,32 @@ REFUSED = {
     "REMOVE": "REMOVE is refused: the stream changes edges",
     "DELETE": "DELETE is refused: the stream deletes edges",
     "DETACH": "DETACH DELETE is refused: the stream deletes edges",
-    "CALL": "CALL is refused: there are no procedures; write all paths in MATCH",
+    "CALL": "CALL is refused: there are no procedures and no subqueries in rows; write all paths in MATCH",
     "YIELD": "YIELD is refused: name the columns in RETURN",
-    "UNION": "UNION is refused: write labels with |, or register a query for each part",
+    "LOAD": "LOAD CSV is refused: rpq run reads files, and facts of nodes with --nodes",
+    "FOREACH": "FOREACH is refused: the stream changes edges",
     "EXCEPT": "EXCEPT is refused: write NOT EXISTS { … }",
     "INTERSECT": "INTERSECT is refused: write EXISTS { … }",
-    "NEXT": "NEXT is refused: write all MATCH clauses one after the other",
+    "NEXT": 'NEXT is refused: write WITH between the clauses, with language="cypher"',
     "USE": "USE is refused: a query reads its stream",
     "FINISH": "FINISH is refused: name the columns in RETURN",
-    "XOR": "XOR is refused: write (p AND NOT q) OR (q AND NOT p)",
-    "CASE": "CASE is refused: write a query for each case, with its condition in WHERE",
-    "STARTS": "STARTS WITH is refused: write starts_with(value, 'text')",
-    "ENDS": "ENDS WITH is refused: write ends_with(value, 'text')",
-    "CONTAINS": "CONTAINS is refused: write contains(value, 'text')",
     "ORDERED": "ORDERED is refused: paths in time order are written in the pattern notation, ?x (a+ in order) ?y",
 }
 """Words that are refused where they stand in place of what the grammar expects, with what to write."""
 
 REFUSED_SIGNS = {
-    "!=": "!= is refused: write <>",
     "==": "== is refused: write =",
-    "=~": "=~ is refused: write matches(value, 'expression')",
-    "$": "parameters ($name) are refused: write the value",
-    "||": "|| is refused: there is no concatenation of values",
-    "^": "^ is refused: there are + - * / and %",
+    "||": "|| is refused: + joins texts, and lists",
 }
 REFUSED_FUNCTIONS = {
-    "collect": "the order of its values is not determined; return them as rows",
-    "collect_list": "the order of its values is not determined; return them as rows",
-    "type": "the label of an edge is no value; write the labels in its brackets, as in -[e:KNOWS|HATES]->",
-    "id": "write the variable itself: a node is its name, an edge its number or id",
-    "element_id": "write the variable itself: a node is its name, an edge its number or id",
-    "elementid": "write the variable itself: a node is its name, an edge its number or id",
-    "properties": "name the properties, as in e.amount",
-    "keys": "name the properties, as in e.amount",
-    "startnode": "name the node at the start of the edge",
-    "endnode": "name the node at the end of the edge",
-    "nodes": "there are no path variables; name the nodes of a path edge by edge",
-    "relationships": "there are no path variables; name the edges of a path one by one",
-    "size": "there are no lists; count(*) counts rows, and length(text) the letters of a text",
-    "coalesce": "compute with the rows; in WHERE, write (x IS NULL OR …)",
+    "properties": "name the properties, as in a.amount",
+    "keys": "name the properties, as in a.amount",
+    "rand": "the rows of a query depend on the graph alone",
+    "randomuuid": "the rows of a query depend on the graph alone",
 }
 """Functions of GQL and Cypher that are refused by name, with what to write."""
 
-_LISTS = "lists and maps are refused: return their values as columns, and write IN ['a', 'b'] in conditions"
-_EXISTS = "exists(…) is refused: write x IS NOT NULL for a property, and EXISTS { … } for a path"
-_PATTERN_IN_CONDITION = "a path as a condition is refused: write EXISTS { … } around it"
+_MAPS = "maps are refused, other than in duration({…}), datetime({…}) and date({…}): return their values as columns"
 _EDGE_SIGNS = ("-[", "<-[", "-->", "<--", "--", "->", "<-", "~[")
 
 # --- parsing -------------------------------------------------------------------------------------------------------
@@ -300,7 +153,7 @@ def parse(text: str) -> MatchText:
     """Parse a MATCH text. Raises `MatchError` at the place of an error, and for a construct that is refused. O(length).
 
     >>> tree = parse("MATCH (a)-[e:transfer]->(b) RETURN a, e.amount AS amount")
-    >>> [item.name or item.text for item in tree.items]
+    >>> [item.name or item.text for item in tree.queries[0].parts[0].projection.items]
     ['a', 'amount']
     """
     parser = grammar()
@@ -336,16 +189,16 @@ def _unexpected(text: str, at: int, word: str, accepted: Iterable[str]) -> Match
     """Return the error for a word that stands where the grammar does not expect it."""
     refusal = REFUSED.get(word.upper())
     if refusal is None:
-        sign = text[at : at + 2]
+        sign = "==" if text[max(at - 1, 0) : at + 1] == "==" else text[at : at + 2]
         refusal = REFUSED_SIGNS.get(sign) or REFUSED_SIGNS.get(word)
     words = [name for name in sorted(accepted) if name != "$END"]
     is_path = any(text.startswith(sign, place) for sign in _EDGE_SIGNS for place in (at, at - 1) if place >= 0)
     if refusal is None and is_path and not {"AND", "EXISTS"}.isdisjoint(words) and "WALK" not in words:
-        refusal = _PATTERN_IN_CONDITION
-    if refusal is None and word == "(" and text[:at].rstrip().lower().endswith("exists"):
-        refusal = _EXISTS
-    if refusal is None and word in ("[", "{") and {"TEXT", "TRUE"} <= {*words}:
-        refusal = _LISTS
+        refusal = "a path as a condition begins with a node in parentheses, as in (a)-[:T]->(b)"
+    if refusal is None and word.upper() in ("WITH", "UNWIND", "UNION", "ORDER", "LIMIT") and "RBRACE" in words:
+        refusal = f"{word.upper()} in EXISTS {{ … }} and COUNT {{ … }} is refused: a pattern and its WHERE stand there"
+    if refusal is None and word == "{" and "PLUS" in words:
+        refusal = "a map projection, a{.x}, is refused: return the properties as columns"
     if refusal is None and word.upper() == "RETURN" and "MATCH" not in words and at > 0 and not text[:at].strip():
         refusal = "a text begins with MATCH"
     if refusal is not None:
@@ -377,8 +230,9 @@ _SHOWN_TERMINALS = {
     "EQUAL": "a comparison",
 }
 _KEYWORDS = frozenset(
-    "ACYCLIC ALL AND ANY AS BETWEEN BINDINGS DIFFERENT DISTINCT EDGE EDGES ELEMENT ELEMENTS EXISTS FALSE IN IS LABELED "
-    "MATCH NOT NULL OPTIONAL OR RELATIONSHIP RELATIONSHIPS REPEATABLE RETURN SHORTEST SIMPLE TRAIL TRUE WALK WHERE".split()
+    "ACYCLIC ALL AND ANY AS ASC BETWEEN BINDINGS BY CASE CONTAINS DESC DIFFERENT DISTINCT EDGE EDGES ELEMENT ELEMENTS ELSE "
+    "END ENDS EXISTS FALSE IN IS LABELED LIMIT MATCH NOT NULL OFFSET OPTIONAL OR ORDER RELATIONSHIP RELATIONSHIPS "
+    "REPEATABLE RETURN SHORTEST SIMPLE SKIP STARTS THEN TRAIL TRUE UNION UNWIND WALK WHEN WHERE WITH XOR".split()
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0"}
 
@@ -448,9 +302,27 @@ def _reader(text: str) -> Any:
 
     class Search(NamedTuple):
         is_any: bool
+        is_shortest: bool = False
 
     class Filler(NamedTuple):
         children: tuple[Any, ...]
+
+    class Order(NamedTuple):
+        items: tuple[SortItem, ...]
+
+    class Skip(NamedTuple):
+        value: Any
+
+    class Limit(NamedTuple):
+        value: Any
+
+    class Results(NamedTuple):
+        has_all: bool
+        items: tuple[Item, ...]
+
+    class Branch(NamedTuple):
+        condition: Any
+        value: Any
 
     @v_args(meta=True)
     class Reader(Transformer):  # type: ignore[type-arg]
@@ -473,12 +345,18 @@ def _reader(text: str) -> Any:
                 case "TRUE" | "FALSE":
                     return WhereConstant(token.type == "TRUE", column=column)
             try:
-                return WhereConstant(exact_number(token), column=column)
+                number = exact_number(token)
             except InvalidOperation:
                 refuse(column - 1, "the exponent has too many digits")
+            is_float = token.type == "NUMBER" and isinstance(number, int)
+            return WhereConstant(Decimal(f"{number}.0") if is_float else number, column=column)
 
-        def negative_value(self, meta: Any, children: list[Token]) -> Node:
-            return self.negative(meta, [self.value(meta, children[1:])])
+        def null(self, meta: Any, children: list[Any]) -> Null:
+            return Null(column=start(meta) + 1)
+
+        def parameter(self, meta: Any, children: list[Any]) -> Parameter:
+            named = children[0]
+            return Parameter(named.name if isinstance(named, NameOf) else str(named), column=start(meta) + 1)
 
         # --- labels
 
@@ -502,10 +380,90 @@ def _reader(text: str) -> Any:
         def variable(self, meta: Any, children: list[NameOf]) -> Name:
             return Name(children[0].name, column=start(meta) + 1)
 
-        def property(self, meta: Any, children: list[NameOf]) -> Name:
-            if children[1].name == LABELS_OF:
-                refuse(children[1].at, f"a property called {LABELS_OF} is refused: write labels(a) for the labels of a node")
-            return Name(f"{children[0].name}.{children[1].name}", column=start(meta) + 1)
+        def attribute(self, meta: Any, children: list[Any]) -> Any:
+            inner, named = children
+            if named.name == LABELS_OF:
+                refuse(named.at, f"a property called {LABELS_OF} is refused: write labels(a) for the labels of a node")
+            if isinstance(inner, Name):
+                return Name(f"{inner.name}.{named.name}", column=inner.column)
+            if isinstance(inner, Parameter):
+                return Parameter(inner.name, (*inner.keys, named.name), column=inner.column)
+            return Attribute(inner, named.name, column=start(meta) + 1)
+
+        def index(self, meta: Any, children: list[Any]) -> Any:
+            inner, place = children
+            if isinstance(inner, Parameter) and isinstance(place, WhereConstant) and isinstance(place.value, (str, int)):
+                return Parameter(inner.name, (*inner.keys, place.value), column=inner.column)
+            return Index(inner, place, column=start(meta) + 1)
+
+        def list_slice(self, meta: Any, children: list[Any]) -> ListSlice:
+            inner, *others = children
+            dots = next(place for place, one in enumerate(others) if isinstance(one, Token))
+            low, high = others[:dots], others[dots + 1 :]
+            return ListSlice(inner, low[0] if low else None, high[0] if high else None, column=start(meta) + 1)
+
+        def list_of(self, meta: Any, children: list[Any]) -> Any:
+            values = trees(children)
+            if len(values) == 1 and isinstance(values[0], InList) and isinstance(values[0].inner, Name):
+                return self._over_list(meta, values[0], None, None)  # [x IN list] is a comprehension
+            return ListOf(tuple(values), column=start(meta) + 1)
+
+        def _over_list(self, meta: Any, elements: Any, where: Any, value: Any) -> Comprehension:
+            variable, source = self._element(elements)
+            return Comprehension(variable, source, where, value, column=start(meta) + 1)
+
+        def _element(self, elements: Any) -> tuple[str, Any]:
+            """Return the variable and the list of `x IN list`."""
+            if isinstance(elements, MatchExists):
+                refuse(
+                    elements.column - 1,
+                    "a pattern comprehension is refused: write OPTIONAL MATCH, and collect(…) in WITH, or COUNT { … }",
+                )
+            if not isinstance(elements, InList) or not isinstance(elements.inner, Name) or "." in elements.inner.name:
+                refuse(elements.column - 1, "a variable and its list stand here, as in x IN nodes(p)")
+            return elements.inner.name, elements.source
+
+        def comprehension(self, meta: Any, children: list[Any]) -> Comprehension:
+            where = of_type(children, Where)
+            elements, *values = [one for one in trees(children) if not isinstance(one, Where)]
+            return self._over_list(meta, elements, None if where is None else where.condition, values[0] if values else None)
+
+        def quantified_list(self, meta: Any, children: list[Any]) -> QuantifiedList:
+            first, elements, where = children
+            word: Any = str(first).lower() if isinstance(first, Token) else getattr(first, "name", "").lower()
+            if word not in ("all", "any", "none", "single"):
+                refuse(start(meta), "WHERE over the elements of a list stands in all(…), any(…), none(…) and single(…)")
+            variable, source = self._element(elements)
+            return QuantifiedList(word, variable, source, where.condition, column=start(meta) + 1)
+
+        def reduce(self, meta: Any, children: list[Any]) -> Reduce:
+            named, first, elements, value = children
+            is_first = isinstance(first, Comparison) and first.sign == "==" and isinstance(first.left, Name)
+            if not isinstance(named, Name) or named.name.lower() != "reduce" or not is_first:
+                refuse(start(meta), "| between values stands in reduce(total = 0, x IN list | total + x)")
+            variable, source = self._element(elements)
+            return Reduce(first.left.name, first.right, variable, source, value, column=start(meta) + 1)
+
+        def map(self, meta: Any, children: list[Any]) -> MapOf:
+            names, values = children[::2], children[1::2]
+            return MapOf(tuple(one.name for one in names), tuple(values), column=start(meta) + 1)
+
+        def branch(self, meta: Any, children: list[Any]) -> Branch:
+            return Branch(*trees(children))
+
+        def case(self, meta: Any, children: list[Any]) -> Case:
+            has_else = any(isinstance(one, Token) and one.type == "ELSE" for one in children)
+            values = trees(children)
+            branches = [one for one in values if isinstance(one, Branch)]
+            others = [one for one in values if not isinstance(one, Branch)]
+            otherwise = others.pop() if has_else else None
+            return Case(
+                others[0] if others else None,
+                tuple(one.condition for one in branches),
+                tuple(one.value for one in branches),
+                otherwise,
+                column=start(meta) + 1,
+            )
 
         def enclosed(self, meta: Any, children: list[Any]) -> Any:
             return children[0]
@@ -516,19 +474,48 @@ def _reader(text: str) -> Any:
         def conjunction(self, meta: Any, children: list[Any]) -> Logical:
             return Logical("and", tuple(trees(children)), column=start(meta) + 1)
 
+        def exclusion(self, meta: Any, children: list[Any]) -> Logical:
+            return Logical("xor", tuple(trees(children)), column=start(meta) + 1)
+
         def negation(self, meta: Any, children: list[Any]) -> Not:
             return Not(trees(children)[0], column=start(meta) + 1)
 
-        def comparison(self, meta: Any, children: list[Any]) -> Comparison:
-            left, sign, right = children
-            return Comparison({"=": "==", "<>": "!="}.get(str(sign), str(sign)), left, right, column=start(meta) + 1)
+        def comparison(self, meta: Any, children: list[Any]) -> Any:
+            signs = {"=": "==", "<>": "!="}
+            column = start(meta) + 1
+            compared = [
+                Comparison(signs.get(str(sign), str(sign)), left, right, column=column)
+                for left, sign, right in zip(children[::2], children[1::2], children[2::2], strict=False)
+            ]
+            return compared[0] if len(compared) == 1 else Logical("and", tuple(compared), column=column)
 
-        def is_in(self, meta: Any, children: list[Any]) -> In:
-            inner, *values = trees(children)
-            return In(inner, tuple(values), column=start(meta) + 1)
+        def is_in(self, meta: Any, children: list[Any]) -> Any:
+            inner, source = trees(children)
+            return InList(inner, source, column=start(meta) + 1)
 
         def is_not_in(self, meta: Any, children: list[Any]) -> Not:
             return Not(self.is_in(meta, children), column=start(meta) + 1)
+
+        def _call(self, function: str, meta: Any, children: list[Any]) -> Call:
+            return Call(function, tuple(trees(children)), column=start(meta) + 1)
+
+        def starts_with(self, meta: Any, children: list[Any]) -> Call:
+            return self._call("starts_with", meta, children)
+
+        def ends_with(self, meta: Any, children: list[Any]) -> Call:
+            return self._call("ends_with", meta, children)
+
+        def contains(self, meta: Any, children: list[Any]) -> Call:
+            return self._call("contains", meta, children)
+
+        def matches(self, meta: Any, children: list[Any]) -> Call:
+            return self._call("=~", meta, children)
+
+        def power(self, meta: Any, children: list[Any]) -> Call:
+            return self._call("^", meta, children)
+
+        def positive(self, meta: Any, children: list[Any]) -> Any:
+            return children[-1]
 
         def between(self, meta: Any, children: list[Any]) -> Between:
             inner, low, high = trees(children)
@@ -544,8 +531,10 @@ def _reader(text: str) -> Any:
             left, sign, right = children
             return Arithmetic(str(sign), left, right, column=start(meta) + 1)
 
-        def negative(self, meta: Any, children: list[Any]) -> Node:
+        def negative(self, meta: Any, children: list[Any]) -> Any:
             inner, column = children[-1], start(meta) + 1
+            if isinstance(inner, WhereConstant) and isinstance(inner.value, Decimal):
+                return WhereConstant(-inner.value, column=column)
             return negated(inner, column)
 
         def exists_result(self, meta: Any, children: list[Any]) -> ReturnedValues:
@@ -554,6 +543,8 @@ def _reader(text: str) -> Any:
         def has_labels(self, meta: Any, children: list[Any]) -> MatchExists | Not:
             named, label = trees(children)
             at = start(meta)
+            if isinstance(named, NameOf):
+                named = Name(named.name, column=named.at + 1)
             if label.operator == "!":
                 inner: Any = self.has_labels(meta, [named, label.parts[0]])
                 return Not(inner, column=at + 1)
@@ -572,36 +563,88 @@ def _reader(text: str) -> Any:
                 of_type(children, GraphPattern), start(meta) + 1, returned_values=() if returned is None else returned.values
             )
 
+        def exists_of(self, meta: Any, children: list[Any]) -> Any:
+            inner = children[-1]
+            if isinstance(inner, MatchExists) and inner.node is None:
+                return inner
+            return Not(IsNull(inner, column=start(meta) + 1), column=start(meta) + 1)
+
+        def count_of(self, meta: Any, children: list[Any]) -> CountOf:
+            return CountOf(of_type(children, GraphPattern), column=start(meta) + 1)
+
+        def inner_path(self, meta: Any, children: list[Any]) -> tuple[Element, ...]:
+            return tuple(children)
+
+        def inner_node(self, meta: Any, children: list[Any]) -> NodePattern:
+            found: NodePattern = children[0]
+            return found
+
+        def named_node(self, meta: Any, children: list[Any]) -> NodePattern:
+            return self.node(meta, children)
+
+        def inner_edge(self, meta: Any, children: list[Any]) -> EdgePattern:
+            found: EdgePattern = children[0]
+            return found
+
+        def path_condition(self, meta: Any, children: list[Any]) -> MatchExists:
+            path = PathPattern(False, None, children[0], start(meta))
+            return MatchExists(GraphPattern(None, (path,), None, start(meta)), start(meta) + 1)
+
+        def enclosed_variable(self, meta: Any, children: list[Any]) -> Any:
+            node = children[0]
+            name = Name(node.variable, column=start(meta) + 2)
+            return name if node.label is None else self.has_labels(meta, [name, node.label])
+
         def call(self, meta: Any, children: list[Any]) -> Any:
-            named, *arguments = children
+            callee, *arguments = children
+            at = start(meta)
+            if not isinstance(callee, Name):
+                refuse(at, "a function has a name, as in size(list)")
+            function = callee.name.lower()
             quantified = of_type(arguments, SetQuantifier)
-            values = [one for one in arguments if not isinstance(one, SetQuantifier)]
-            function = named.name.lower()
+            values = [one for one in trees(arguments) if not isinstance(one, SetQuantifier)]
+            if function == "collect_list":
+                function = "collect"
             if function in AGGREGATES:
                 if len(values) != 1:
-                    refuse(named.at, f"{named.name} has one argument, not {len(values)}")
-                return AggregateCall(function, values[0], quantified is not None and quantified.is_distinct, named.at + 1)
-            if function == "labels":
-                if quantified is not None or len(values) != 1 or not isinstance(values[0], Name) or "." in values[0].name:
-                    refuse(named.at, f"{named.name} has the variable of a node as its argument, as in labels(a)")
-                return Name(f"{values[0].name}.{LABELS_OF}", column=named.at + 1)
-            if function in REFUSED_FUNCTIONS:
-                refuse(named.at, f"{named.name} is refused: {REFUSED_FUNCTIONS[function]}")
+                    refuse(at, f"{callee.name} has one argument, not {len(values)}")
+                return AggregateCall(function, values[0], quantified is not None and quantified.is_distinct, at + 1)
             if quantified is not None:
-                refuse(named.at, f"DISTINCT in {named.name} is refused: it stands in aggregates, {', '.join(AGGREGATES)}")
-            if function not in FUNCTIONS:
-                names = [*FUNCTIONS, *AGGREGATES]
+                refuse(at, f"DISTINCT in {callee.name} is refused: it stands in aggregates, {', '.join(AGGREGATES)}")
+            if function == "labels":
+                if len(values) != 1 or not isinstance(values[0], Name) or "." in values[0].name:
+                    refuse(at, f"{callee.name} has the variable of a node as its argument, as in labels(a)")
+                return Name(f"{values[0].name}.{LABELS_OF}", column=at + 1)
+            if function in REFUSED_FUNCTIONS:
+                refuse(at, f"{callee.name} is refused: {REFUSED_FUNCTIONS[function]}")
+            if function == "size" and len(values) == 1 and isinstance(values[0], MatchExists) and values[0].node is None:
+                return CountOf(values[0].pattern, column=at + 1)
+            if function not in FUNCTIONS and function not in GRAPH_FUNCTIONS:
+                names = () if "." in function else (*FUNCTIONS, *GRAPH_FUNCTIONS, *AGGREGATES)
                 hint = did_you_mean(function, names)
-                refuse(named.at, f"unknown function {named.name!r}: expected one of {', '.join(names)}{hint}")
-            if len(values) != FUNCTIONS[function]:
-                refuse(named.at, f"{function} has {FUNCTIONS[function]} arguments, not {len(values)}")
-            return Call(function, tuple(values), column=named.at + 1)
+                refuse(at, f"unknown function {callee.name!r}{hint}: docs/match.md lists the functions")
+            numbers = [one.value for one in values if isinstance(one, WhereConstant) and isinstance(one.value, int)]
+            if (
+                function == "range"
+                and len(numbers) > 1
+                and abs(numbers[1] - numbers[0]) >= MAX_RANGE * max(1, abs((*numbers, 1)[2]))
+            ):
+                refuse(at, f"a range is refused: it has more than {MAX_RANGE:,} numbers")
+            if not values and function in ("date", "datetime", "localdatetime", "timestamp"):
+                advice = "compare with the times of edges, or with a parameter"
+                refuse(at, f"{callee.name}() is refused: rows depend on the stream alone; {advice}")
+            known = FUNCTIONS.get(function)
+            least, most = (1, 1) if known is None else (known.least, known.most)
+            if len(values) < least or (most is not None and len(values) > most):
+                expected = str(least) if most == least else f"{least} or more" if most is None else f"{least} to {most}"
+                refuse(at, f"{callee.name} has {expected} arguments, not {len(values)}")
+            return Call(function, tuple(values), column=at + 1)
 
-        def call_of_rows(self, meta: Any, children: list[NameOf]) -> AggregateCall:
-            named = children[0]
-            if named.name.lower() != "count":
-                refuse(named.at, f"{named.name}(*) is refused: count(*) alone counts rows")
-            return AggregateCall("count", None, False, named.at + 1)
+        def call_of_rows(self, meta: Any, children: list[Any]) -> AggregateCall:
+            callee = children[0]
+            if not isinstance(callee, Name) or callee.name.lower() != "count":
+                refuse(start(meta), "count(*) alone counts rows")
+            return AggregateCall("count", None, False, start(meta) + 1)
 
         def where(self, meta: Any, children: list[Any]) -> Where:
             return Where(children[-1])
@@ -659,15 +702,6 @@ def _reader(text: str) -> Any:
 
         def _quantifier(self, meta: Any, least: int, most: int | None, *, is_cypher: bool = False) -> Quantifier:
             at, written = start(meta), text[start(meta) : int(meta.end_pos)]
-            if least == 0:
-                least_text = "+" if most is None else f"{{1,{most}}}"
-                if is_cypher:
-                    least_text = "*" if most is None else f"*1..{most}"
-                refuse(
-                    at,
-                    f"{written} is refused: a path has at least one edge here; write {least_text}, and a query without the "
-                    "path for its absence",
-                )
             if most is not None and most < least:
                 refuse(at, f"{written} is empty: {most} is less than {least}")
             return Quantifier(least, most, written, at, is_cypher)
@@ -688,9 +722,7 @@ def _reader(text: str) -> Any:
             return self._quantifier(meta, 0, None)
 
         def question_mark(self, meta: Any, children: list[Any]) -> Quantifier:
-            refuse(
-                start(meta), "? is refused: a path has at least one edge here; write OPTIONAL MATCH for a path that may lack"
-            )
+            return self._quantifier(meta, 0, 1)
 
         def any_length(self, meta: Any, children: list[Any]) -> Quantifier:
             return self._quantifier(meta, 1, None, is_cypher=True)
@@ -713,7 +745,7 @@ def _reader(text: str) -> Any:
         # --- paths
 
         def any_path(self, meta: Any, children: list[Any]) -> Search:
-            return Search(True)
+            return Search(True, "SHORTEST" in words(children))
 
         def all_paths(self, meta: Any, children: list[Any]) -> Search:
             if "SHORTEST" in words(children):
@@ -735,29 +767,29 @@ def _reader(text: str) -> Any:
             return QuantifiedGroup(children[0], condition, of_type(children, Quantifier), start(meta))
 
         def path_pattern(self, meta: Any, children: list[Any]) -> PathPattern:
-            if (named := of_type(children, NameOf)) is not None:
-                self._refuse_path_variable(named)
-            search, mode = of_type(children, Search), of_type(children, str)
-            return PathPattern(search is not None and search.is_any, mode, children[-1], start(meta))
+            children = [one for one in children if not isinstance(one, Token)]
+            search, mode, named = (of_type(children, kind) for kind in (Search, str, NameOf))
+            return PathPattern(
+                search is not None and search.is_any,
+                mode,
+                children[-1],
+                start(meta),
+                variable=None if named is None else named.name,
+                is_shortest=search is not None and search.is_shortest,
+            )
 
         def path_function(self, meta: Any, children: list[Any]) -> PathPattern:
             *named, function, path = trees(children)
-            if named:
-                self._refuse_path_variable(named[0])
             if function.name.lower() not in ("shortestpath", "allshortestpaths"):
                 hint = did_you_mean(function.name.lower(), ["shortestpath"]).replace("shortestpath", "shortestPath")
                 refuse(function.at, f"unknown function {function.name!r} around a path: expected shortestPath{hint}")
             if function.name.lower() != "shortestpath":
-                advice = "paths themselves are not returned; write ANY SHORTEST before the path, or shortestPath(…)"
+                advice = (
+                    "of several shortest paths one is determined; write ANY SHORTEST before the path, or shortestPath(…)"
+                )
                 refuse(function.at, f"{function.name}(…) is refused: {advice}")
-            return PathPattern(True, None, path, start(meta))
-
-        def _refuse_path_variable(self, named: NameOf) -> NoReturn:
-            refuse(
-                named.at,
-                f"the path variable {named.name} is refused: several paths can have the same ends, and its value would not "
-                "be determined; leave it out: the witness of a row lists the edges of one path",
-            )
+            name = named[0].name if named else None
+            return PathPattern(True, None, path, start(meta), variable=name, is_shortest=True, is_function=True)
 
         # --- clauses
 
@@ -782,8 +814,23 @@ def _reader(text: str) -> Any:
         def all_rows(self, meta: Any, children: list[Any]) -> SetQuantifier:
             return SetQuantifier(False)
 
-        def all_columns(self, meta: Any, children: list[Any]) -> Item:
-            refuse(start(meta), "RETURN * is refused: name the columns, as in RETURN a, b")
+        def all_columns(self, meta: Any, children: list[Any]) -> str:
+            return "*"
+
+        def results(self, meta: Any, children: list[Any]) -> Results:
+            return Results("*" in children, tuple(one for one in children if isinstance(one, Item)))
+
+        def order(self, meta: Any, children: list[Any]) -> Order:
+            return Order(tuple(one for one in children if isinstance(one, SortItem)))
+
+        def order_item(self, meta: Any, children: list[Any]) -> SortItem:
+            return SortItem(trees(children)[0], "DESC" in words(children))
+
+        def skip(self, meta: Any, children: list[Any]) -> Skip:
+            return Skip(children[-1])
+
+        def limit(self, meta: Any, children: list[Any]) -> Limit:
+            return Limit(children[-1])
 
         def written(self, meta: Any, children: list[Any]) -> ReadValue:
             return ReadValue(children[0], " ".join(text[start(meta) : int(meta.end_pos)].split()))
@@ -792,13 +839,48 @@ def _reader(text: str) -> Any:
             value, alias = of_type(children, ReadValue), of_type(children, NameOf)
             return Item(value.value, None if alias is None else alias.name, value.text, start(meta))
 
-        def query(self, meta: Any, children: list[Any]) -> MatchText:
-            quantified = of_type(children, SetQuantifier)
-            return MatchText(
-                text,
-                tuple(one for one in children if isinstance(one, Clause)),
+        def projection(self, meta: Any, children: list[Any]) -> Projection:
+            results = of_type(children, Results)
+            quantified, order, skip, limit = (of_type(children, kind) for kind in (SetQuantifier, Order, Skip, Limit))
+            return Projection(
+                results.items,
+                results.has_all,
                 quantified is not None and quantified.is_distinct,
-                tuple(one for one in children if isinstance(one, Item)),
+                () if order is None else order.items,
+                None if skip is None else skip.value,
+                None if limit is None else limit.value,
+                None,
+                start(meta),
             )
+
+        def unwind(self, meta: Any, children: list[Any]) -> Unwind:
+            value, named = trees(children)
+            return Unwind(value, named.name, start(meta))
+
+        def single(self, meta: Any, children: list[Any]) -> SingleQuery:
+            parts: list[QueryPart] = []
+            clauses: list[Clause | Unwind] = []
+            for one in trees(children):
+                if isinstance(one, Projection):
+                    parts.append(QueryPart(tuple(clauses), one))
+                    clauses = []
+                else:
+                    clauses.append(one)
+            return SingleQuery(tuple(parts), start(meta))
+
+        def with_clause(self, meta: Any, children: list[Any]) -> Projection:
+            projection, where = of_type(children, Projection), of_type(children, Where)
+            found: Projection = replace(projection, where=None if where is None else where.condition)
+            return found
+
+        def union(self, meta: Any, children: list[Any]) -> bool:
+            return "ALL" in words(children)
+
+        def query(self, meta: Any, children: list[Any]) -> MatchText:
+            queries = tuple(one for one in children if isinstance(one, SingleQuery))
+            unions = {one for one in children if isinstance(one, bool)}
+            if len(unions) > 1:
+                refuse(queries[2].at, "UNION and UNION ALL are mixed: write one of them between all queries")
+            return MatchText(text, queries, unions == {True})
 
     return Reader()

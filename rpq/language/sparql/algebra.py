@@ -11,6 +11,7 @@ operator              its solutions, a bag
 `SemiJoin`            left solutions with an agreeing right solution (FILTER EXISTS), or without (FILTER NOT EXISTS)
 `Minus`               left solutions for which no right solution agrees and shares a bound variable
 `Extend`              the inner solutions with one more variable (BIND, AS)
+`Unwind`              the inner solutions, once for each element of a list, which one more variable has (UNWIND of Cypher)
 `Values`              the rows of a table in the query
 `ReportTime`          one solution, with the time of the report as NOW()
 `Group`               one solution for each group of inner solutions, with the aggregates of the group
@@ -28,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, assert_never
+from typing import Literal, NamedTuple, Protocol, assert_never
 
 from rpq.automata.expressions import NegatedSet
 from rpq.language import edge_variables
@@ -38,17 +39,30 @@ from rpq.stream.window import Window
 
 Form = Literal["select", "ask", "construct"]
 Reporting = Literal["ISTREAM", "DSTREAM", "RSTREAM"]
-AggregateName = Literal["COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CONCAT"]
+AggregateName = Literal["COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CONCAT", "COLLECT"]
+
+ALWAYS_BOUND: frozenset[AggregateName] = frozenset({"COUNT", "COLLECT"})
+"""The aggregates that every group has."""
 
 
 # --- formulas, which SPARQL calls expressions ------------------------------------------------------------------------
 
 
+class TermFunction(Protocol):
+    """A function from terms, None for those that are unbound, to a term. Its text is what it computes."""
+
+    def __call__(self, *terms: str | None) -> str:
+        """Return the result. Raises `NoValue`."""
+
+
 @dataclass(frozen=True)
 class FunctionCall:
-    """A function or an operator with its arguments: `<`, `&&`, `STRLEN`, `IF`, `IN`, or the IRI of a cast."""
+    """A function or an operator with its arguments: `<`, `&&`, `STRLEN`, `IF`, `IN`, or the IRI of a cast.
 
-    function: str
+    In MATCH it is a function of terms, in place of the name of one.
+    """
+
+    function: str | TermFunction
     arguments: tuple[Formula, ...]
 
 
@@ -72,6 +86,8 @@ class Aggregate:
     """
     separator: str = " "
     """The text between the values of GROUP_CONCAT."""
+    order: tuple[bool, ...] = ()
+    """For each key in the values of COLLECT, whether it is descending; one ascending key if empty."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +102,15 @@ class EdgeValue:
     """A value of a node or an edge, which is a vertex among the bindings (`rpq.language.edge_variables`); SPARQL has none.
 
     Where it `is_summed`, it is a number or a text for aggregates; for those that need a number it `is_number`. To the labels
-    of a node those in a text are added which the variable `more` has, with `BETWEEN_LABELS` between them.
+    of a node those in a text are added which the variable `more` has, with `BETWEEN_LABELS` between them. Where it
+    `is_typed`, it is the literal of its type, for functions; loose values and identities of edges are plain texts.
     """
 
     value: edge_variables.Value
     is_summed: bool = False
     is_number: bool = False
     more: str | None = None
+    is_typed: bool = False
 
 
 BETWEEN_LABELS = "\0"
@@ -194,6 +212,18 @@ class Extend:
 
 
 @dataclass(frozen=True)
+class Unwind:
+    """UNWIND of Cypher: each solution once for each element of a list, the value of the formula; no solution for null.
+
+    The variable has the element, and is unbound for null. SPARQL has none.
+    """
+
+    inner: Operator
+    variable: str
+    formula: Formula
+
+
+@dataclass(frozen=True)
 class Values:
     """VALUES: rows of terms; None is UNDEF."""
 
@@ -258,6 +288,7 @@ Operator = (
     | SemiJoin
     | Minus
     | Extend
+    | Unwind
     | Values
     | ReportTime
     | Group
@@ -457,7 +488,7 @@ def possible_variables(operator: Operator) -> Names:
             return possible_variables(left) | possible_variables(right)
         case Filter(inner) | Distinct(inner) | SemiJoin(inner) | Minus(inner):
             return possible_variables(inner)
-        case Extend(inner, variable):
+        case Extend(inner, variable) | Unwind(inner, variable):
             return possible_variables(inner) | {variable}
         case Values(variables):
             return frozenset(variables)
@@ -478,7 +509,7 @@ def certain_variables(operator: Operator) -> Names:
             return frozenset().union(*map(certain_variables, parts))
         case Union(branches):
             return frozenset.intersection(*map(certain_variables, branches))
-        case LeftJoin(inner) | Filter(inner) | Distinct(inner) | SemiJoin(inner) | Minus(inner):
+        case LeftJoin(inner) | Filter(inner) | Distinct(inner) | SemiJoin(inner) | Minus(inner) | Unwind(inner):
             return certain_variables(inner)
         case Extend(inner, variable, formula):
             inner_names = certain_variables(inner)
@@ -488,7 +519,7 @@ def certain_variables(operator: Operator) -> Names:
             return frozenset(name for place, name in enumerate(variables) if all(row[place] is not None for row in rows))
         case Group(inner, keys, aggregates):
             return (certain_variables(inner) & frozenset(keys)) | {
-                name for name, one in aggregates if one.function == "COUNT"
+                name for name, one in aggregates if one.function in ALWAYS_BOUND
             }
         case Project(inner, columns) | Slice(inner, columns):
             return certain_variables(inner) & frozenset(columns)
@@ -563,7 +594,7 @@ def _occurrences(operator: Operator) -> Iterator[str]:
         case Conjunction(atoms):
             for one in atoms:
                 yield from _names(one)
-        case Extend(_, variable):
+        case Extend(_, variable) | Unwind(_, variable):
             yield variable
         case Values(variables):
             yield from variables
@@ -604,7 +635,7 @@ def is_monotone(operator: Operator) -> bool:
             return False
         case Conjunction() | Values() | ReportTime() | Join() | Union() | Filter() | SemiJoin() | Extend():
             pass
-        case Project() | Distinct():
+        case Project() | Distinct() | Unwind():
             pass
         case _:
             assert_never(operator)
@@ -648,7 +679,7 @@ def children(operator: Operator) -> tuple[Operator, ...]:
             return parts
         case LeftJoin(left, right) | SemiJoin(left, right) | Minus(left, right):
             return (left, right)
-        case Filter(inner) | Extend(inner) | Group(inner) | Project(inner) | Distinct(inner) | Slice(inner):
+        case Filter(inner) | Extend(inner) | Unwind(inner) | Group(inner) | Project(inner) | Distinct(inner) | Slice(inner):
             return (inner,)
         case Conjunction() | Values() | ReportTime():
             return ()
@@ -661,7 +692,7 @@ def formulas_of(operator: Operator) -> tuple[Formula, ...]:
             return (condition,)
         case LeftJoin(_, _, condition):
             return () if condition is None else (condition,)
-        case Extend(_, _, formula):
+        case Extend(_, _, formula) | Unwind(_, _, formula):
             return (formula,)
         case Group(_, _, aggregates):
             return tuple(one.argument for _, one in aggregates if one.argument is not None)

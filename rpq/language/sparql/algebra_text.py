@@ -29,6 +29,7 @@ from rpq.language.sparql.algebra import (
     SemiJoin,
     Slice,
     Union,
+    Unwind,
     Values,
     WindowAtom,
     bodies_of,
@@ -123,6 +124,8 @@ def _head(operator: Operator) -> str:
             return "minus"
         case Extend(_, variable, formula):
             return f"bind ?{variable} = {formula_text(formula)}"
+        case Unwind(_, variable, formula):
+            return f"unwind ?{variable} in {formula_text(formula)}"
         case Values(variables, rows):
             return f"values {_variables(variables)} of {len(rows)} row{'' if len(rows) == 1 else 's'}"
         case ReportTime():
@@ -192,8 +195,10 @@ def _formula(formula: Formula, outer_binding: int) -> str:
             return "NOT EXISTS {…}" if is_negated else "EXISTS {…}"
         case Aggregate(function, argument, is_distinct):
             inner = "*" if argument is None else _formula(argument, 0)
-            separator = f"; SEPARATOR = {term_text(literal_text(formula.separator))}" if formula.separator != " " else ""
-            return f"{function}({'DISTINCT ' if is_distinct else ''}{inner}{separator})"
+            option = f"; SEPARATOR = {term_text(literal_text(formula.separator))}" if formula.separator != " " else ""
+            if any(formula.order):
+                option = f"; ORDER = {' '.join('DESC' if is_descending else 'ASC' for is_descending in formula.order)}"
+            return f"{function}({'DISTINCT ' if is_distinct else ''}{inner}{option})"
         case EdgeCondition(condition):
             return condition.text
         case EdgeValue(value):
@@ -209,6 +214,8 @@ def _formula(formula: Formula, outer_binding: int) -> str:
             else:
                 text = f" {function} ".join([_formula(arguments[0], binding if binding > 2 else binding + 1), *others])
             return f"({text})" if binding < outer_binding else text
-        case FunctionCall(function, arguments):
+        case FunctionCall(str(function), arguments):
             name = f"xsd:{function.removeprefix(XSD)}" if function.startswith(XSD) else function
             return f"{name}({', '.join(_formula(one, 0) for one in arguments)})"
+        case FunctionCall(function):
+            return f"({function})" if outer_binding else str(function)

@@ -46,6 +46,7 @@ from rpq.language.sparql.algebra import (
     SparqlQuestion,
     TimeExtent,
     Union,
+    Unwind,
     Values,
     WindowAtom,
     atoms_of,
@@ -590,6 +591,8 @@ def _kinds(operator: Operator) -> Mapping[str, ColumnKind]:
             return _merge_kinds(_kinds(left), _kinds(right))
         case Filter(inner) | Distinct(inner) | SemiJoin(inner) | Minus(inner) | Project(inner) | Slice(inner):
             return _kinds(inner)
+        case Unwind(inner, variable):
+            return {**_kinds(inner), variable: "text"}
         case Extend(inner, variable, formula, is_joined):
             kinds = _kinds(inner)
             is_term = is_joined and isinstance(formula, Constant)  # an end of a path that may be empty, or a window's name

@@ -32,6 +32,7 @@ from rpq.language.sparql.algebra import (
     SemiJoin,
     Slice,
     Union,
+    Unwind,
     Values,
     formulas_of,
     make_join,
@@ -73,7 +74,7 @@ def with_report_time(operator: Operator) -> Operator:
             return replace(operator, inner=with_report_time(inner))
         case Filter(inner, condition):
             changed: Operator = Filter(_join_report_time(inner, operator), _replace_call(condition))
-        case Extend(inner, _, formula):
+        case Extend(inner, _, formula) | Unwind(inner, _, formula):
             changed = replace(operator, inner=_join_report_time(inner, operator), formula=_replace_call(formula))
         case LeftJoin(left, right, optional_condition):
             condition_of_both = None if optional_condition is None else _replace_call(optional_condition)

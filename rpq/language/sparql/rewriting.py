@@ -24,6 +24,7 @@ from rpq.language.sparql.algebra import (
     SemiJoin,
     Slice,
     Union,
+    Unwind,
     Values,
     certain_variables,
     has_exists,
@@ -62,7 +63,7 @@ def rewrite(operator: Operator) -> Operator:
             return make_union(*map(rewrite, branches))
         case LeftJoin(left, right) | SemiJoin(left, right) | Minus(left, right):
             return replace(operator, left=rewrite(left), right=rewrite(right))
-        case Extend(inner) | Group(inner) | Project(inner) | Distinct(inner) | Slice(inner):
+        case Extend(inner) | Unwind(inner) | Group(inner) | Project(inner) | Distinct(inner) | Slice(inner):
             return replace(operator, inner=rewrite(inner))
         case Conjunction() | Values() | ReportTime():
             return operator
@@ -113,7 +114,7 @@ def _push_filter(operator: Operator, condition: Formula) -> Operator:
             return replace(operator, left=_push_filter(left, condition))
         case SemiJoin(left) | Minus(left):
             return replace(operator, left=_push_filter(left, condition))
-        case Extend(inner, variable) if variable not in names:
+        case (Extend(inner, variable) | Unwind(inner, variable)) if variable not in names:
             return replace(operator, inner=_push_filter(inner, condition))
         case Distinct(inner):
             return Distinct(_push_filter(inner, condition))

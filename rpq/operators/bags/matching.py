@@ -3,7 +3,7 @@
 In `MatchedRows` the rows of the left, those of the right if they are joined, and the keys are entries of row bags
 (`rpq.operators.bags.row_bags`). The upper half of the count of a key is the number of rows of the right with that key,
 the lower half the number of entries in its two lists: the rows of each side with that key. A deleted row stays in its
-list until the space is needed, since it often returns.
+list until the list is read or the space is needed, since it often returns.
 
 An event changes entries, and rows are joined as they change. At the end of the event, keys that got their first partner or
 lost their last one add or remove all their rows of the left. Other changed rows of the left are added or removed alone,
@@ -171,21 +171,25 @@ def _link(matching, entry, key, side):
 
 
 @njit(cache=True, nogil=True)
+def _unlink(bags, matching, entry):
+    key = np.int64(matching.key_of[entry])
+    before, following = np.int64(matching.previous[entry]), np.int64(matching.next[entry])
+    if before != NONE:
+        matching.next[before] = following
+    else:
+        matching.head[2 * key + bags.bag[entry]] = following
+    if following != NONE:
+        matching.previous[following] = before
+    matching.key_of[entry] = NONE
+    add(bags, KEY, bags.rows, key * bags.fields.stride, np.int64(-1))
+
+
+@njit(cache=True, nogil=True)
 def unlink_gone(bags, matching):
     """Unlink rows with a count of 0 from the lists of their keys."""
     for entry in range(bags.fields.used):
-        key = np.int64(matching.key_of[entry])
-        if key == NONE or bags.counts[entry] != 0:
-            continue
-        before, following = np.int64(matching.previous[entry]), np.int64(matching.next[entry])
-        if before != NONE:
-            matching.next[before] = following
-        else:
-            matching.head[2 * key + bags.bag[entry]] = following
-        if following != NONE:
-            matching.previous[following] = before
-        matching.key_of[entry] = NONE
-        add(bags, KEY, bags.rows, key * bags.fields.stride, np.int64(-1))
+        if matching.key_of[entry] != NONE and bags.counts[entry] == 0:
+            _unlink(bags, matching, entry)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -229,6 +233,7 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
                     _link(matching, entry, key, RIGHT)
                 other = np.int64(matching.head[2 * key + LEFT])
                 while other != NONE:
+                    following = np.int64(matching.next[other])
                     if bags.counts[other] != 0:
                         if size == len(weights):
                             rows, weights, events = longer(rows, len(rows)), longer(weights, size), longer(events, size)
@@ -239,7 +244,9 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
                         weights[size] = weight * bags.counts[other]
                         events[size] = event
                         size += 1
-                    other = np.int64(matching.next[other])
+                    elif bags.prior_count[other] == NONE:
+                        _unlink(bags, matching, other)
+                    other = following
             j += 1
         # The right is as after the event.
         while i < left_count and left_events[i] == event:
@@ -254,6 +261,7 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
             if joins:
                 other = np.int64(matching.head[2 * key + RIGHT])
                 while other != NONE:
+                    following = np.int64(matching.next[other])
                     if bags.counts[other] != 0:
                         if size == len(weights):
                             rows, weights, events = longer(rows, len(rows)), longer(weights, size), longer(events, size)
@@ -264,7 +272,9 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
                         weights[size] = weight * bags.counts[other]
                         events[size] = event
                         size += 1
-                    other = np.int64(matching.next[other])
+                    elif bags.prior_count[other] == NONE:
+                        _unlink(bags, matching, other)
+                    other = following
             i += 1
         if lone != 0:
             # All rows of a key that turned are written when the key is met; other rows of the left one by one.

@@ -106,6 +106,12 @@ class RowBags:
         """The number of bytes held."""
         return sum(array.nbytes for array in self.bags)
 
+    def reserve(self, entries: int) -> None:
+        """Make room for `entries` more entries unless there is room."""
+        fields = self.bags.fields
+        if fields.used - fields.free + entries > fields.room:
+            self.make_room(entries)
+
     def make_room(self, entries: int) -> None:
         """Make room for `entries` more entries. Amortised O(1) an entry."""
         fields = self.bags.fields

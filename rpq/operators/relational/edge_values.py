@@ -31,6 +31,7 @@ from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn, kind_of
 from rpq.language.protocol import Figures, PresentGraph, Resources
 from rpq.language.query import EdgeValuesQuery
 from rpq.language.sparql.algebra import BETWEEN_LABELS, EdgeCondition, EdgeValue, column_of_value
+from rpq.language.sparql.values.moments import date_time_of
 from rpq.operators.bags.product import DistinctBag
 from rpq.operators.patterns.joins.binding_search import Binding
 from rpq.operators.patterns.meanings import variable
@@ -44,8 +45,10 @@ from rpq.rows.delta import Delta, IdRows, ids_of_columns
 from rpq.rows.typed_columns import ValueColumns, texts_to_values, value_texts
 from rpq.rows.weighted_rows import UNBOUND, WeightedRows, as_changes
 from rpq.stream.chunk import Chunk
+from rpq.stream.durations import NANOSECONDS
 from rpq.stream.edges.snapshot import SnapshotGraph
-from rpq.stream.names.edge_vertices import EdgeVertices
+from rpq.stream.names.edge_vertices import NO_VERTEX, EdgeVertices
+from rpq.stream.names.list_terms import encode_list
 from rpq.stream.names.terms import XSD, lexical_form, literal_text
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
 
@@ -489,6 +492,8 @@ def edge_values(edges: EdgeVertices, value: Value, ids: np.ndarray) -> pa.Array:
         found = pa.array(edges.timestamps(bound))
     elif value.kind == "number":
         found = edges.identities(bound)
+    elif value.kind == "label":
+        found = edges.labels(bound)
     else:
         found = edges.values(value.key, bound)
     if is_bound.all():
@@ -501,7 +506,12 @@ def value_ids(formula: EdgeValue, ids: np.ndarray, terms: TermIds) -> np.ndarray
     assert terms.vertices is not None
     edges, value = terms.vertices.edges, formula.value
     different, places = np.unique(ids, return_inverse=True)
+    if value.kind in ("source", "target", "edge"):
+        return _ends(edges, value, different, terms)[places.reshape(-1)]
     values = edge_values(edges, value, different)
+    if formula.is_typed:
+        texts = typed_terms(edges, value, values)
+        return np.array([terms.intern(text) for text in texts], np.int32)[places.reshape(-1)]
     texts = value_texts(values)
     if formula.is_number and value.key in edges.types.loose:
         loose = UntypedColumn(values)
@@ -512,6 +522,66 @@ def value_ids(formula: EdgeValue, ids: np.ndarray, terms: TermIds) -> np.ndarray
     if formula.is_summed and pa.types.is_string(values.type) and value.key not in edges.types.loose:
         texts = [None if text is None else literal_text(text) for text in texts]
     return np.array([terms.intern(text) for text in texts], np.int32)[places.reshape(-1)]
+
+
+def _ends(edges: EdgeVertices, value: Value, ids: np.ndarray, terms: TermIds) -> np.ndarray:
+    """Return the vertices from which, or to which, edges lead, or the vertices that stand for them (int32).
+
+    An edge that may be walked both ways is one of two vertices, the lesser one here. Unbound edges stay unbound.
+    """
+    is_bound = ids != UNBOUND
+    columns = edges.columns(ids[is_bound])
+    found = np.full(len(ids), UNBOUND, np.int32)
+    if value.kind == "edge":
+        found[is_bound] = np.where(columns.twin == NO_VERTEX, ids[is_bound], np.minimum(ids[is_bound], columns.twin))
+        return found
+    found[is_bound] = terms.replace_aliases(columns.source if value.kind == "source" else columns.target)
+    return found
+
+
+def typed_terms(edges: EdgeVertices, value: Value, values: pa.Array) -> list[str | None]:
+    """Return a value of edges as terms: literals, plain texts of loose values and identities, None for nulls. O(values)."""
+    if value.kind == "number":
+        return value_texts(values)
+    if value.is_list:
+        return [None if labels is None else encode_list(json.loads(labels)) for labels in values.to_pylist()]
+    if value.kind == "timestamp" and edges.unit is not None:
+        values = values.cast(pa.timestamp(edges.unit, "UTC"))
+    elif value.key in edges.types.loose:
+        return [_loose_term(text) if text else None for text in values.to_pylist()]
+    return literals_of(values)
+
+
+def literals_of(values: pa.Array) -> list[str | None]:
+    """Return values as literals, None for nulls and for times that have no dateTime. O(values)."""
+    kind, texts = values.type, value_texts(values)
+    if pa.types.is_timestamp(kind):
+        return [None if text is None else _time_term(int(text), kind) for text in texts]
+    if pa.types.is_floating(kind):
+        return [None if text is None else literal_text(_FLOATS.get(text, text), XSD + "double") for text in texts]
+    datatype = XSD + next((name for is_of, name in _DATATYPES if is_of(kind)), "string")
+    return [None if text is None else literal_text(text, datatype) for text in texts]
+
+
+_DATATYPES = (
+    (pa.types.is_integer, "integer"),
+    (pa.types.is_boolean, "boolean"),
+    (pa.types.is_decimal, "decimal"),
+)
+"""The names of types of XML Schema."""
+
+
+def _loose_term(text: str) -> str:
+    """Return the term of a loose value: a literal if the text would be read as one."""
+    return literal_text(text) if text.startswith('"') else text
+
+
+def _time_term(number: int, kind: pa.DataType) -> str | None:
+    """Return a time as a dateTime, in UTC if its type has a zone; None outside of the years that have one."""
+    text = date_time_of(number, NANOSECONDS["s"] // NANOSECONDS[kind.unit])
+    if text is None:
+        return None
+    return literal_text(text if kind.tz is not None else text.removesuffix("Z"), XSD + "dateTime")
 
 
 class EdgeConditionNode(Node):
@@ -531,9 +601,9 @@ class EdgeConditionNode(Node):
 
     def change(self, *changes: WeightedRows) -> WeightedRows:
         (change,) = changes
-        vertices = self._terms.vertices
-        if not len(change) or vertices is None:
+        if not len(change):
             return change
+        vertices = self._terms.vertices or VertexDictionary()  # before the first vertex nothing is bound
         accepted = self._condition.are_accepted(change.rows, vertices, vertices.edges.unit)
         vertices.edges.count_non_numeric(self._text, self._condition.non_numeric)
         return change.select(accepted)
@@ -542,8 +612,11 @@ class EdgeConditionNode(Node):
         return f"filter {self._text}"
 
 
-def label_ids(record: np.ndarray, more: np.ndarray, terms: TermIds) -> np.ndarray:
-    """Return the lists of labels of nodes as ids of terms (int32): those of records, and others. O(rows)."""
+def label_ids(record: np.ndarray, more: np.ndarray, terms: TermIds, *, is_typed: bool = False) -> np.ndarray:
+    """Return the lists of labels of nodes as ids of terms (int32): those of records, and others. O(rows).
+
+    A list is a text in JSON or, if it `is_typed`, a literal.
+    """
     assert terms.vertices is not None
     pairs, places = np.unique(np.column_stack([record, more]), axis=0, return_inverse=True)
     of_records = edge_values(terms.vertices.edges, Value("fact", "", "labels"), pairs[:, 0]).to_pylist()
@@ -552,7 +625,7 @@ def label_ids(record: np.ndarray, more: np.ndarray, terms: TermIds) -> np.ndarra
         if labels is not None and others is not None:
             merged = sorted({*json.loads(labels), *lexical_form(others).split(BETWEEN_LABELS)})
             labels = json.dumps(merged, ensure_ascii=False)
-        found.append(terms.intern(labels))
+        found.append(terms.intern(encode_list(json.loads(labels)) if is_typed and labels is not None else labels))
     return np.array(found, np.int32)[places.reshape(-1)]
 
 
@@ -572,16 +645,18 @@ class EdgeValueNode(Node):
 
     def change(self, *changes: WeightedRows) -> WeightedRows:
         (change,) = changes
-        vertices = self._terms.vertices
-        if not len(change) or vertices is None:
+        if not len(change):
             return WeightedRows.empty(self.width)
-        rows = np.empty((len(change), self.width), np.int32)
+        rows = np.full((len(change), self.width), UNBOUND, np.int32)
         rows[:, :-1] = change.rows
+        if self._terms.vertices is None:  # then nothing is bound
+            return change.with_rows(rows)
         ids = change.rows[:, self._place_of_edge]
         if self._formula.more is None:
             rows[:, -1] = value_ids(self._formula, ids, self._terms)
         else:
-            rows[:, -1] = label_ids(ids, change.rows[:, self.columns.index(self._formula.more)], self._terms)
+            more = change.rows[:, self.columns.index(self._formula.more)]
+            rows[:, -1] = label_ids(ids, more, self._terms, is_typed=self._formula.is_typed)
         return change.with_rows(rows)
 
     def describe(self) -> str:

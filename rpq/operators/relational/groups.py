@@ -7,8 +7,9 @@ group that it touched is computed again, and the difference is emitted. Without 
 has rows.
 
 Kernels maintain aggregates: `SummedGroups` counts, sums and averages of small integers, and once another number has arrived
-`ExactSums`; `GroupedValues` MIN, MAX, SAMPLE and COUNT(DISTINCT …). Where a group has aggregates of both, each counts its
-rows. Only SUM and AVG of distinct values, and other aggregates of such a query, are left to accumulators.
+`ExactSums`; `GroupedValues` MIN, MAX, SAMPLE, COUNT(DISTINCT …) and COLLECT. Where a group has aggregates of both, each
+counts its rows. Only GROUP_CONCAT, SUM and AVG of distinct values, and other aggregates of such a query, are left to
+accumulators.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
-from rpq.language.sparql.algebra import Aggregate, Formula
+from rpq.language.sparql.algebra import ALWAYS_BOUND, Aggregate, AggregateName, Formula
 from rpq.language.sparql.algebra_text import formula_text
-from rpq.language.sparql.values.aggregates import Accumulator, accumulator
+from rpq.language.sparql.values.aggregates import Accumulator, accumulator, list_term
 from rpq.language.sparql.values.typed_values import NoValue
 from rpq.operators.relational.nodes import Node, name_by_place, places_of
 from rpq.operators.relational.values.exact_sums import NO_AMOUNT, NO_RESULT, SKIPPED, Amounts, ChangedSums, ExactSums
 from rpq.operators.relational.values.formula_columns import UNFIT, AmountColumn, IdColumn, NumberColumn, ValueColumn
+from rpq.operators.relational.values.group_lists import GroupedLists
 from rpq.operators.relational.values.group_sums import (
     AVERAGED,
     COUNTED,
@@ -50,7 +53,7 @@ from rpq.operators.relational.values.value_order import ValueOrder
 from rpq.rows.weighted_rows import UNBOUND, Row, WeightedRows
 
 _SUMMED_AS = {"COUNT": COUNTED, "SUM": SUMMED, "AVG": AVERAGED}
-_ENDS = {"MIN": (LEAST,), "MAX": (GREATEST,), "SAMPLE": (LEAST,), "COUNT": ()}
+_ENDS: dict[AggregateName, tuple[int, ...]] = {"MIN": (LEAST,), "MAX": (GREATEST,), "SAMPLE": (LEAST,), "COUNT": ()}
 """The aggregates of distinct values, with the ends of the values that they need."""
 
 
@@ -70,8 +73,8 @@ class GroupNode(Node):
         self, inner: Node, keys: Sequence[str], aggregates: Sequence[tuple[str, Aggregate]], terms: TermIds
     ) -> None:
         names = [name for name, _ in aggregates]
-        counts = [name for name, one in aggregates if one.function == "COUNT"]
-        super().__init__((*keys, *names), [*(key for key in keys if key in inner.sure), *counts], inner)
+        bound = [name for name, one in aggregates if one.function in ALWAYS_BOUND]
+        super().__init__((*keys, *names), [*(key for key in keys if key in inner.sure), *bound], inner)
         self._keys = places_of(keys, inner.columns)
         self._formulas = tuple(name_by_place(one, inner.columns) for _, one in aggregates)
         self._aggregates = [one for _, one in aggregates]
@@ -87,13 +90,16 @@ class GroupNode(Node):
         self._summed_groups: SummedGroups | None = None
         self._exact: ExactSums | None = None
         self._by_value: GroupedValues | None = None
+        self._lists: list[GroupedLists] = []
         self._of_sums = [
             place for place, one in enumerate(self._aggregates) if one.function in _SUMMED_AS and not one.is_distinct
         ]
-        self._of_values = [place for place, one in enumerate(self._aggregates) if place not in self._of_sums]
+        self._of_lists = [place for place, one in enumerate(self._aggregates) if one.function == "COLLECT"]
+        compiled = {*self._of_sums, *self._of_lists}
+        self._of_values = [place for place, one in enumerate(self._aggregates) if place not in compiled]
         self._is_compiled = all(self._aggregates[place].function in _ENDS for place in self._of_values)
         if not self._is_compiled:
-            self._of_sums, self._of_values = [], []
+            self._of_sums, self._of_values, self._of_lists = [], [], []
         summed = [self._aggregates[place] for place in self._of_sums]
         self._summed_as = [_SUMMED_AS[one.function] for one in summed]
         self._numbers = [
@@ -121,16 +127,18 @@ class GroupNode(Node):
         self._groups.clear()
         keys = len(self._keys)
         self._summed_groups = self._exact = self._by_value = None
-        if self._is_compiled and (self._of_sums or not self._of_values):
+        has_values = bool(self._of_values or self._of_lists)
+        if self._is_compiled and (self._of_sums or not has_values):
             self._summed_groups = SummedGroups(keys, self._summed_as)
-        if self._of_values:
+        if has_values:
             arguments = [
                 Argument(ends=tuple({*ends}))
                 if formula is not None
                 else Argument(width=len(self._visible_places), skips_unbound=False)
                 for formula, ends in self._ends.items()
             ]
-            self._by_value = GroupedValues(keys, arguments, self._order)
+            self._lists = [GroupedLists(self._aggregates[place], self._terms) for place in self._of_lists]
+            self._by_value = GroupedValues(keys, arguments, self._order, self._lists)
         self._output_ids = np.zeros((0, len(self._aggregates)), np.int32)
         if self._keys:
             return WeightedRows.from_changes([], self.width)
@@ -139,6 +147,7 @@ class GroupNode(Node):
             self._output_ids = np.ascontiguousarray(self._ids(zeros, zeros).T)
             has_none = [place for place in self._of_values if self._aggregates[place].function != "COUNT"]
             self._output_ids[:, has_none] = UNBOUND
+            self._output_ids[:, self._of_lists] = self._terms.intern(list_term(()))
             return WeightedRows.from_changes([(0, tuple(self._output_ids[0].tolist()), 1)], self.width)
         group = self._groups[()] = self._new()
         group.output = self._row((), group)
@@ -194,8 +203,12 @@ class GroupNode(Node):
         after, room = None, 0
         if self._by_value is not None:
             values = [self._values_of(column, change.rows) for column in self._ids_of.values()]
-            groups, changed = self._by_value.change(keys, change.weights, change.events, values)
+            terms = [self._column(self._values[place], False, change.rows) for place in self._of_lists]
+            of_lists = [one.values_of(of_list) for one, of_list in zip(self._lists, terms, strict=True)]
+            groups, changed, ids = self._by_value.change(keys, change.weights, change.events, values, of_lists)
             after = np.empty((len(self._aggregates), len(groups.places)), np.int32)
+            for place, of_list in zip(self._of_lists, ids, strict=True):
+                after[place] = of_list
             of_arguments = dict(zip(self._ids_of, changed, strict=True))
             for place in self._of_values:
                 one = self._aggregates[place]
@@ -331,7 +344,7 @@ class GroupNode(Node):
     def _new(self) -> _Group:
         return _Group([accumulator(one) for one in self._aggregates])
 
-    def _column(self, column: ValueColumn | None, is_distinct: bool, rows: np.ndarray) -> Sequence[Hashable]:
+    def _column(self, column: ValueColumn | None, is_distinct: bool, rows: np.ndarray) -> Sequence[Any]:
         if column is not None:
             return column.evaluate(rows)
         if not is_distinct:

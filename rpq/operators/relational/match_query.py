@@ -13,7 +13,7 @@ MATCH lacks do not. The edges of a witness alone therefore give the row, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -25,7 +25,8 @@ import pyarrow as pa
 from rpq.automata.expressions import Label
 from rpq.language.kinds import QueryKind
 from rpq.language.match.query import MatchQuery, result_columns
-from rpq.language.match.result import ReturnColumn
+from rpq.language.match.scope import ResultColumn
+from rpq.language.match.values.value_types import result_type
 from rpq.language.pattern import Constant, Variable
 from rpq.language.protocol import PresentGraph, Resources
 from rpq.language.sparql.algebra import (
@@ -36,6 +37,7 @@ from rpq.language.sparql.algebra import (
     Extend,
     Filter,
     Formula,
+    FunctionCall,
     Group,
     Join,
     LeftJoin,
@@ -46,8 +48,10 @@ from rpq.language.sparql.algebra import (
     SemiJoin,
     Slice,
     Union,
+    Unwind,
     Values,
     column_of_value,
+    formulas_of,
     operators_of,
     possible_variables,
     variables_of,
@@ -105,7 +109,8 @@ class RunningMatch(RunningSparql):
         """Return the type of a column with values of edges; None while it is not known."""
         if self._terms.vertices is None:
             return None
-        return type_of(next(one for one in self.question.translation.columns if one.name == name), self._terms.vertices)
+        column = next(one for one in self.question.translation.columns if one.name == name)
+        return type_of(column, types_of_stream(self._terms.vertices))
 
     # --- witnesses -------------------------------------------------------------------------------------------
 
@@ -195,29 +200,64 @@ class RunningMatch(RunningSparql):
 
 
 def _has_no_witness(operator: Operator) -> bool:
-    """Return whether an operator stands for many solutions, or reads the ends of edges whatever their labels."""
+    """Return whether an operator stands for many solutions, computes values, or reads the ends of edges of all labels."""
     if isinstance(operator, Conjunction):
         reads_labels = any(one.predicate is not None for one in operator.atoms)
         return reads_labels or separate_predicates(operator) is not operator
-    return isinstance(operator, Group)
+    computes = any(isinstance(formula, FunctionCall) for formula in formulas_of(operator))
+    return computes or isinstance(operator, (Group, Slice, Unwind))
 
 
-def type_of(column: ReturnColumn, vertices: VertexDictionary) -> pa.DataType | None:
-    """Return the type of a column if values of edges determine it, or None if they do not, or not yet."""
-    if column.source == "avg":
-        return pa.float64()
+class StreamTypes(NamedTuple):
+    """The types of a stream: of vertices, timestamps, numbers or ids of edges, and of properties by their keys."""
+
+    vertex: pa.DataType
+    time: pa.DataType
+    identity: pa.DataType
+    property: Callable[[str], pa.DataType | None]
+    """The type of a property, None while it has no value."""
+    loose: Container[str] = ()
+    """The keys of properties that only their values type."""
+
+
+def types_of_stream(vertices: VertexDictionary) -> StreamTypes:
+    """Return the types that are known of a stream."""
     edges = vertices.edges
-    if column.value is None or column.source in ("count", "vertex", "timestamp"):
-        return None
-    if column.source == "sum" and column.value.kind == "vertex":
-        return pa.int64() if vertices.kind == "int64" else None
-    if column.value.kind == "number":
-        return edges.identity_type
-    if column.value.is_list:
+    vertex = pa.int64() if vertices.kind == "int64" else pa.string()
+    time = pa.int64() if edges.unit is None else pa.timestamp(edges.unit)
+    return StreamTypes(vertex, time, edges.identity_type, edges.types.by_name.get, edges.types.loose)
+
+
+def type_of(column: ResultColumn, types: StreamTypes) -> pa.DataType | None:
+    """Return the type of a column in a stream with these types, None if it is not known yet."""
+    if column.tree is not None and column.source != "avg":
+        of_inputs = {one.name: type_of(one, types) for one in column.inputs}
+        found = result_type(column.tree, of_inputs.get, column.dialect)
+        return _type_of_sum(found) if column.source == "sum" else found
+    match column.source:
+        case "avg":
+            return pa.float64()
+        case "count":
+            return pa.int64()
+        case "exists":
+            return pa.bool_()
+        case "label":
+            return pa.string()
+        case "vertex" | "source" | "target":
+            return types.vertex
+    value = column.value
+    assert value is not None
+    if value.kind == "timestamp":
+        return types.time
+    if value.kind == "vertex":
+        return types.vertex if column.source != "sum" or pa.types.is_integer(types.vertex) else None
+    if value.kind == "number":
+        return types.identity
+    if value.is_list:
         return pa.list_(pa.string())
-    kind = edges.types.by_name.get(column.value.key) if column.value.name else None
+    kind = types.property(value.key) if value.name else None
     if column.source == "sum":
-        return pa.string() if column.value.key in edges.types.loose else _type_of_sum(kind)
+        return pa.string() if value.key in types.loose else _type_of_sum(kind)
     return kind
 
 
@@ -342,7 +382,7 @@ class SolutionSearch:
                     if key not in seen:
                         seen.add(key)
                         yield one
-            case Minus() | Group() | Slice() | ReportTime():
+            case Minus() | Group() | Slice() | Unwind() | ReportTime():
                 raise AssertionError(operator)  # MATCH has none of these, or no witnesses for them
             case _:
                 assert_never(operator)

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from rpq.language.match.values.computation import terms_of_elements
 from rpq.language.pattern import Blank, Constant, Term, Variable
 from rpq.language.sparql.algebra import NOW, Aggregate, Formula, FunctionCall, TemplateTriple
 from rpq.language.sparql.algebra_text import formula_text
@@ -310,6 +311,54 @@ class ExtendNode(Node):
 
     def describe(self) -> str:
         return f"bind {self._text}"
+
+
+class UnwindNode(Node):
+    """UNWIND of Cypher: each row once for each element of a list, with the element as one more column.
+
+    A row has no list where the value is null, and a value that is no list is the one element. Δ Unwind(Ω) = Unwind(ΔΩ).
+    """
+
+    is_linear = True
+
+    def __init__(self, inner: Node, name: str, formula: Formula, terms: TermIds) -> None:
+        super().__init__((*inner.columns, name), inner.sure, inner)
+        self._text = f"?{name} in {formula_text(formula)}"
+        self._formula = name_by_place(formula, inner.columns)
+        self._lists = IdColumn(formula, inner.columns, terms)
+        self._terms = terms
+
+    @property
+    def parameters(self) -> Hashable:
+        return self._formula
+
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        (change,) = changes
+        if not len(change):
+            return WeightedRows.empty(self.width)
+        different, places = np.unique(self._lists.ids_of(change.rows), return_inverse=True)
+        intern = self._terms.intern
+        elements = [
+            np.array([intern(one) for one in terms_of_elements(text)] if text is not None else [], np.int32)
+            for text in self._terms.texts(different)
+        ]
+        lengths = np.array([len(one) for one in elements], np.int64)[places.reshape(-1)]
+        rows = np.empty((int(lengths.sum()), self.width), np.int32)
+        repeated = np.repeat(np.arange(len(change)), lengths)
+        rows[:, :-1] = change.rows[repeated]
+        if len(rows):
+            rows[:, -1] = np.concatenate([elements[place] for place in places.reshape(-1).tolist()])
+        return WeightedRows(rows, change.weights[repeated], change.events[repeated])
+
+    def discard_ids(self, new_ids: np.ndarray) -> None:
+        self._lists.discard_ids(new_ids)
+
+    @property
+    def nbytes(self) -> int:
+        return self._lists.nbytes
+
+    def describe(self) -> str:
+        return f"unwind {self._text}"
 
 
 class FilterNode(Node):

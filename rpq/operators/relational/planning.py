@@ -44,6 +44,7 @@ from rpq.language.sparql.algebra import (
     Slice,
     SparqlQuestion,
     Union,
+    Unwind,
     Values,
     WindowAtom,
     certain_variables,
@@ -94,6 +95,7 @@ from rpq.operators.relational.nodes import (
     ReportTimeNode,
     RowsNode,
     UnionNode,
+    UnwindNode,
 )
 from rpq.operators.relational.slices import SliceNode
 from rpq.operators.relational.values.term_ids import TermIds
@@ -289,7 +291,7 @@ def is_join(body: Operator, outer: Names) -> bool:
             return all(is_join(part, outer) for part in parts)
         case Filter(inner, condition):
             return is_join(inner, outer) and not has_exists(condition) and agrees_with_outer(variables_of(condition), inner)
-        case Extend(inner, variable, formula):
+        case Extend(inner, variable, formula) | Unwind(inner, variable, formula):
             is_its_own = variable not in outer and not has_exists(formula)
             return is_its_own and is_join(inner, outer) and agrees_with_outer(variables_of(formula), inner)
         case Project(inner) | Distinct(inner):
@@ -401,6 +403,10 @@ class _Planner:
                 if variable not in needed:
                     return self.node(inner, needed)
                 return self.extend_node(self.node(inner, (needed - {variable}) | variables_of(formula)), variable, formula)
+            case Unwind(inner, variable, formula):
+                return UnwindNode(
+                    self.node(inner, (needed - {variable}) | variables_of(formula)), variable, formula, self._terms
+                )
             case Values(variables, rows):
                 return RowsNode(variables, [tuple(map(self._terms.intern, row)) for row in rows])
             case ReportTime():
@@ -559,12 +565,14 @@ class _Planner:
         by_value = None if condition is None or same else self._optional_by_value(left, right, condition)
         if by_value is not None:
             return by_value
-        if not has_exists(condition) and not isinstance(condition, EdgeCondition):
+        conditions = [] if condition is None else conditions_of(condition)
+        if not has_exists(condition) and not any(isinstance(one, EdgeCondition) for one in conditions):
             return LeftJoinNode(left, right, condition, self._terms, same=same)
-        assert condition is not None
         # By definition: the join with its filter, and the rows of the left that occur in none of its rows.
         copies = [(self._new_column("left"), name) for name in left.columns]
-        joined = self.filter_node(JoinNode(CopyNode(copies, left), right, same=same), condition)
+        joined: Node = JoinNode(CopyNode(copies, left), right, same=same)
+        for one in conditions:
+            joined = self.filter_node(joined, one)
         partners = ProjectNode(left.columns, joined, sources=[copy for copy, _ in copies])
         alone = ExistsNode(left, partners, is_negated=True, same=left.columns)
         columns = [name for name in joined.columns if name not in {copy for copy, _ in copies}]
@@ -665,6 +673,8 @@ class _Planner:
                 either = self.extend_node(node, name, FunctionCall("COALESCE", (Variable(variable), formula)))
                 sources = [name if column == variable else column for column in node.columns]
                 return ProjectNode(node.columns, either, sources=sources)
+            case Unwind(inner, variable, formula):
+                return UnwindNode(apply(inner), variable, formula, self._terms)
             case Project(inner, columns):
                 node = apply(inner)
                 names = [name for name in node.columns if name in columns or name in outer or name in copies]

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from rpq.compiled.arrays.lengthening import lengthen
 from rpq.stream.arrays.properties import PropertyTypes
+from rpq.stream.names.stream_labels import LabelName, text_of
 
 NO_VERTEX = -1
 
@@ -51,7 +52,7 @@ class EdgeVertices:
     """The edges that are vertices, by the ids of these.
 
     - `add`, `forget`, `take_current`, `take_numbered`
-    - Values: `columns`, `timestamps`, `numbers`, `identities`, `values`
+    - Values: `columns`, `timestamps`, `labels`, `numbers`, `identities`, `values`
     """
 
     def __init__(self) -> None:
@@ -61,6 +62,8 @@ class EdgeVertices:
         """The unit of timestamps, None for plain numbers."""
         self.names: EdgeNames | None = None
         """The ids of edges; None where they have none."""
+        self.label_names: Sequence[LabelName] = ()
+        """The labels by id."""
         self.non_numeric: Counter[str] = Counter()
         """How often texts that are not numbers were compared with numbers, or summed, by condition or property."""
         self._counting, self._is_recomputed = Lock(), False
@@ -222,6 +225,11 @@ class EdgeVertices:
         """Return the timestamps of edges as integers, null for static ones."""
         found = self._columns.timestamp[ids]
         return pa.array(found, mask=found == NO_TIME)
+
+    def labels(self, ids: np.ndarray) -> pa.Array:
+        """Return the labels of edges, as the tuples have them. O(ids)."""
+        names = self.label_names
+        return pa.array([text_of(names[label]) for label in self._columns.label[ids].tolist()], pa.string())
 
     def numbers(self, ids: np.ndarray) -> np.ndarray:
         """Return the numbers of edges (int64), which are equal for the two directions of one edge."""

@@ -16,6 +16,11 @@ from rpq.automata.symbols import unescape
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+LOOSE_TYPE = "urn:x-rpq:loose"
+"""The datatype of a text of which no column says whether it is a number."""
+
+LIST_TYPE = "urn:x-rpq:list"
+"""The datatype of literals that are lists of values (`rpq.stream.names.list_terms`)."""
 
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@([A-Za-z]+(?:-[A-Za-z0-9]+)*)|\^\^<([^<>]*)>)?', re.DOTALL)
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@[A-Za-z0-9-]+|\^\^<[^<>]*>)?', re.DOTALL)
@@ -23,7 +28,7 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@[A-Za-z0-9-]+|\^\^<[^<>]*>)?', re.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _KNOWN_ESCAPES = re.compile(r"""(?:[^\\]|\\(?:[tnrbf"'\\]|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}))*""")
 _ESCAPED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
-_TO_ESCAPE = re.compile(r'["\\\x00-\x1f\x7f]')
+_ESCAPES = {code: f"\\u{code:04X}" for code in (*range(32), 127)} | {ord(one): text for one, text in _ESCAPED.items()}
 OTHER_FORM = r"[\\\x00-\x1f\x7f]|\^\^<http://www\.w3\.org/2001/XMLSchema#string>$"
 """The parts of literals that may be in another form than the normal one: escapes, control characters, xsd:string."""
 _may_be_other = re.compile(OTHER_FORM).search
@@ -48,7 +53,7 @@ def literal_text(text: str, datatype: str = XSD + "string", language: str = "") 
     >>> print(literal_text("30", XSD + "integer"), literal_text('say "hello"', language="EN"))
     "30"^^<http://www.w3.org/2001/XMLSchema#integer> "say \"hello\""@EN
     """
-    quoted = '"' + _TO_ESCAPE.sub(lambda found: _ESCAPED.get(found[0]) or f"\\u{ord(found[0]):04X}", text) + '"'
+    quoted = f'"{text.translate(_ESCAPES)}"'
     if language:
         return f"{quoted}@{language}"
     return quoted if datatype == XSD + "string" else f"{quoted}^^<{datatype}>"

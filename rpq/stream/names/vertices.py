@@ -361,6 +361,12 @@ class VertexDictionary:
             return -1
         return int(find_text(self._view, data, np.int64(0), np.int64(len(data))))
 
+    def ids_of(self, column: pa.Array) -> np.ndarray:
+        """Return the ids (int32) of the names of a string array, -1 for those that are not in the dictionary, of text."""
+        ids = np.empty(len(column), np.int32)
+        _find_texts(self._view, *_text_buffers(column), np.ones(len(column), np.uint8), ids)
+        return ids
+
     def release(self, unused: np.ndarray) -> None:
         """Remove ids and their names. O(names in the dictionary)."""
         if len(unused) == 0:

@@ -68,7 +68,7 @@ def test_explain_shows_the_algebra_and_which_edges_may_be_one():
     ("text", "message"),
     [
         ("MATCH (a)-[:T]->(b) RETRUN a", "did you mean 'RETURN'"),
-        ("MATCH (a)-[:T]->+(b) RETURN a", "write ANY before it"),
+        ("MATCH (a)-[:T]->+(b) RETURN a", "needs ANY before it"),
     ],
 )
 @pytest.mark.parametrize("command", ["run", "explain"])
@@ -117,6 +117,51 @@ def test_the_label_of_labels_is_refused_elsewhere(text, tmp_path):
     queries.write_text(json.dumps({"query": text, "node_label": "is_a"}) + "\n")
     refused = CliRunner().invoke(main, ["run", "--queries", str(queries), *options[:-2]])
     assert refused.exit_code == 2 and "field node_label" in refused.output and "MATCH" in refused.output
+
+
+def test_parameters_are_options_and_fields(tmp_path):
+    stream, output, queries = labelled(tmp_path), tmp_path / "rows.csv", tmp_path / "queries.toml"
+    options = ["--input", stream, "--window", 10, "--slide", 1, "--output", output]
+    text = "MATCH (x {id: $who})-[:pays]->(y) WHERE NOT y.id IN $but RETURN x, y"
+    run(text, "--param", "who=a", "--param", 'but=["c", "d"]', *options)
+    assert output.read_text().splitlines()[1:] == ["a,b,4,+"]
+    queries.write_text(
+        f"""
+        [defaults]
+        parameters = {{ who = "a", but = [] }}
+        [[query]]
+        name = "usual"
+        query = "{text}"
+        [[query]]
+        name = "own"
+        query = "{text}"
+        parameters = {{ who = "b" }}
+        [[query]]
+        name = "path"
+        query = "pays/pays"
+        output = "{tmp_path / "paths.csv"}"
+        """
+    )
+    run("--queries", queries, "--param", "other=5", *options)
+    assert sorted(output.read_text().splitlines()[1:]) == ["own,b,c,5,+", "usual,a,b,4,+"]
+    assert (tmp_path / "paths.csv").read_text().splitlines()[1:] == ["path,a,c,5,+"]
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "message"),
+    [
+        ("pays+", ["x=1"], "--param is an option of MATCH"),
+        ("MATCH (x {id: $who}) RETURN x", [], "--param who="),
+        ("MATCH (x {id: $who}) RETURN x", ["whom=a"], "did you mean 'whom'?"),
+        ("MATCH (x {id: $who}) RETURN x", ["who=a", "other=1"], "--param: the text has no $other"),
+        ("MATCH (x {id: $who}) RETURN x", ["who"], "expected NAME=VALUE"),
+        ("MATCH (x {id: $who}) RETURN x", ["who=a", "who=b"], "who has two values"),
+        ("MATCH (x {id: $who}) RETURN x", ["who=1e999"], "--param: who is inf"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_refused(text, values, message):
+    refused = CliRunner().invoke(main, ["explain", text, *(part for value in values for part in ("--param", value))])
+    assert refused.exit_code == 2 and message in refused.output
 
 
 def test_with_an_empty_label_of_labels_records_alone_have_labels(tmp_path):

@@ -155,7 +155,8 @@ def as_batch(rows: list[tuple], *, arrow: bool) -> object:
     if any(row[6] is not None for row in rows):
         columns["edge"] = [row[6] for row in rows]
     columns |= {name: [row[4].get(name) for row in rows] for name in names}
-    types = {"n": pa.int64(), "m": pa.string(), "timestamp": pa.int64(), "source": pa.string(), "target": pa.string()}
+    kinds = {pa.int64(): ("n", "amount", "timestamp"), pa.string(): ("m", "note", "source", "target")}
+    types = {"rate": pa.float64()} | {name: kind for kind, named in kinds.items() for name in named}
     return pa.table({name: pa.array(values, types.get(name)) for name, values in columns.items()}) if arrow else columns
 
 

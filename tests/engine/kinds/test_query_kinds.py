@@ -46,6 +46,11 @@ REQUESTS: tuple[dict[str, Any], ...] = (
         **DAY,
     },
     {"expression": "MATCH (x:T)-[e:a]->(y) RETURN x, sum(e.n) AS n", **DAY, "language": "cypher", "node_label": "is"},
+    {
+        "expression": "MATCH (x)-[e:a WHERE e.n > $least]->(y {id: $ends.y[0]}) RETURN x, y.risk",
+        **DAY,
+        "parameters": {"least": 2.5, "ends": {"y": ["z", True, None]}},
+    },
 )
 """Requests for queries of every kind, which together have every field."""
 COUNTED = {"expression": "?x a ?y . ?y b ?z", "window": "count:9", "slide": 3}

@@ -64,7 +64,7 @@ MATCHES = (
     "MATCH ANY (x)-[q:a WHERE q.n > 1]->+(y), (y)-[e:b]->(z) RETURN x, y, count(DISTINCT e.n) AS c",
     "MATCH DIFFERENT EDGES (x)-[e:a]-(y)-[f:a]-(z) RETURN x, z, e.n, f.n",
 )
-OTHER_NAMES = ((":T", ":a"), ("|T", "|a"), ("!T", "!a"), (":S", ":b"), ("|S", "|b"), ("!S", "!b"), ("amount", "n"))
+OTHER_NAMES = ((":T", ":a"), ("|T", "|a"), ("!T", "!a"), (":S", ":b"), ("|S", "|b"), ("amount", "n"), ("note", "m"))
 """Of labels and properties in texts of MATCH that are drawn."""
 
 time_windows = st.builds(lambda size, slide: rpq.Window(size=size, slide=slide), st.integers(1, 12), st.integers(1, 5))
@@ -109,10 +109,14 @@ def queries(draw: st.DrawFn, name: str, identity: str) -> rpq.Query:
         case "match":
             return rpq.Query(draw(st.sampled_from(MATCHES)), window=draw(windows), name=name)
     language = draw(st.sampled_from(("gql", "cypher")))
-    text = draw(match_queries(language=language, is_numbered=identity != "triple")).text
+    drawn = draw(match_queries(dialect=language, is_numbered=identity != "triple"))
+    text = drawn.text
     for old, new in OTHER_NAMES:
         text = text.replace(old, new)
-    return rpq.Query(text, window=draw(windows), name=name, language=language)
+    try:
+        return rpq.Query(text, window=draw(windows), name=name, language=language, parameters=drawn.parameters)
+    except rpq.QueryError:
+        return rpq.Query(draw(st.sampled_from(MATCHES)), window=draw(windows), name=name)
 
 
 def edges_of(label: str) -> st.SearchStrategy[tuple[str, str, str]]:

@@ -1,150 +1,163 @@
-"""Queries in MATCH against brute force, at every tuple of a stream with a window, deletes and parallel edges."""
+"""Queries in MATCH drawn at random against brute force, over streams of edges and records of nodes.
+
+semantics.md S17
+"""
 
 from __future__ import annotations
 
-import math
-import tempfile
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, assume, given
+from hypothesis import HealthCheck, Phase, assume, given, note
 from hypothesis import strategies as st
 
 import rpq
-from tests.strategies.drawn_match import DrawnQuery, Edge, edge_streams, match_queries
+from tests.engine.edges.edge_streams import restored, static_columns, static_of
+from tests.engine.nodes.node_queries import Described, changes_of, push_together, rows_of, told
+from tests.engine.nodes.test_node_streams import check, check_stream, latest, pushed
+from tests.reference_nodes import NodeEngine
+from tests.reference_properties import Edge
+from tests.strategies.drawn_match import StreamQuery, drawn_steps, match_queries, stream_queries
 from tests.twins import examples, tiny
 
-SIZE = 12
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
-"""Not shrinking, which takes minutes here; the text of a query says enough."""
+"""Not shrinking, as texts and streams are drawn by their seeds."""
 
-COLUMNS = {"source": pa.string(), "target": pa.string(), "label": pa.string(), "timestamp": pa.int64()}
-COLUMNS |= {"amount": pa.int64(), "op": pa.string()}
+CHECKS = {"suppress_health_check": [*HealthCheck], "phases": PHASES}
+IDENTITIES = st.sampled_from(("triple", "parallel", "id"))
 
 
 def table(rows: list[tuple[Any, ...]]) -> pa.Table:
     """Return tuples (source, label, target, timestamp, amount, op) as a table."""
     order = ("source", "label", "target", "timestamp", "amount", "op")
-    return pa.table({name: pa.array([row[order.index(name)] for row in rows], kind) for name, kind in COLUMNS.items()})
+    return pa.table({name: [row[place] for row in rows] for place, name in enumerate(order)})
 
 
-class Snapshots:
-    """The edges of a window after each tuple."""
-
-    def __init__(self, identity: str, *, size: int = SIZE) -> None:
-        self.identity = identity
-        self.size = size
-        self.edges: list[Edge] = []
-        self.number = 0
-        self.time: float = -math.inf
-
-    def take(self, row: tuple[Any, ...]) -> list[Edge]:
-        """Take a tuple; return the edges of the window."""
-        source, label, target, time, amount, op = row
-        self.time = max(self.time, time)
-        self.edges = [edge for edge in self.edges if edge.timestamp > self.time - self.size]
-        if time <= self.time - self.size:
-            self.number += op == "+"  # late: it changes nothing, but has a number
-            return self.edges
-        ends = source, label, target
-        if op == "-" or self.identity == "triple":
-            self.edges = [edge for edge in self.edges if (edge.source, edge.label, edge.target) != ends]
-        if op == "+":
-            self.number += 1
-            self.edges.append(Edge(source, label, target, time, amount, self.number))
-        return self.edges
+def noted(query: StreamQuery) -> StreamQuery:
+    """Return a query, which is shown where a test fails."""
+    note((query.query.expression, query.drawn.language, query.drawn.parameters, query.query.window, query.query.semantics))
+    return query
 
 
-def plain(rows: Any) -> Counter[tuple[Any, ...]]:
-    """Return rows with floats rounded, as exact quotients are not floats."""
-    return Counter(
-        {
-            tuple(round(value, 9) if isinstance(value, float) else value for value in row): count
-            for row, count in rows.items()
-        }
+def check_queries(data: Any, *, most: int = 2, **options: Any) -> None:
+    """Check that an engine has the rows of the oracle."""
+    identity = data.draw(IDENTITIES)
+    names = [f"q{place}" for place in range(data.draw(st.integers(1, most)))]
+    queries = [noted(data.draw(stream_queries(name, identity, **options))) for name in names]
+    oracle = NodeEngine(*(one.oracle for one in queries), identity=identity)
+    engine = rpq.Engine(
+        *(one.query for one in queries),
+        edges=identity,
+        threads=data.draw(st.sampled_from((1, 1, 2))),
+        _capacity=data.draw(st.sampled_from((1, 2, 16))),
     )
+    check_stream(data, identity, [engine], oracle, queries, draw_batch=drawn_steps)
 
 
-def check(
-    query: DrawnQuery, stream: list[tuple[Any, ...]], identity: str, chunk: int, *, threads: int = 1, shares: int = 1
-) -> None:
-    """Check the answer and the sum of the changes after each chunk of a stream, of all shares together."""
-    try:
-        question = rpq.Query(
-            query.text, window=rpq.Window(size=SIZE, slide=1), semantics="explicit", language=query.language, name="q"
-        )
-    except rpq.QueryError as error:
-        assume("has two ids" not in str(error))  # which is refused, as nothing can match
-        raise
-    engines = [
-        rpq.Engine(question, edges=identity, threads=threads, share=(number, shares), _capacity=4 if threads > 1 else 16)
-        for number in range(shares)
-    ]
-    snapshots = Snapshots(identity)
-    rows_of_engines: list[Counter[tuple[Any, ...]]] = [Counter() for _ in engines]
-    edges: list[Edge] = []
-    for first in range(0, len(stream), chunk):
-        rows = stream[first : first + chunk]
-        for engine, rows_of_share in zip(engines, rows_of_engines, strict=True):
-            for row in engine.push(table(rows)).to_arrow("q").to_pylist():
-                values = tuple(value for name, value in row.items() if name not in ("query", "timestamp", "op"))
-                rows_of_share[values] += 1 if row["op"] == "+" else -1
-            engine._check()
-        for row in rows:
-            edges = snapshots.take(row)
-        expected = plain(query.rows(edges))
-        answers = sum((Counter(map(tuple, engine.answers())) for engine in engines), Counter())
-        assert plain(answers) == expected, (query.text, edges)
-        assert plain(sum((+one for one in rows_of_engines), Counter())) == expected, (query.text, edges)
-        assert all(count >= 0 for one in rows_of_engines for count in one.values()), query.text
-
-
-@examples(400, suppress_health_check=[*HealthCheck], phases=PHASES)
-@given(
-    st.tuples(st.sampled_from(["parallel", "triple"]), st.sampled_from(["gql", "cypher"])).flatmap(
-        lambda both: st.tuples(match_queries(language=both[1], is_numbered=both == ("parallel", "gql")), st.just(both[0]))
-    ),
-    edge_streams(),
-    st.integers(1, 5),
-)
-def test_answers_are_those_of_brute_force(query_and_identity, stream, chunk):
-    query, identity = query_and_identity
-    check(query, stream, identity, chunk)
-
-
-@examples(80, suppress_health_check=[*HealthCheck], phases=PHASES)
-@given(
-    st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
-    edge_streams(),
-    st.sampled_from(["parallel", "triple"]),
-    st.integers(1, 5),
-    st.sampled_from([(2, 1), (1, 2), (1, 3), (2, 2)]),
-)
-def test_threads_and_shares_have_the_rows_between_them(query, stream, identity, chunk, division):
-    threads, shares = division
-    check(query, stream, identity, chunk, threads=threads, shares=shares)
+@examples(400, **CHECKS)
+@given(data=st.data())
+def test_rows_are_those_of_brute_force(data):
+    check_queries(data)
 
 
 @pytest.mark.ci
-@examples(200, suppress_health_check=[*HealthCheck], phases=PHASES)
-@given(
-    st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
-    edge_streams(size=40),
-    st.sampled_from(["parallel", "triple"]),
-    st.integers(1, 7),
-    st.sampled_from([(1, 1), (1, 1), (2, 1), (1, 2), (2, 3)]),
-)
-def test_answers_are_those_of_brute_force_on_longer_streams(query, stream, identity, chunk, division):
-    threads, shares = division
-    check(query, stream, identity, chunk, threads=threads, shares=shares)
+@examples(400, **CHECKS)
+@given(data=st.data())
+def test_rows_of_many_texts_are_those_of_brute_force(data):
+    check_queries(data, most=4)
 
 
-def edges_behind(witness: Any, edges: list[Edge]) -> list[Edge]:
+@examples(100, **CHECKS)
+@given(data=st.data())
+def test_reports(data):
+    check_queries(data, report=data.draw(st.sampled_from(("slide", "time"))))
+
+
+@examples(100, **CHECKS)
+@given(data=st.data())
+def test_shares_have_the_rows_between_them(data):
+    identity, count = data.draw(IDENTITIES), data.draw(st.integers(2, 3))
+    query = noted(data.draw(stream_queries("q", identity)))
+    oracle = NodeEngine(query.oracle, identity=identity)
+    engines = [rpq.Engine(query.query, edges=identity, share=(number, count), _capacity=1) for number in range(count)]
+    check_stream(data, identity, engines, oracle, [query], draw_batch=drawn_steps)
+
+
+@examples(50, **CHECKS)
+@given(data=st.data())
+def test_static_edges(data):
+    edges = data.draw(
+        st.lists(
+            st.tuples(*[st.sampled_from("uvw")] * 2, st.sampled_from("TS"), st.just({"amount": 2})), min_size=1, max_size=3
+        )
+    )
+    query = noted(data.draw(stream_queries("q", "parallel")))
+    note(edges)
+    object.__setattr__(query.oracle, "static", static_of(edges))
+    engine = rpq.Engine(query.query, edges="parallel", _capacity=data.draw(st.sampled_from((1, 16))))
+    engine.load_static(static_columns(edges))
+    oracle = NodeEngine(query.oracle, identity="parallel")
+    check_stream(data, "parallel", [engine], oracle, [query], draw_batch=drawn_steps)
+
+
+KEEPING = "!()[amount is null or rate is null or note is null or amount >= 0]"
+"""A path expression that reads every label and property."""
+
+
+@examples(100, **CHECKS)
+@given(data=st.data())
+def test_queries_that_come(data):
+    """A query that comes begins with the answers that the table and the window give, or is refused until it can."""
+    identity = data.draw(IDENTITIES)
+    extent = {"size": data.draw(st.integers(1, 9)), "slide": data.draw(st.integers(1, 4))}
+    running: list[Any] = [Described(KEEPING, name="q0", **extent), data.draw(stream_queries("q1", identity, **extent))]
+    second = noted(data.draw(stream_queries("q2", identity, **extent)))
+    oracle = NodeEngine(*(one.oracle for one in running), identity=identity)
+    engine = rpq.Engine(*(one.query for one in running), edges=identity, _capacity=data.draw(st.sampled_from((1, 16))))
+    time = 5
+    for _ in range(data.draw(st.integers(1, 6))):
+        steps = drawn_steps(data, identity, time)
+        time = latest(steps, time)
+        note(steps)
+        expected = Counter(row for step in steps for row in told(oracle, step))
+        assert pushed(data, engine, steps, running) == expected
+        check(engine, oracle, running)
+        if second not in running and data.draw(st.booleans()):
+            try:
+                changes = engine.register(second.query)
+            except rpq.RegistrationError as refused:
+                assert refused.available_from is None or refused.available_from > oracle.time
+                continue
+            note("registered")
+            running.append(second)
+            assert rows_of(changes, running) == Counter(oracle.register(second.oracle))
+            check(engine, oracle, running)
+
+
+def test_most_texts_are_taken():
+    """More texts are taken than refused, so that the random tests see the whole language."""
+    counts: Counter[str] = Counter()
+
+    @examples(1000, **CHECKS)
+    @given(st.sampled_from(["gql", "cypher"]).flatmap(lambda dialect: match_queries(dialect=dialect)))
+    def count(drawn: Any) -> None:
+        try:
+            StreamQuery(drawn, "q")
+        except rpq.QueryError:
+            counts["refused"] += 1
+        else:
+            counts["taken"] += 1
+
+    count()
+    assert counts["refused"] < counts["taken"], counts
+
+
+def edges_behind(witness: Any, edges: Iterable[Edge]) -> list[Edge]:
     """Return the edges of the window that a witness consists of, each of which it tells as it is."""
-    found: dict[int, Edge] = {}
+    found: dict[Any, Edge] = {}
     for atom in witness.atoms:
         assert atom.steps, witness
         for step, following in zip(atom.steps, atom.steps[1:], strict=False):
@@ -155,74 +168,51 @@ def edges_behind(witness: Any, edges: list[Edge]) -> list[Edge]:
                 for edge in edges
                 if (edge.source, edge.label, edge.target, edge.timestamp)
                 == (step.source, step.label, step.target, step.timestamp)
-                and (step.properties is None or step.properties.get("amount", edge.amount) == edge.amount)
+                and all(edge.properties.get(name, value) == value for name, value in (step.properties or {}).items())
             ]
             assert alike, (str(witness), edges)
-            found |= {edge.number: edge for edge in alike}
-    return [edge for edge in edges if edge.number in found]
+            found |= {edge.key: edge for edge in alike}
+    return [edge for edge in edges if edge.key in found]
 
 
-def check_witnesses(query: DrawnQuery, stream: list[tuple[Any, ...]], identity: str, *, threads: int, restored: int) -> None:
-    """Check that the edges of the witness of each row give the row; the engine is saved and restored after some tuples."""
-    try:
-        question = rpq.Query(
-            query.text, window=rpq.Window(size=SIZE, slide=1), semantics="explicit", language=query.language, name="q"
-        )
-    except rpq.QueryError as error:
-        assume("has two ids" not in str(error))
-        raise
-    engine = rpq.Engine(question, edges=identity, threads=threads, witness=True)
-    batched = tiny(1)(question, edges=identity, threads=threads, witness=True)
-    parts = [batched.push(table(stream[: restored + 1]))]
-    snapshots = Snapshots(identity)
-    rows: list[Any] = []
-    for place, tuple_ in enumerate(stream):
-        changes = engine.push(table([tuple_])).to_arrow("q", witness=True).to_pylist()
-        rows += changes
-        edges = snapshots.take(tuple_)
-        if place == restored:
-            with tempfile.TemporaryDirectory() as folder:
-                engine.save(f"{folder}/state")
-                kinds = rpq.Engine, tiny(1)
-                engine, batched = (kind.restore(f"{folder}/state", threads=threads, witness=True) for kind in kinds)
-            if stream[restored + 1 :]:
-                parts.append(batched.push(table(stream[restored + 1 :])))
-        answers = Counter(map(tuple, engine.answers()))
-        for row in answers:
+@examples(100, **CHECKS)
+@given(data=st.data())
+def test_the_edges_of_a_witness_give_its_row(data):
+    """The edges of each witness, beside the table of nodes, give the row; batches and restored engines tell the same."""
+    identity, threads = data.draw(IDENTITIES), data.draw(st.sampled_from((1, 1, 2)))
+    query = noted(data.draw(stream_queries("q", identity, is_plain=True)))
+    engines = [kind(query.query, edges=identity, threads=threads, witness=True) for kind in (rpq.Engine, tiny(1))]
+    oracle = NodeEngine(query.oracle, identity=identity)
+    time = 5
+    for _ in range(data.draw(st.integers(1, 5))):
+        steps = drawn_steps(data, identity, time)
+        time = latest(steps, time)
+        note(steps)
+        singly: list[dict[str, Any]] = []
+        for step in steps:
+            told(oracle, step)
+            rows = changes_of(engines[0], step).to_arrow("q", witness=True).to_pylist()
+            singly += rows
+            check_witnesses(engines[0], oracle, query)
+        in_batch = push_together(engines[1], steps).to_arrow("q", witness=True).to_pylist()
+        assert Counter(map(repr, in_batch)) == Counter(map(repr, singly))
+        if data.draw(st.integers(0, 3)) == 0:
+            engines = [restored(engine, threads=threads, witness=True) for engine in engines]
+            note("restored")
+
+
+def check_witnesses(engine: rpq.Engine, oracle: NodeEngine, query: StreamQuery) -> None:
+    """Check that the edges of the witness of each row give the row."""
+    (running,) = oracle._running
+    for row in Counter(map(tuple, engine.answers())):
+        try:
             witness = engine.witness(*row)
-            assert witness is not None, (query.text, row, edges)
-            mine = edges_behind(witness, edges)
-            assert query.rows(mine)[row], (query.text, row, str(witness), edges)
-            named = {name: value for name, value in witness.binding if isinstance(value, str)}
-            for (text, _, of), value in zip(query.items, row, strict=True):
-                assert "." in of or named.get(of, value) == value, (query.text, text, str(witness))
-        for row in changes:
-            assert bool(row["path"]) == (row["op"] == "+"), (query.text, row)
-        others = [(*row[:-1], "absent") for row in answers if isinstance(row[-1], str)]
-        assert all(engine.witness(*row) is None for row in others), query.text
-        engine._check()
-    batched._check()
-    in_batches = [row for part in parts for row in part.to_arrow("q", witness=True).to_pylist()]
-    assert Counter(map(repr, in_batches)) == Counter(map(repr, rows)), query.text
-
-
-@examples(80, suppress_health_check=[*HealthCheck], phases=PHASES)
-@given(
-    st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
-    edge_streams(size=14),
-    st.sampled_from(["parallel", "triple"]),
-    st.sampled_from([1, 1, 2]),
-    st.integers(0, 20),
-    st.randoms(use_true_random=False),
-)
-def test_the_edges_of_a_witness_give_its_row(query, stream, identity, threads, restored, random):
-    query = replace(query, items=tuple(item for item in query.items if not item[1]))
-    assume(query.items)  # a row of a group has no witness
-    if identity == "parallel":  # where an edge does not replace another one, so that late ones are simple
-        stream = [
-            (*row[:3], row[3] - random.choice([0, 0, 0, 4, 30]), *row[4:]) if row[-1] == "+" else row for row in stream
-        ]
-    check_witnesses(query, stream, identity, threads=threads, restored=restored)
+        except rpq.QueryError:
+            assume(False)
+        assert witness is not None, row
+        mine = edges_behind(witness, [*running.edges.values()])
+        assert running.query.solutions(mine)[query.cells(row)], (row, str(witness))
+    engine._check()
 
 
 def test_a_witness_of_static_edges_and_of_optional_ones():

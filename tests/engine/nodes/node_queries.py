@@ -6,12 +6,13 @@ import copy
 import functools
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
 import rpq
+from tests.engine.edges.edge_streams import as_batch
 from tests.engine.edges.test_edge_variables import value_of
 from tests.reference_nodes import NodeAtom, NodeEngine, NodeQuery, PathOrder
 from tests.reference_patterns import Constant, Term, Variable
@@ -119,6 +120,13 @@ class Described:
     def query(self) -> rpq.Query:
         return rpq.Query(self.text, **self.options)
 
+    def cells(self, values: Sequence[object]) -> tuple[object, ...]:
+        """Return the values of a row as the oracle tells them: with their types; labels are a list."""
+        return tuple(
+            ("tuple", tuple(value)) if isinstance(value, list) else value_of(column, value)
+            for column, value in zip(self.oracle.select, values, strict=True)
+        )
+
 
 class EdgeStep(NamedTuple):
     """A tuple."""
@@ -189,14 +197,17 @@ def changes_of(engine: rpq.Engine, step: Step) -> rpq.Changes:
             return engine.register(query.query)
 
 
-def cells_of(column: str, value: object) -> object:
-    """Return a value of a row as the oracle tells it: with its type; labels are a list."""
-    return ("tuple", tuple(value)) if isinstance(value, list) else value_of(column, value)
-
-
-def columns_of(query: Described) -> tuple[str, ...]:
-    """Return the columns of a query under the names that the oracle has for them."""
-    return query.oracle.select
+def push_together(engine: rpq.Engine, steps: Sequence[EdgeStep] | Sequence[NodeStep], *, arrow: bool = False) -> rpq.Changes:
+    """Push steps of one kind in one batch and return what the engine tells of them."""
+    if isinstance(steps[0], EdgeStep):
+        rows = [(one.source, one.label, one.target, one.timestamp, one.properties, one.op, one.edge) for one in steps]
+        return engine.push(as_batch(rows, arrow=arrow))
+    records = [
+        {"node": one.node, "op": one.op, "timestamp": one.timestamp, **one.properties}
+        | ({"labels": list(one.labels)} if one.labels else {})
+        for one in steps
+    ]
+    return engine.push_nodes(records)
 
 
 def rows_of(changes: rpq.Changes, queries: list[Described]) -> Counter[Row]:
@@ -204,19 +215,19 @@ def rows_of(changes: rpq.Changes, queries: list[Described]) -> Counter[Row]:
     found: Counter[Row] = Counter()
     for one in queries:
         table = changes.to_arrow(one.query.name)
-        pairs = zip(columns_of(one), one.query.columns, strict=True)
-        cells = [[cells_of(name, value) for value in table[column].to_pylist()] for name, column in pairs]
-        rows = zip(*cells, table["timestamp"].to_pylist(), table["op"].to_pylist(), strict=True)
-        found.update(Row(one.query.name, row[:-2], *row[-2:]) for row in rows)
+        columns = [table[column].to_pylist() for column in (*one.query.columns, "timestamp", "op")]
+        rows = zip(*columns, strict=True)
+        found.update(Row(one.query.name, one.cells(row[:-2]), *row[-2:]) for row in rows)
     return found
 
 
 def answers_of(engine: rpq.Engine, query: Described) -> Counter[tuple]:
     """Return the answers of the engine as those of the oracle."""
-    return Counter(tuple(map(cells_of, columns_of(query), row)) for row in engine.answers(query.query.name))
+    return Counter(query.cells(row) for row in engine.answers(query.query.name))
 
 
 # --- as text -------------------------------------------------------------------------------------------------
+
 
 def value_in(text: str) -> Value:
     """Return the value that a text such as `4`, `0.5`, `'a'`, `true`, `null` stands for."""

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 from hypothesis import given, note
 from hypothesis import strategies as st
 
 import rpq
-from tests.engine.edges.edge_streams import as_batch, restored, static_columns, static_of
+from tests.engine.edges.edge_streams import restored, static_columns, static_of
 from tests.engine.nodes.node_queries import (
     Advance,
     Described,
@@ -21,6 +23,7 @@ from tests.engine.nodes.node_queries import (
     Step,
     answers_of,
     changes_of,
+    push_together,
     rows_of,
     told,
 )
@@ -173,7 +176,7 @@ def sizes(draw) -> dict[str, int]:
     return {"size": draw(st.integers(1, 9)), "slide": draw(st.integers(1, 4))}
 
 
-def drawn_batch(data, identity: str, time: int, *, has_types: bool) -> list[Step]:
+def drawn_batch(data, identity: str, time: int, *, has_types: bool = False) -> list[Step]:
     """Return tuples, or records, each with its timestamp."""
     steps: list[Step] = []
     if data.draw(st.booleans()):
@@ -202,17 +205,7 @@ def pushed(data, engine: rpq.Engine, steps: list[Step], queries: list[Described]
         for step in steps:
             found.update(rows_of(changes_of(engine, step), queries))
         return found
-    if isinstance(steps[0], EdgeStep):
-        rows = [
-            (step.source, step.label, step.target, step.timestamp, step.properties, step.op, step.edge) for step in steps
-        ]
-        return rows_of(engine.push(as_batch(rows, arrow=data.draw(st.booleans()))), queries)
-    records = [
-        {"node": step.node, "op": step.op, "timestamp": step.timestamp, **step.properties}
-        | ({"labels": list(step.labels)} if step.labels else {})
-        for step in steps
-    ]
-    return rows_of(engine.push_nodes(records), queries)
+    return rows_of(push_together(engine, steps, arrow=data.draw(st.booleans())), queries)
 
 
 def check(engine: rpq.Engine, oracle: NodeEngine, queries: list[Described]) -> None:
@@ -225,7 +218,14 @@ def check(engine: rpq.Engine, oracle: NodeEngine, queries: list[Described]) -> N
 
 
 def check_stream(
-    data, identity: str, engines: list[rpq.Engine], oracle: NodeEngine, queries: list[Described], *, has_types: bool = False
+    data,
+    identity: str,
+    engines: list[rpq.Engine],
+    oracle: NodeEngine,
+    queries: list[Described],
+    *,
+    draw_batch: Callable[..., list[Step]] = drawn_batch,
+    **options: Any,
 ) -> None:
     """Push drawn batches, save, restore and let time pass: the engines, shares of one if several, agree with the oracle."""
     time = 5
@@ -233,7 +233,7 @@ def check_stream(
         if data.draw(st.integers(0, 4)) == 0:
             steps: list[Step] = [Advance(time + data.draw(st.sampled_from((0, 1, 5))))]
         else:
-            steps = drawn_batch(data, identity, time, has_types=has_types)
+            steps = draw_batch(data, identity, time, **options)
         time = latest(steps, time)
         note(steps)
         expected = Counter(itertools.chain.from_iterable(told(oracle, step) for step in steps))
@@ -299,9 +299,7 @@ def test_reports(data):
 @given(data=st.data())
 def test_static_edges(data):
     """Static edges, under an identity by which the edges of a window hide none of them."""
-    edges = data.draw(
-        st.lists(st.tuples(VERTICES, VERTICES, st.sampled_from("ab"), st.just({})), min_size=1, max_size=3)
-    )
+    edges = data.draw(st.lists(st.tuples(VERTICES, VERTICES, st.sampled_from("ab"), st.just({})), min_size=1, max_size=3))
     queries = [data.draw(patterns("q", "parallel").filter(lambda query: "@[" not in query.text))]
     note([queries[0].query, edges])
     static = static_of(edges)

@@ -281,7 +281,8 @@ def test_what_a_match_text_reads_of_edges():
     window = rpq.Window(size=10, slide=5)
     question = rpq.Query("MATCH (x)-[e:a]->(y) RETURN x, e.amount", window=window)
     check_supported([question], "parallel")
-    assert edge_model([question], "parallel", time_unit=None, properties={"amount": "bigint"}).columns == ("amount",)
+    model = edge_model([question], "parallel", "string", time_unit=None, properties={"amount": "bigint"})
+    assert model.columns == ("amount",)
 
 
 @pytest.mark.parametrize(
@@ -671,7 +672,7 @@ class ValuePartitions(Partitions):
     """All partitions of queries that read values of edges."""
 
     def __init__(self, *queries: rpq.Query, partitions: int, identity: Any, delay: int = 0) -> None:
-        self.model = edge_model(queries, identity, time_unit=None, properties={"n": "bigint", "edge": "string"})
+        self.model = edge_model(queries, identity, "string", time_unit=None, properties={"n": "bigint", "edge": "string"})
         self.delay = delay
         self.workers: dict[str, EngineCache] = {}
         self._begin(queries, partitions)

@@ -12,6 +12,7 @@ SUM, AVG    two exact sums, and a count for each type  the exact sum or quotient
 MIN, MAX    a heap of the distinct values              the first or last value in the order of `order_key`, as a term
 SAMPLE      as for MIN                                 the MIN of the bound values
 GROUP_CONCAT  the distinct values in their order       their texts, as often as they occur, joined by the separator
+COLLECT     the distinct values in their order         a list of their items, as often as they occur
 DISTINCT    the number of occurrences of each term     the inner aggregate of the distinct terms
 ==========  =========================================  =============================================================
 """
@@ -22,7 +23,7 @@ import heapq
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from fractions import Fraction
 from functools import lru_cache, total_ordering
 from itertools import chain, repeat
@@ -40,7 +41,7 @@ from rpq.language.sparql.values.typed_values import (
     number_term,
     rounded_number,
 )
-from rpq.stream.names.terms import is_blank, literal_text
+from rpq.stream.names.terms import LIST_TYPE, is_blank, lexical_form, literal_text
 
 _BINARY_UNIT = 1 << 1074
 """Every float is an integer multiple of 1 / `_BINARY_UNIT`."""
@@ -93,6 +94,8 @@ def accumulator(aggregate: Aggregate) -> Accumulator:
             inner = Extremum(is_last=aggregate.function == "MAX", is_lenient=aggregate.skips_unbound)
         case "GROUP_CONCAT":
             inner = GroupConcat(aggregate.separator)
+        case "COLLECT":
+            return Collect(aggregate.order, is_distinct=aggregate.is_distinct)
     return DistinctAggregate(inner) if aggregate.is_distinct else inner
 
 
@@ -270,6 +273,70 @@ class GroupConcat(Accumulator):
         if self._without_text:
             return None
         return literal_text(self._separator.join(chain.from_iterable(repeat(*one) for one in self._texts.values())))
+
+
+class Collect(Accumulator):
+    """COLLECT: a list of the items of the bound values, in the order of their keys and then of the items.
+
+    A value is a string: a key for each element of `order` (one if it is empty), which is descending or not, and an item in
+    JSON, with a character 0 after each key. Distinct items are those at the places of their first occurrences. O(log n) per
+    change and O(n) for the result; O(distinct values) memory.
+    """
+
+    def __init__(self, order: tuple[bool, ...], *, is_distinct: bool) -> None:
+        from sortedcontainers import SortedDict
+
+        self._order = order
+        self._is_distinct = is_distinct
+        self._items: Any = SortedDict()
+        """The item of each value and the number of its occurrences, by the sort keys of the values."""
+
+    def insert(self, value: Any) -> None:
+        self._change(value, 1)
+
+    def delete(self, value: Any) -> None:
+        self._change(value, -1)
+
+    def _change(self, term: str | None, sign: int) -> None:
+        if term is None:
+            return
+        key, item = collected_value(term, self._order)
+        _, count = self._items.get(key) or (item, 0)
+        if count + sign:
+            self._items[key] = item, count + sign
+        else:
+            del self._items[key]
+
+    def result(self) -> str | None:
+        items: Iterable[str] = chain.from_iterable(repeat(*one) for one in self._items.values())
+        return list_term(dict.fromkeys(items) if self._is_distinct else items)
+
+
+def collected_value(term: str, order: tuple[bool, ...]) -> tuple[str, str]:
+    r"""Return the sort key of a value of COLLECT, and its item as it is written in a term.
+
+    In the sort key, a descending key has the complements of its hexadecimal digits, and an end that is greater than these.
+
+    >>> collected_value(r'"2\u0000a\u0000\"x\""', (True, False))
+    ('cdg\x00a\x00"x"', '\\"x\\"')
+    """
+    text = lexical_form(term)
+    *keys, item = text.split("\0")
+    if any(order):
+        keys = [
+            key.encode().hex().translate(_COMPLEMENTS) + "g" if is_descending else key
+            for key, is_descending in zip(keys, order, strict=True)
+        ]
+        text = "\0".join([*keys, item])
+    return text, literal_text(item)[1:-1]
+
+
+_COMPLEMENTS = str.maketrans("0123456789abcdef", "fedcba9876543210")
+
+
+def list_term(items: Iterable[str]) -> str:
+    """Return the term of a list of items, as `collected_value` returns these."""
+    return f'"[{",".join(items)}]"^^<{LIST_TYPE}>'
 
 
 class DistinctAggregate(Accumulator):

@@ -34,6 +34,9 @@ def evaluator(formula: Formula, has_solution: HasSolution | None = None) -> Eval
             return lambda binding: name
         case FunctionCall(function, arguments):
             inner = [evaluator(one, has_solution) for one in arguments]
+            if not isinstance(function, str):
+                compute = function
+                return lambda binding: compute(*[value_or_unbound(one, binding) for one in inner])
             if function == "BOUND":
                 (variable,) = arguments
                 assert isinstance(variable, Variable)  # by the grammar

@@ -77,7 +77,7 @@ def small_integers(names: pa.Array) -> np.ndarray:
 
 def integer_condition(condition: Formula) -> Judge | None:
     """Return a vectorized form of a condition on one variable, or None unless it compares only with integers."""
-    if not isinstance(condition, FunctionCall) or len(condition.arguments) != 2:
+    if not isinstance(condition, FunctionCall) or len(condition.arguments) != 2 or not isinstance(condition.function, str):
         return None
     first, second = condition.arguments
     if condition.function in _BOTH:
@@ -614,8 +614,9 @@ class IdColumn(ValueColumn):
             return rows[:, self._places[0]]
         if isinstance(self._formula, Constant):
             return np.full(len(rows), self._terms.intern(self._formula.name), np.int32)
-        intern = self._terms.intern
-        return np.array([intern(text) for text in self.evaluate(rows)], np.int32)
+        texts = self.evaluate(rows)
+        ids = {text: self._terms.intern(text) for text in dict.fromkeys(texts)}  # each text is looked up once
+        return np.array([ids[text] for text in texts], np.int32)
 
 
 @njit(cache=True, nogil=True)

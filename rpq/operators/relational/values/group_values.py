@@ -1,14 +1,15 @@
-"""Groups whose aggregates depend on distinct values, MIN, MAX, SAMPLE and COUNT(DISTINCT …): kernels.
+"""Groups whose aggregates depend on distinct values, MIN, MAX, SAMPLE, COUNT(DISTINCT …) and COLLECT: kernels.
 
 For each argument of aggregates, a counted bag (`rpq.operators.bags.row_bags`) has the values of groups: rows of the number
 of a group and a value. An entry that enters or leaves this bag changes the number of values of its group, and perhaps the
 least and the greatest value, which are the roots of pairing heaps (Fredman, Sedgewick, Sleator and Tarjan 1986). The nodes
 of heaps are the entries of the bag, which are removed as soon as their count is 0. Values are compared by labels
-(`rpq.operators.relational.values.value_order`).
+(`rpq.operators.relational.values.value_order`). COLLECT has lists instead (`rpq.operators.relational.values.group_lists`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.operators.bags.row_bags import NONE, RowBags, add_in_event, end_event
+from rpq.operators.relational.values.group_lists import GroupedLists
 from rpq.operators.relational.values.group_sums import HAD, HAS
 from rpq.operators.relational.values.value_order import ValueOrder, is_before
 from rpq.rows.weighted_rows import UNBOUND
@@ -75,27 +77,40 @@ class GroupedValues:
     amortised O(log values).
     """
 
-    def __init__(self, keys: int, arguments: list[Argument], order: ValueOrder) -> None:
+    def __init__(self, keys: int, arguments: list[Argument], order: ValueOrder, lists: Sequence[GroupedLists] = ()) -> None:
         self._bags = RowBags([keys])
-        self._order = order
         self._arguments = [_Values(argument, order) for argument in arguments]
+        self._lists = lists
 
     def change(
-        self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, values: list[np.ndarray]
-    ) -> tuple[TouchedGroups, list[ChangedValues]]:
-        """Apply changes of rows with these keys. `values` are those of each argument, int32 (row, column)."""
+        self,
+        keys: np.ndarray,
+        weights: np.ndarray,
+        events: np.ndarray,
+        values: list[np.ndarray],
+        of_lists: Sequence[np.ndarray] = (),
+    ) -> tuple[TouchedGroups, list[ChangedValues], list[np.ndarray]]:
+        """Apply changes of rows with these keys, and return what results for each argument and the ids of each list.
+
+        `values` are those of each argument, int32 (row, column), and `of_lists` those of each list, int32.
+        """
         count = len(weights)
-        make_room(self._bags, count)
+        self._bags.reserve(count)
         touched = TouchedGroups(np.empty(count, np.int64), np.empty(count, np.int32), np.empty(count, np.uint8))
         of_changes = np.empty(count, np.int32)
         keys = np.ascontiguousarray(keys).reshape(-1)
         some = number_groups(self._bags.view, keys, weights, events, of_changes, *touched)
         touched = TouchedGroups(*(array[:some] for array in touched))
         room = self.room
-        return touched, [
+        changed = [
             argument.change(room, of_changes, weights, events, of_argument, touched)
             for argument, of_argument in zip(self._arguments, values, strict=True)
         ]
+        ids = [
+            one.change(room, of_changes, weights, events, of_list, touched.places, touched.groups)
+            for one, of_list in zip(self._lists, of_lists, strict=True)
+        ]
+        return touched, changed, ids
 
     @property
     def room(self) -> int:
@@ -105,12 +120,14 @@ class GroupedValues:
     @property
     def entries(self) -> int:
         """The number of groups with rows, plus that of their distinct values of each argument."""
-        return int(self._bags.bags.entry_count[0]) + sum(argument.entries for argument in self._arguments)
+        of_values = sum(argument.entries for argument in self._arguments) + sum(one.entries for one in self._lists)
+        return int(self._bags.bags.entry_count[0]) + of_values
 
     @property
     def nbytes(self) -> int:
         """The number of bytes held, without the order of values."""
-        return self._bags.nbytes + sum(argument.nbytes for argument in self._arguments)
+        of_values = sum(argument.nbytes for argument in self._arguments) + sum(one.nbytes for one in self._lists)
+        return self._bags.nbytes + of_values
 
     def ids(self) -> np.ndarray:
         """Return the ids in keys and values, with duplicates. O(entries)."""
@@ -121,6 +138,8 @@ class GroupedValues:
         self._bags.check()
         for argument in self._arguments:
             argument.check(self._bags.bags.counts)
+        for one in self._lists:
+            one.check()
 
 
 class _Values:
@@ -142,7 +161,7 @@ class _Values:
         self._heap_views = [view(heaps) for heaps in self._heaps]
 
     def _make_room(self, groups: int, changes: int) -> None:
-        make_room(self._bags, changes)
+        self._bags.reserve(changes)
         entries = int(self._bags.bags.fields.room)
         if groups <= len(self._groups.distinct_values) and entries <= self._room:
             return
@@ -241,13 +260,6 @@ def _members(heaps: Heaps, root: int) -> set[int]:
             waiting.append(child)
             before, child = child, int(heaps.next[child])
     return members
-
-
-def make_room(bags: RowBags, changes: int) -> None:
-    """Make room for an entry for each change."""
-    fields = bags.bags.fields
-    if fields.used - fields.free + changes > fields.room:
-        bags.make_room(changes)
 
 
 @njit(cache=True, nogil=True)

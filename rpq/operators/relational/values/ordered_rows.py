@@ -21,7 +21,6 @@ from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import Record, int64, view
 from rpq.operators.bags.row_bags import NONE, RowBags, add_in_event, end_event, prefetch_entry, prefetch_place
-from rpq.operators.relational.values.group_values import make_room
 from rpq.operators.relational.values.number_ids import DECIMAL, INTEGER, integer_in_units
 from rpq.operators.relational.values.term_ids import FIRST_NUMBER, TermIds
 from rpq.operators.relational.values.value_order import ValueOrder, compare_terms
@@ -190,7 +189,7 @@ class OrderedRows:
         return self._numbers_view
 
     def _make_room(self, changes: int) -> None:
-        make_room(self._bags, changes)
+        self._bags.reserve(changes)
         positions, room = self._positions, len(self._bags.bags.counts)
         more = room - len(positions.front)
         if more > 0:

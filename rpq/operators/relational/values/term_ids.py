@@ -6,6 +6,9 @@ use it. A vertex that appears later with the text of such a term is an alias of 
 have one id, and ids can be compared.
 
 If vertices are integers, the text of a vertex is its decimal notation.
+
+The lists that groups compute change with every tuple, so kernels intern them, in a dictionary of their own. Their ids are
+the odd ones from `FIRST` on.
 """
 
 from __future__ import annotations
@@ -16,17 +19,21 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from rpq.operators.relational.values.number_ids import NumberIds, Numbers, computed_text, quotients
+from rpq.operators.relational.values.number_ids import NumberIds, Numbers, quotients
 from rpq.rows.weighted_rows import UNBOUND
 from rpq.stream.arrays.numpy_arrays import arrow_array
+from rpq.stream.names.terms import LIST_TYPE
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
 
 FIRST = 1 << 30
 """The first id of terms that are not vertices; the ids of vertices are below."""
+_FIRST_LIST = FIRST + 1
+"""The first id of lists, whose ids are odd; those of other terms are even."""
 
 FIRST_NUMBER = FIRST + (1 << 29)
 """The first id of numbers that groups compute, whose texts are written when they are read."""
 
+_LIST_END = f'"^^<{LIST_TYPE}>'
 _FEW = 16
 """The number of ids up to which reading their terms one by one is faster than an array."""
 _MAX_CACHED = 1 << 17
@@ -37,13 +44,15 @@ _MAX_BYTES = (1 << 31) - 1
 class TermIds:
     """The terms of one query, or of several that share operators.
 
-    - Terms to ids: `intern`; ids to terms: `text`, `texts`
+    - Terms to ids: `intern`, `intern_lists`; ids to terms: `text`, `texts`
     - Vertices: `add_vertices` for new ones, `replace_aliases` in rows of input, `pinned_vertices`
     - `retain` removes terms and numbers that are no longer in use
     """
 
     def __init__(self) -> None:
         self._texts: list[str | None] = []
+        self._lists = VertexDictionary(capacity=16)
+        """The lists that groups compute: their texts as UTF-8."""
         self._numbers = NumberIds()
         self._ids: dict[str, int] = {}
         self._free: list[int] = []
@@ -54,12 +63,13 @@ class TermIds:
         self._cache: dict[int, str] = {}
 
     def __len__(self) -> int:
-        return len(self._ids) + len(self._numbers)
+        return len(self._ids) + self._lists.live + len(self._numbers)
 
     @property
     def nbytes(self) -> int:
         """The approximate number of bytes held."""
-        return 200 * len(self._ids) + self._numbers.nbytes + self._alias.nbytes + 100 * len(self._cache)
+        of_others = self._lists.nbytes + self._numbers.nbytes
+        return 200 * len(self._ids) + of_others + self._alias.nbytes + 100 * len(self._cache)
 
     # --- vertices --------------------------------------------------------------------------------------------
 
@@ -86,6 +96,10 @@ class TermIds:
             for vertex in reused_ids:
                 del self._aliases[vertex]
                 self._alias[vertex] = vertex
+        if self._lists.live and vertices.kind == "string":
+            lists = self._lists.ids_of(vertices.names_of(new_ids))
+            for place in np.flatnonzero(lists >= 0).tolist():
+                self._set_text(new_ids.item(place), _FIRST_LIST + 2 * lists.item(place))
         if 0 < len(self._ids) < len(new_ids):
             for text, identity in self._ids.items():
                 vertex = vertices.id_of(as_vertex(text, vertices.kind))
@@ -113,8 +127,9 @@ class TermIds:
         return np.where(is_in_table, self._alias[np.where(is_in_table, rows, 0)], rows)
 
     def pinned_vertices(self) -> np.ndarray:
-        """Return the vertices whose ids must not be reused."""
-        return np.fromiter(self._pinned_ids, np.int32, len(self._pinned_ids))
+        """Return the vertices whose ids must not be reused: those of terms, and aliases, which edges must not become."""
+        pinned = {*self._pinned_ids, *self._aliases}
+        return np.fromiter(pinned, np.int32, len(pinned))
 
     # --- terms -----------------------------------------------------------------------------------------------
 
@@ -125,6 +140,8 @@ class TermIds:
         identity = self._ids.get(text)
         if identity is not None:
             return identity
+        if text.endswith(_LIST_END):
+            return self.intern_lists(pa.array([text], pa.string())).item(0)
         if self._vertices is not None and self._vertices.kind is not None:
             vertex = self._vertices.id_of(as_vertex(text, self._vertices.kind))
             if vertex >= 0:
@@ -133,14 +150,31 @@ class TermIds:
         identity = self._ids[text] = self._new(text)
         return identity
 
+    def reserve_lists(self, count: int) -> None:
+        """Make room for `count` more lists of the present average length."""
+        self._lists.make_room(count)
+
+    def intern_lists(self, texts: pa.Array) -> np.ndarray:
+        """Return the ids (int32) of lists, an array of string without nulls. O(total length)."""
+        vertices = np.full(len(texts), -1, np.int32)
+        if self._vertices is not None and self._vertices.kind == "string":
+            vertices = self._vertices.ids_of(texts)
+        ids = _FIRST_LIST + 2 * self._lists.intern(texts, (vertices < 0).view(np.uint8))[0]
+        for place in np.flatnonzero(vertices >= 0).tolist():
+            vertex = vertices.item(place)
+            ids[place] = self._aliases.get(vertex, vertex)
+            if vertex not in self._aliases:
+                self._pinned_ids.add(vertex)
+        return ids
+
     def _new(self, text: str) -> int:
         """Assign a free id to a term and return it."""
         if self._free:
             identity = self._free.pop()
-            self._texts[identity - FIRST] = text
+            self._texts[(identity - FIRST) >> 1] = text
             return identity
         self._texts.append(text)
-        return FIRST + len(self._texts) - 1
+        return FIRST + 2 * (len(self._texts) - 1)
 
     def quotients(self, dividends: np.ndarray, divisors: np.ndarray, *, as_terms: bool) -> np.ndarray:
         """Return ids (int32) of quotients, or of integers where the divisor is 0, as `numbers`."""
@@ -155,9 +189,10 @@ class TermIds:
         """
         if not as_terms:
             return FIRST_NUMBER + self._numbers.ids(kinds, high, low)
-        different, places = np.unique(np.stack([kinds.astype(np.int64), high, low]), axis=1, return_inverse=True)
-        ids = [self.intern(computed_text(*one)) for one in zip(*different.tolist(), strict=True)]
-        return np.array(ids, np.int32)[places.reshape(-1)]
+        different = NumberIds()
+        places = different.ids(kinds, high, low)
+        ids = [self.intern(different.text(place)) for place in range(len(different))]
+        return np.array(ids, np.int32)[places]
 
     @property
     def computed_numbers(self) -> Numbers:
@@ -169,7 +204,8 @@ class TermIds:
         if identity >= FIRST_NUMBER:
             return self._numbers.text(identity - FIRST_NUMBER)
         if identity >= FIRST:
-            return self._texts[identity - FIRST]
+            place = (identity - FIRST) >> 1
+            return str(self._lists.name_of(place)) if identity & 1 else self._texts[place]
         if identity == UNBOUND:
             return None
         found = self._cache.get(identity)
@@ -191,9 +227,11 @@ class TermIds:
     def terms(self, ids: np.ndarray) -> pa.Array:
         """Return the terms of ids as an array of texts, null for unbound ones. O(ids)."""
         is_vertex, is_number = (ids >= 0) & (ids < FIRST), ids >= FIRST_NUMBER
+        is_list = (ids >= FIRST) & ~is_number & (ids & 1 == 1)
         parts, rows = [], []
         for is_of_kind, terms_of in (
-            (~(is_vertex | is_number), self._terms_of_others),
+            (~(is_vertex | is_number | is_list), self._terms_of_others),
+            (is_list, self._terms_of_lists),
             (is_vertex, self._terms_of_vertices),
             (is_number, self._terms_of_numbers),
         ):
@@ -214,6 +252,9 @@ class TermIds:
         names = self._vertices.names_of(ids)
         return names if self._vertices.kind == "string" else names.cast(pa.string())
 
+    def _terms_of_lists(self, ids: np.ndarray) -> pa.Array:
+        return self._lists.names_of((ids - FIRST) >> 1)
+
     def _terms_of_numbers(self, ids: np.ndarray) -> pa.Array:
         return self._numbers.terms(ids - FIRST_NUMBER)
 
@@ -229,6 +270,12 @@ class TermIds:
         """Remove terms and unpin vertices whose ids are not in `used`. Return the ids that became free. O(terms)."""
         numbers = used[used >= FIRST_NUMBER] - FIRST_NUMBER
         free_ids = self._numbers.retain(numbers) + FIRST_NUMBER
+        if self._lists.live:
+            is_unused = self._lists.names.length[: self._lists.count] >= 0
+            is_unused[(used[(used >= FIRST) & (used < FIRST_NUMBER) & (used & 1 == 1)] - FIRST) >> 1] = False
+            unused = np.flatnonzero(is_unused)
+            self._lists.release(unused)
+            free_ids = np.concatenate([free_ids, _FIRST_LIST + 2 * unused])
         if not (self._ids or self._pinned_ids or self._aliases):
             return free_ids
         used_ids = set(np.unique(used[(used >= FIRST) & (used < FIRST_NUMBER)]).tolist())
@@ -238,7 +285,7 @@ class TermIds:
         for text, identity in [*self._ids.items()]:
             if identity not in used_ids:
                 del self._ids[text]
-                self._texts[identity - FIRST] = None
+                self._texts[(identity - FIRST) >> 1] = None
                 self._free.append(identity)
         if any(identity not in used_ids for identity in self._aliases.values()):
             # Such a vertex is in no row, or its term would be.

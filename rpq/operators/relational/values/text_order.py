@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rpq.compiled.intrinsics import word_at
+from rpq.compiled.intrinsics import VECTOR, word_at
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.stream.arrays.numpy_arrays import text_offsets
@@ -27,7 +27,7 @@ OTHER, TEXT, MOMENT = range(3)
 """The kinds of names: texts and moments, which kernels read, and others, which Python reads."""
 
 _COUNT, _USED, _SLOTS, _GARBAGE, _VALUES = range(5)
-"""The numbers in `_Texts.fields`: terms, bytes of the arena, slots that were ever used, bytes that no term has, and values
+"""The numbers in `Texts.fields`: terms, bytes of the arena, slots that were ever used, bytes that no term has, and values
 that were ever numbered."""
 
 _QUOTE, _COLON, _MINUS, _PLUS, _POINT, _ZERO, _NINE, _T, _Z, _UNDERSCORE = (ord(character) for character in '":-+.09TZ_')
@@ -78,7 +78,7 @@ class Keys(NamedTuple):
     def from_list(cls, keys: list[bytes]) -> Keys:
         """Return keys as arrays."""
         length = np.array([len(key) for key in keys], np.int64)
-        return cls(np.cumsum(length) - length, length, np.array([*b"".join(keys)], np.uint8))
+        return cls(np.cumsum(length) - length, length, np.frombuffer(bytearray(b"".join(keys)), np.uint8))
 
     def select(self, is_selected: np.ndarray) -> Keys:
         """Return some of the keys."""
@@ -102,7 +102,7 @@ def read_names(names: pa.Array, first_text: int, first_moment: int) -> tuple[np.
     return kinds, highs, keys
 
 
-class _Texts(NamedTuple):
+class Texts(NamedTuple):
     """The terms of a `TextOrder`."""
 
     order: np.ndarray  # int32: slots, in the order of their terms
@@ -113,20 +113,20 @@ class _Texts(NamedTuple):
     rank: np.ndarray  # int64 a slot
     value: np.ndarray  # int64 a slot: the number of its value, which terms with an equal `high` may share
     free: np.ndarray  # int32: slots without a term, of those that were ever used
-    arena: np.ndarray  # uint8: keys
+    arena: np.ndarray  # uint8: keys, and `VECTOR` bytes or more after them
     fields: np.ndarray  # int64: `_COUNT`, …
 
 
 class TextOrder:
     """Terms with their keys and ranks, in order.
 
-    `insert` adds terms and returns which ranks changed; `remove` removes terms.
+    `insert` adds terms and returns which ranks changed; `insert_slots` returns their slots; `remove` removes terms.
     """
 
     def __init__(self, first_moment: int) -> None:
         numbers = [np.empty(0, np.int64) for _ in range(6)]
         self._first_moment = first_moment
-        self._texts = _Texts(
+        self.texts = Texts(
             order=np.empty(0, np.int32),
             ids=numbers[0],
             high=numbers[1],
@@ -138,15 +138,16 @@ class TextOrder:
             arena=np.empty(0, np.uint8),
             fields=np.zeros(5, np.int64),
         )
-        self._view = view(self._texts)
+        """The arrays of terms. Longer ones replace them when there are more terms."""
+        self.view = view(self.texts)
 
     def __len__(self) -> int:
-        return int(self._texts.fields[_COUNT])
+        return int(self.texts.fields[_COUNT])
 
     @property
     def nbytes(self) -> int:
         """The number of bytes held."""
-        return sum(array.nbytes for array in self._texts)
+        return sum(array.nbytes for array in self.texts)
 
     def insert(self, ids: np.ndarray, highs: np.ndarray, keys: Keys, gap: int) -> tuple[np.ndarray, ...]:
         """Insert different terms. Return the ids whose ranks are new or have changed, these ranks, and the numbers of
@@ -154,23 +155,26 @@ class TextOrder:
 
         O(terms · log terms), plus a move of the slots behind the first new one.
         """
+        slots, are_all_ranked = self.insert_slots(ids, highs, keys, gap)
+        if are_all_ranked:
+            slots = self.texts.order[: len(self)]
+        return self.texts.ids[slots], self.texts.rank[slots], self.texts.value[slots]
+
+    def insert_slots(self, ids: np.ndarray, highs: np.ndarray, keys: Keys, gap: int) -> tuple[np.ndarray, bool]:
+        """Insert different terms. Return their slots (int64) in order, and whether the ranks of others changed too."""
         count = len(ids)
         self._make_room(count, int(keys.length.sum()))
-        sorted_ = np.empty((2, count), np.int64)
-        if insert_terms(self._view, ids, highs, *keys, sorted_[0], sorted_[1], gap, self._first_moment):
-            slots = self._texts.order[: len(self)]
-        else:
-            slots = sorted_[0]
-        return self._texts.ids[slots], self._texts.rank[slots], self._texts.value[slots]
+        slots, places = np.empty((2, count), np.int64)
+        return slots, insert_terms(self.view, ids, highs, *keys, slots, places, gap, self._first_moment)
 
     def remove(self, ids: np.ndarray, highs: np.ndarray, ranks: np.ndarray) -> None:
         """Remove terms with these labels. O(terms · log terms), plus a move of the slots behind the first one."""
-        remove_terms(self._view, ids.astype(np.int64), highs, ranks)
+        remove_terms(self.view, ids.astype(np.int64), highs, ranks)
 
     def _make_room(self, terms: int, length: int) -> None:
-        texts = self._texts
+        texts = self.texts
         fields = texts.fields
-        needed, used = int(fields[_COUNT]) + terms, int(fields[_USED]) + length
+        needed, used = int(fields[_COUNT]) + terms, int(fields[_USED]) + length + VECTOR
         if needed <= len(texts.order) and used <= len(texts.arena):
             return
         if needed > len(texts.order):
@@ -182,15 +186,15 @@ class TextOrder:
             texts = texts._replace(**grown)
         if used > len(texts.arena):
             live = int(fields[_USED] - fields[_GARBAGE])
-            arena = np.empty(max(2 * (live + length), 1024), np.uint8)
+            arena = np.empty(max(2 * (live + length + VECTOR), 1024), np.uint8)
             copy_keys(view(texts), arena)
             texts = texts._replace(arena=arena)
-        self._texts = texts
-        self._view = view(texts)
+        self.texts = texts
+        self.view = view(texts)
 
     def _check(self) -> None:
         """Assert that terms are in order, and that their slots are used once."""
-        texts = self._texts
+        texts = self.texts
         count, used, slots, garbage, _ = texts.fields.tolist()
         order = texts.order[:count].tolist()
         free = texts.free[: slots - count].tolist()

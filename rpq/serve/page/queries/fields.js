@@ -9,9 +9,18 @@ function numberOrText(text) {
   return /^\d+$/.test(trimmed) ? Number(trimmed) : trimmed;
 }
 
-/** Return whether a text begins like MATCH, whose nodes may have labels. */
+/** Return whether a text begins like MATCH, whose nodes may have labels, and which may have parameters. */
 export function isMatch(text) {
-  return /^\s*(optional\s+)?match(\s*\(|\s+[a-z])/i.test(text);
+  return /^\s*(?:(?:optional\s+)?match(?:\s*\(|\s+[a-z])|(?:unwind|with)\s[^]*\bmatch\s*\()/i.test(text);
+}
+
+/** Return the object that a text is as JSON; any other text is returned as it is, so that the server refuses it. */
+function objectOrText(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
 
 /** Return the body of POST queries and POST check. */
@@ -28,6 +37,8 @@ export function queryRequest() {
   if (paths) query.paths = paths;
   const nodeLabel = byId("node-label").value.trim();
   if (nodeLabel && isMatch(query.expression)) query.node_label = nodeLabel;
+  const parameters = byId("parameters").value.trim();
+  if (parameters && isMatch(query.expression)) query.parameters = objectOrText(parameters);
   const order = byId("order").value;
   if (order) {
     query.order = order;

@@ -31,7 +31,8 @@ function windowText({ window, slide }, unit) {
 
 /** Return what a query has besides its text, in a list of phrases. */
 export function optionTexts(query, unit) {
-  const { order, max_gap: gap, max_span: span, sources, targets, filter, distinct, matching, select, node_label: label } = query.options ?? {};
+  const { order, max_gap: gap, max_span: span, sources, targets, filter, distinct, matching, select } = query.options ?? {};
+  const { node_label: label, parameters } = query.options ?? {};
   return [
     windowText(query, unit),
     PATHS[query.paths],
@@ -45,6 +46,7 @@ export function optionTexts(query, unit) {
     distinct && "distinct",
     select && `columns ${select.map(shownText).join(", ")}`,
     label && `labels of nodes by ${shownText(label)}`,
+    parameters && Object.entries(parameters).map(([name, value]) => `$${shownText(name)} = ${shownText(JSON.stringify(value))}`).join(", "),
     REPORTS[query.report],
   ].filter(Boolean);
 }

@@ -23,7 +23,7 @@ export class QueryWriter {
     this.text = byId("expression");
     this.underlined = byId("underlined");
     this.error = byId("query-error");
-    const fields = ["expression", "window", "slide", "query-name", "paths", "order", "max-gap", "max-span", "node-label"];
+    const fields = ["expression", "window", "slide", "query-name", "paths", "order", "max-gap", "max-span", "node-label", "parameters"];
     for (const id of fields) byId(id).addEventListener("input", () => this.#typed());
     byId("order").addEventListener("input", () => this.#showBounds());
     this.text.addEventListener("scroll", () => this.#scroll());
@@ -115,7 +115,7 @@ export class QueryWriter {
       if (turn === this.#turn) {
         this.dialog.close();
         this.text.value = "";
-        for (const id of ["query-name", "paths", "order", "max-gap", "max-span", "node-label"]) byId(id).value = "";
+        for (const id of ["query-name", "paths", "order", "max-gap", "max-span", "node-label", "parameters"]) byId(id).value = "";
         this.#showBounds();
         this.#show(null);
         this.#showError(null);

@@ -1,29 +1,31 @@
-"""MIN, MAX, SAMPLE and COUNT(DISTINCT …) by kernels, against accumulators that receive what is there anew each time."""
+"""MIN, MAX, SAMPLE, COUNT(DISTINCT …) and COLLECT by kernels, against accumulators of what is there."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from rpq import Engine, Query, Window
-from rpq.language.pattern import Variable
+from rpq.language.pattern import Constant, Variable
 from rpq.language.sparql.algebra import Aggregate, FunctionCall
-from rpq.language.sparql.values.aggregates import accumulator
+from rpq.language.sparql.values.aggregates import accumulator, list_term
 from rpq.language.sparql.values.formula_values import evaluator, value_or_unbound
 from rpq.language.sparql.values.operators import order_key
 from rpq.language.sparql.values.typed_values import NoValue
 from rpq.operators.relational.groups import GroupNode
 from rpq.operators.relational.nodes import LeafNode
-from rpq.operators.relational.values import text_order, value_order
+from rpq.operators.relational.values import group_lists, text_order, value_order
 from rpq.operators.relational.values.term_ids import TermIds
 from rpq.operators.relational.values.text_order import key_of, read_names
 from rpq.operators.relational.values.value_order import ValueOrder
 from rpq.rows.weighted_rows import WeightedRows
-from rpq.stream.names.terms import XSD, lexical_form
+from rpq.stream.names.terms import XSD, lexical_form, literal_text
+from rpq.stream.names.vertices import VertexDictionary
 from tests.twins import scaled
 
 VALUE = Variable("v")
@@ -70,6 +72,15 @@ def draw(chance):
     return f"{chance.randrange(-99, 99)}"
 
 
+def collected(*keys):
+    """Return the formula of values of COLLECT with these keys, and with the first character as the item."""
+    texts = [*keys, FunctionCall("SUBSTR", (FunctionCall("STR", (VALUE,)), Constant("1"), Constant("1")))]
+    zero = Constant(literal_text("\0"))
+    return FunctionCall("CONCAT", tuple(chain.from_iterable((zero, text) for text in texts))[1:])
+
+
+STR = FunctionCall("STR", (VALUE,))
+LENGTH = FunctionCall("STR", (FunctionCall("STRLEN", (STR,)),))
 AGGREGATES = {
     "least": Aggregate("MIN", VALUE, is_distinct=False),
     "greatest": Aggregate("MAX", VALUE, is_distinct=False),
@@ -79,6 +90,13 @@ AGGREGATES = {
     "sum": Aggregate("SUM", VALUE, is_distinct=False),
     "solutions": Aggregate("COUNT", None, is_distinct=True),
     "doubled": Aggregate("MAX", FunctionCall("+", (VALUE, VALUE)), is_distinct=True),
+    "list": Aggregate("COLLECT", collected(STR), is_distinct=False),
+    "items": Aggregate(
+        "COLLECT",
+        collected(LENGTH, STR),
+        is_distinct=True,
+        order=(False, True),
+    ),
 }
 CHOICES = [
     ["least"],
@@ -87,12 +105,10 @@ CHOICES = [
     ["solutions", "one"],
     ["doubled"],
     ["rows", "least", "sum", "greatest"],
+    ["list"],
+    ["sum", "items", "list"],
     [*AGGREGATES],
 ]
-
-
-def double(term):
-    return value_or_unbound(evaluator(AGGREGATES["doubled"].argument), {} if term is None else {"v": term})
 
 
 def expected_of(names, rows):
@@ -100,9 +116,12 @@ def expected_of(names, rows):
     found = []
     for name in names:
         one = accumulator(AGGREGATES[name])
-        values = {"solutions": lambda row: row, "rows": lambda row: True, "doubled": lambda row: double(row[1])}
+        argument = AGGREGATES[name].argument
         for row in rows:
-            one.insert(values.get(name, lambda row: row[1])(row))
+            if argument is None:
+                one.insert(row)
+            else:
+                one.insert(value_or_unbound(evaluator(argument), {} if row[1] is None else {"v": row[1]}))
         try:
             found.append(one.result())
         except NoValue:
@@ -117,7 +136,9 @@ def shown(row):
 
 @pytest.mark.parametrize("seed", range(scaled(6)))
 @pytest.mark.parametrize("names", CHOICES, ids=" ".join)
-def test_groups_are_those_of_accumulators_after_every_event(names, seed):
+def test_groups_are_those_of_accumulators_after_every_event(names, seed, monkeypatch):
+    for name in ("_TOGETHER", "_LEAST", "_LEAST_UNUSED"):
+        monkeypatch.setattr(group_lists, name, 1)
     chance = random.Random(f"{names}{seed}")
     keys = () if seed % 2 else ("g",)
     terms = TermIds()
@@ -272,3 +293,21 @@ def test_sums_of_more_rows_than_64_bits_hold_are_exact():
         sums += [terms.text(row[0]) for _, row, sign in changes.changes() if sign > 0]
         node._check()
     assert sums == [literal(2**62, "integer"), None, literal(0, "integer")]  # 3 · 2⁶² is no integer of 64 bits
+
+
+def test_a_list_has_one_id_even_if_a_vertex_has_its_text():
+    earlier, later, alone = (list_term([item]) for item in "123")
+    terms, vertices = TermIds(), VertexDictionary()
+    ids, new = vertices.intern(pa.array([earlier]), np.ones(1, np.uint8))
+    terms.add_vertices(vertices, new)
+    found = terms.intern_lists(pa.array([earlier, later, alone, later]))
+    assert found[0] == ids[0] == terms.intern(earlier) and terms.pinned_vertices().tolist() == [ids[0]]
+    assert found[1] == found[3] == terms.intern(later) != found[2]
+    ids, new = vertices.intern(pa.array([later]), np.ones(1, np.uint8))
+    terms.add_vertices(vertices, new)
+    assert terms.replace_aliases(ids).tolist() == [found[1]] == [terms.intern(later)]
+    assert terms.intern_lists(pa.array([later])).tolist() == [found[1]]
+    assert terms.texts(found) == [earlier, later, alone, later]
+    assert terms.retain(found[:2]).tolist() == [found[2]]
+    assert terms.retain(found[:1]).tolist() == [found[1]] and terms.replace_aliases(ids).tolist() == ids.tolist()
+    assert len(terms) == 0 < terms.nbytes

@@ -16,7 +16,7 @@ from rpq.language.sparql.values.aggregates import Extremum, accumulator
 from rpq.language.sparql.values.functions import text_of
 from rpq.language.sparql.values.operators import order_key
 from rpq.language.sparql.values.typed_values import NoValue, Number, value_of
-from rpq.stream.names.terms import XSD, literal_text
+from rpq.stream.names.terms import LIST_TYPE, XSD, lexical_form, literal_text
 from tests.twins import examples
 
 TERMS = [
@@ -31,6 +31,25 @@ TERMS = [
 ]  # fmt: skip
 NUMBERS = [term for term in TERMS if term[0] in "-.0123456789" or "XMLSchema#d" in term or "XMLSchema#i" in term]
 FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CONCAT")
+
+
+VALUES = [*(
+    literal_text(f"{key}\0{other}\0{item}")
+    for key in ("", "a", "a\x01", "ab", "\u00e9", "\ue000", "\U0001f600", '"\\\n')
+    for other in ("1", "12")
+    for item in ('"x"', '"\\\\"', '"\u00e9\\n"', "1", "{}")
+), None]  # fmt: skip
+"""Values of COLLECT with two keys."""
+
+
+def collected(values: list[str | None], order: tuple[bool, ...], *, is_distinct: bool) -> str:
+    """Return the COLLECT of these values, computed from scratch."""
+    rows = [lexical_form(one).split("\0") for one in values if one is not None]
+    rows.sort(key=lambda row: row[-1])
+    for place, is_descending in reversed([*enumerate(order)]):
+        rows.sort(key=lambda row: row[place], reverse=is_descending)
+    items = [row[-1] for row in rows]
+    return literal_text(f"[{','.join(dict.fromkeys(items) if is_distinct else items)}]", LIST_TYPE)
 
 
 def brute_force(function: str, values: list[str | None]) -> str | None:
@@ -129,6 +148,24 @@ class Group(RuleBasedStateMachine):
 
 Group.TestCase.settings = examples(200, stateful_step_count=40)
 TestGroup = Group.TestCase
+
+
+@pytest.mark.parametrize("order", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("is_distinct", [False, True])
+@given(changes=st.lists(st.tuples(st.sampled_from(VALUES), st.booleans()), max_size=40))
+@examples(20)
+def test_a_list_has_the_values_of_the_group_in_order(order, is_distinct, changes):
+    running = accumulator(Aggregate("COLLECT", Variable("x"), is_distinct, order=order))
+    values: list[str | None] = []
+    assert running.result() == '"[]"^^<urn:x-rpq:list>'
+    for value, deletes in changes:
+        if deletes and values:
+            value = values.pop(len(values) // 2)
+            running.delete(value)
+        else:
+            values.append(value)
+            running.insert(value)
+        assert running.result() == collected(values, order, is_distinct=is_distinct)
 
 
 def results(function: str, *values: str | None, is_distinct: bool = False) -> str | None:
