@@ -25,9 +25,20 @@ from rpq.language.match.tree import (
     PathPattern,
     QuantifiedGroup,
 )
-from rpq.language.pattern import Atom, Term, Variable, edge_column
+from rpq.language.pattern import Atom, Constant, Term, Variable, edge_column
 from rpq.language.sparql import algebra
-from rpq.language.sparql.algebra import Distinct, Project
+from rpq.language.sparql.algebra import (
+    Aggregate,
+    Conjunction,
+    Distinct,
+    Extend,
+    Group,
+    Operator,
+    Project,
+    WindowAtom,
+    make_union,
+)
+from rpq.language.sparql.values.typed_values import integer_term
 from rpq.language.where import Name, Node
 
 _ALONE = "a condition inside a path behind ANY reads the path alone: write it in WHERE, or the path edge by edge"
@@ -78,8 +89,12 @@ def add_any_path(
     *,
     expressions: PathExpressions,
     values: ValueReader,
+    length: str | None = None,
 ) -> BoundEdge:
-    """Add the pairs of the ends of a path to a block, and return the path. Raises `MatchError`."""
+    """Add the pairs of the ends of a path to a block, and return the path. Raises `MatchError`.
+
+    With `length`, the name of a column, the block also binds the length of a shortest path of one edge pattern.
+    """
     nodes, connectors = expressions.alternating(path)
     source = clauses.add_node(block, nodes[0])
     for node in nodes[1:-1]:
@@ -96,8 +111,18 @@ def add_any_path(
             declare_inner(block.scope, element, expressions.text)
         steps = [expressions.step(one) for one in connectors]
         labels = [of_step for _, of_step in steps]
-        expression = expressions.expression(chain_text([text for text, _ in steps]), path.at)
-        clauses.add_atom(block, Atom(source, expression, target), path.at)
+        if length is None:
+            expression = expressions.expression(chain_text([text for text, _ in steps]), path.at)
+            clauses.add_atom(block, Atom(source, expression, target), path.at)
+        else:
+            fixed = {
+                end: block.constants[end.name] for end in (source, target) if getattr(end, "name", "") in block.constants
+            }
+            ends = [fixed.get(end, end) for end in (source, target)]
+            part = _least_lengths(connectors[0], ends[0], ends[1], expressions, length)
+            for end, constant in fixed.items():
+                part = Extend(part, str(algebra.name_of(end)), constant)
+            block.parts.append(part)
     else:
         first, last = (replace(node, label=None, properties=(), where=None) for node in (nodes[0], nodes[-1]))
         if first.variable is None or last.variable is None:
@@ -117,6 +142,22 @@ def add_any_path(
         block.scope.own |= {name: NameBinding("inner", name) for name in inner.scope.own}
     is_trail = len(connectors) == 1 and has_trails(connectors[0])
     return BoundEdge(reduce(or_, labels), None, path.at, is_trail=is_trail)
+
+
+def _least_lengths(
+    connector: EdgePattern | QuantifiedGroup, source: Term, target: Term, expressions: PathExpressions, length: str
+) -> Operator:
+    """Return the pairs of a quantified path with the least number of its repetitions that joins them."""
+    quantifier = connector.quantifier
+    assert quantifier is not None and quantifier.most is not None
+    names = tuple(dict.fromkeys(name for end in (source, target) if (name := algebra.name_of(end)) is not None))
+    one = f"{length} of a path"
+    branches = []
+    for number in range(quantifier.least, quantifier.most + 1):
+        text, _ = expressions.step(replace(connector, quantifier=quantifier._replace(least=number, most=number)))
+        pairs = Conjunction((WindowAtom(Atom(source, expressions.expression(text, connector.at), target)),))
+        branches.append(Extend(Project(pairs, names), one, Constant(integer_term(number))))
+    return Group(make_union(*branches), names, ((length, Aggregate("MIN", Variable(one), is_distinct=False)),))
 
 
 def _is_one_expression(

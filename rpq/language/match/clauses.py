@@ -29,7 +29,7 @@ from rpq.language.match.condition_trees import (
     variables_of_paths,
     variables_of_pattern,
 )
-from rpq.language.match.expansion import MAX_COUNTED, Expansion, Variant, expand
+from rpq.language.match.expansion import MAX_COUNTED, Expansion, Variant, edges_of, expand
 from rpq.language.match.node_facts import (
     atom_of_test,
     column_of_labels,
@@ -40,7 +40,7 @@ from rpq.language.match.node_facts import (
     universe,
 )
 from rpq.language.match.path_expressions import PathExpressions, has_trails, step_text
-from rpq.language.match.scope import NameBinding, Scope, ValueReader
+from rpq.language.match.scope import NameBinding, ResultColumn, Scope, ValueReader
 from rpq.language.match.syntax import match_error
 from rpq.language.match.tree import (
     LABELS_OF,
@@ -459,24 +459,25 @@ class ClauseTranslator:
         nodes, connectors = self._expressions.alternating(path)
         if not connectors:
             (node,) = nodes
+            if path.variable is not None:
+                node = node if node.variable is not None else replace(node, variable=self.new_variable())
+                block.scope.own[path.variable] = NameBinding("path", path.variable, elements=(str(node.variable),))
             self.add_node(block, node, is_lone=True)
             return []
         quantified = [one for one in connectors if one.quantifier is not None]
         self._check_mode(path, connectors, quantified)
-        if path.variable is not None:
-            self.check_name(path.variable, path.at)
-            block.scope.own[path.variable] = NameBinding("inner", path.variable)
+        length = self._length(block, path, connectors)
         if path.is_any:
             (connector, *others) = connectors
             if path.is_function and not others and isinstance(connector, EdgePattern) and connector.direction == "either":
                 # An undirected shortest path from a node to itself would go along an edge and back.
                 ends = [one if one.variable is not None else replace(one, variable=self.new_variable()) for one in nodes]
                 path = replace(path, elements=(ends[0], connector, ends[1]))
-                found = add_any_path(self, block, path, expressions=self._expressions, values=self._values)
+                found = add_any_path(self, block, path, expressions=self._expressions, values=self._values, length=length)
                 first, last = (self._vertex(block, str(one.variable), one.at).internal for one in ends)
                 self._add_comparison(block, first, last, "vertex", is_equal=False)
                 return [replace(found, is_trail=True)]
-            return [add_any_path(self, block, path, expressions=self._expressions, values=self._values)]
+            return [add_any_path(self, block, path, expressions=self._expressions, values=self._values, length=length)]
         if quantified and not block.is_set:
             quantifier = quantified[0].quantifier
             assert quantifier is not None
@@ -487,6 +488,24 @@ class ClauseTranslator:
                 "{ … } around it: otherwise it means pairs of vertices",
             )
         return self.add_steps(block, path, nodes, connectors, overlapping)
+
+    def _length(
+        self, block: MatchBlock, path: PathPattern, connectors: Sequence[EdgePattern | QuantifiedGroup]
+    ) -> str | None:
+        """Declare the name of a path of any length. Return the column of its length where that is read and determined."""
+        if path.variable is None:
+            return None
+        self.check_name(path.variable, path.at)
+        block.scope.own[path.variable] = NameBinding("inner", path.variable)
+        quantifier = connectors[0].quantifier
+        if not path.is_function or path.variable not in self._read_names or len(connectors) > 1 or quantifier is None:
+            return None
+        if quantifier.most is None or quantifier.most * edges_of(connectors[0]) > MAX_COUNTED:
+            return None
+        name, internal = f"{path.variable}#length", self.new_internal(".length")
+        block.scope.own[path.variable] = NameBinding("shortest", path.variable, elements=(name,))
+        block.scope.own[name] = NameBinding("value", internal, column=ResultColumn("", "count"))
+        return internal
 
     def add_steps(
         self,
@@ -886,6 +905,7 @@ _WHAT = {
     "value": "a value",
     "path": "a path",
     "list": "a list",
+    "shortest": "a path",
     "inner": "inside a path of which only the ends are returned",
 }
 
@@ -898,7 +918,7 @@ def columns_of(binding: NameBinding, internal: str, attributes: Collection[str])
     """
     if binding.kind == "edge":
         return [(edge_column(internal), edge_column(binding.internal))]
-    if binding.kind in ("path", "list"):
+    if binding.kind in ("path", "list", "shortest"):
         return []
     found = [(internal, binding.internal)]
     for attribute in attributes:

@@ -74,7 +74,7 @@ class ComputedValues:
 
     def _binding(self, scope: Scope, name: Name) -> NameBinding:
         binding = scope.get(name.name.partition(".")[0])
-        if binding is None or binding.kind in ("inner", "path", "list"):
+        if binding is None or binding.kind in ("inner", "path", "list", "shortest"):
             self.reader.value(scope, name)  # it says what is wrong
         assert binding is not None
         return binding

@@ -104,6 +104,8 @@ def expand(tree: Any, get: Callable[[str], NameBinding | None], hidden: frozense
         return tree if binding is None or binding.kind != "list" else _list_of(binding.elements, tree.column)
     if isinstance(tree, Call) and len(tree.arguments) == 1 and isinstance(tree.arguments[0], Name):
         binding = get(tree.arguments[0].name)
+        if binding is not None and binding.kind == "shortest" and tree.function in ("length", "path_length"):
+            return Name(binding.elements[0], column=tree.column)
         if binding is not None and binding.kind == "path":
             nodes, edges = binding.elements[::2], binding.elements[1::2]
             match tree.function:

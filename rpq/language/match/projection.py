@@ -687,7 +687,7 @@ def _with_elements(names: Mapping[str, NameBinding], before: Mapping[str, NameBi
     """Return names with those of the elements of paths and lists among them, which the text does not name any more."""
     found = dict(names)
     for name, binding in names.items():
-        if binding.kind in ("path", "list"):
+        if binding.kind in ("path", "list", "shortest"):
             elements = tuple(f"{name}{_ELEMENT} {place}" for place in range(len(binding.elements)))
             found |= {element: before[one] for element, one in zip(elements, binding.elements, strict=True)}
             found[name] = replace(binding, elements=elements)

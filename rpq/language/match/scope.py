@@ -53,10 +53,11 @@ class NameBinding:
     """The meaning of a name.
 
     It is a vertex or an edge; a computed "value", with its column; a "path" of fixed length, whose `elements` are the names
-    of its nodes and edges in turn; a "list" of nodes or of edges with names; or "inner", something inside a quantified path.
+    of its nodes and edges in turn; a "list" of nodes or of edges with names; the "shortest" path, whose element is the name
+    of its length; or "inner", something inside a quantified path.
     """
 
-    kind: Literal["vertex", "edge", "value", "path", "list", "inner"]
+    kind: Literal["vertex", "edge", "value", "path", "list", "shortest", "inner"]
     internal: str
     constant: Constant | None = None
     column: ResultColumn | None = None
@@ -123,6 +124,8 @@ class ValueReader:
             names = scope.names()
             hint = did_you_mean(variable, names) or (f"; there are {', '.join(names)}" if names else "")
             self._fail(at, f"there is no variable {variable}{hint}")
+        if binding.kind == "shortest":
+            self._fail(at, f"{variable} is one of several shortest paths: read length({variable}) alone")
         if binding.kind == "path":
             self._fail(
                 at, f"{variable} is a path here: read nodes({variable}), relationships({variable}) or length({variable})"
