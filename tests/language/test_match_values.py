@@ -652,7 +652,7 @@ TYPES = {
         ("CASE WHEN true THEN n ELSE s END", "string"),
         ("CASE WHEN true THEN n END", "int64"),
         ("coalesce(null, n)", "int64"),
-        ("null", "string"),
+        ("null", "None"),
         ("[]", "list<item: string>"),
         ("[n, x]", "list<item: double>"),
         ("[v]", "list<item: int64>"),

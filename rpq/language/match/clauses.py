@@ -934,7 +934,7 @@ def _nodes_of(names: Mapping[str, NameBinding], name: str) -> list[NameBinding]:
     binding = names.get(name)
     if binding is None:
         return []
-    found = [names[one] for one in binding.elements] if binding.kind in ("path", "list") else [binding]
+    found = [names[one] for one in binding.elements if one in names] if binding.kind in ("path", "list") else [binding]
     return [one for one in found if one.kind == "vertex"]
 
 

@@ -278,6 +278,11 @@ def _reads(tree: Any, after: Mapping[str, Collection[str]]) -> dict[str, set[str
             name, _, attribute = node.name.partition(".")
             if attribute != "id":
                 found.setdefault(name, set()).add(attribute)
+    for path in walk(_as_tuples(tree)):
+        if isinstance(path, PathPattern) and path.variable in found:  # what is read of a path is read of its nodes
+            for node in path.elements:
+                if isinstance(node, NodePattern) and node.variable is not None:
+                    found.setdefault(node.variable, set()).update(found[path.variable])
     return found
 
 

@@ -106,7 +106,7 @@ class Computation:
             found = value(frame)
             if found is None:
                 raise NoValue("null is no item of a list")
-            return literal_text(_NUL.join([*(key(frame) for key in keys), item_json(_for_list(found))]))
+            return _NUL.join([*(key(frame) for key in keys), item_json(_for_list(found))])
 
         return run_item if self.encoding == "item" else run
 
@@ -293,7 +293,7 @@ _ENCODINGS: dict[Encoding, Callable[[Any], str]] = {
     "value": term_of,
     "column": column_term,
     "truth": _truth_term,
-    "key": lambda value: literal_text(sort_key(value)),
+    "key": sort_key,
     "item": term_of,
 }
 

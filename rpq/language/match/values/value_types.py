@@ -57,7 +57,7 @@ def result_type(tree: Any, type_of: TypeOf, dialect: Dialect = "cypher") -> pa.D
     ['int64', 'double', 'bool', 'timestamp[s]', 'int64']
     """
     found = _Types(type_of, dialect).of(tree, {})
-    return None if found is None else _column_type(found)
+    return None if found is None or pa.types.is_null(found) else _column_type(found)
 
 
 def _column_type(kind: pa.DataType) -> pa.DataType:
