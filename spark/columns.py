@@ -12,6 +12,7 @@ import pyarrow as pa
 import rpq
 from rpq.errors import InputError, QueryError
 from rpq.language.edge_variables import Value
+from rpq.language.match.column_types import StreamTypes, type_of
 from rpq.language.match.query import MatchQuery
 from rpq.language.query import EdgeValuesQuery
 from rpq.language.readings import (
@@ -22,7 +23,6 @@ from rpq.language.readings import (
     refuse_edge_values,
     selected_values,
 )
-from rpq.operators.relational.match_query import StreamTypes, type_of
 from rpq.readers.column_names import OP_AND_DELETE, TUPLE_COLUMNS, ColumnNames
 from rpq.rows.typed_columns import kinds_of
 from rpq.spark.envelopes import is_numbered_property, numbered_property

@@ -213,13 +213,13 @@ class _Drawing:
         outer = scope.copy()
         mine = outer if is_any or is_shortest else scope
         self._last_node = None
-        known = [one for one in scope.of("node") if one not in scope.missing]
+        known = [one for one in scope.of("node") if one not in scope.missing or self._chance(15)]
         if begin is None and known and self._chance(75):
             begin = self._pick(known)
         texts = [self._node(mine, begin, is_first=True)]
         first, repeats = self._last_node, False
         for place in range(length):
-            is_repeated = is_shortest or (may_repeat and self._chance(30) and not repeats)
+            is_repeated = is_shortest or (may_repeat and self._chance(30 if not repeats else 10))
             repeats = repeats or is_repeated
             texts.append(self._edge(mine, is_repeated=is_repeated, is_shortest=is_shortest, is_hidden=is_any))
             is_inside = is_any and place < length - 1
@@ -274,8 +274,10 @@ class _Drawing:
                 "risk": f" {{risk: {self._random.randint(0, 4)}}}",
                 "land": f" {{land: {self._pick(['$s', repr('y')])}}}",
             }[self._pick(kinds)]
-        elif name is not None and not self._is_cypher and self._chance(10):
+        elif name is not None and not self._profile.is_common and self._chance(8):
             inside = f" WHERE {name}.risk > {self._random.randint(0, 3)}"
+        elif scope.of("int") and not self._profile.is_common and self._chance(15):
+            inside = f" {{risk: {self._pick(scope.of('int'))}}}"
         if name is not None:
             scope.kinds.setdefault(name, "node")
         return f"({name or ''}{label}{inside})"
@@ -309,6 +311,10 @@ class _Drawing:
                 if self._chance(10) and not self._profile.is_common:
                     inside = f" WHERE {name}.amount >= {self._random.randint(1, 3)}"
         filler = f"[{name}{label}{star}{inside}]"
+        if is_repeated and not self._is_cypher and self._chance(25):
+            inner = self._pick(["()", "(z {risk: 1})", "(z WHERE z.risk > 0)"])
+            second = self._pick(["", f"<-[{self._pick([':T', ':S'])}]-()", "-[y:T WHERE y.amount > 1]->()"])
+            return f"({inner}-{filler}->(){second}){quantifier}"
         left, right = {"right": ("-", "->"), "left": ("<-", "-"), "either": ("-", "-")}[direction]
         return f"{left}{filler}{right}{quantifier}"
 
@@ -321,10 +327,13 @@ class _Drawing:
             kinds += ["label"] * (not self._profile.is_common)
         if len(scope.of("edge")) > 1:
             kinds += ["edges", "times"]
+        if scope.of("edge") and not self._profile.is_common:
+            kinds += ["time", "type"]
+            kinds += ["end"] * (self._is_cypher and not self._profile.is_plain and bool(scope.of("node")))
         if depth > 0:
             kinds += ["and", "or", "not", "xor"]
             kinds += ["texts"] * (not self._profile.is_plain)
-            kinds += ["list", "between"] * (not self._profile.is_plain and not self._profile.is_common)
+            kinds += ["list", "between", "chain"] * (not self._profile.is_plain and not self._profile.is_common)
         match self._pick(kinds):
             case "compare":
                 kind = self._pick(["int", "int", "float", "text"])
@@ -356,6 +365,16 @@ class _Drawing:
             case "times":
                 one, other = self._random.sample(scope.of("edge"), 2)
                 return f"{one}.timestamp {self._pick(['<', '<='])} {other}.timestamp"
+            case "time":
+                return f"{self._pick(scope.of('edge'))}.timestamp {self._pick(['<', '>='])} {self._random.randint(5, 15)}"
+            case "type":
+                edge = self._pick(scope.of("edge"))
+                return self._pick([f"type({edge}) = 'T'", f"{edge}:T" if self._is_cypher else f"type({edge}) <> 'S'"])
+            case "end":
+                ends = self._pick(["startNode", "endNode"])
+                return f"{ends}({self._pick(scope.of('edge'))}) {self._pick(['=', '<>'])} {self._pick(scope.of('node'))}"
+            case "chain":
+                return f"{self._value('int', scope, 0)} < {self._value('int', scope, 0)} <= {self._value('int', scope, 0)}"
             case "exists":
                 begin = self._pick(scope.of("node"))
                 inner = self._pattern(scope.copy(), begin=begin, is_inner=True)
@@ -467,11 +486,22 @@ class _Drawing:
         match kind:
             case "int":
                 named = [] if self._profile.is_common else ["$i"]
-                return [*found, str(self._random.randint(0, 4)), *named, *(f"length({path})" for path in scope.paths)]
+                return [*found, str(self._random.randint(0, 4)), *named, *self._of_paths(scope)]
             case "float":
                 return [*found, f"{self._random.randint(0, 4)}.5", "$f"]
         types = [] if self._profile.is_common else [f"type({name})" for name in scope.of("edge")]
         return [*found, f"'{self._pick(['x', 'y', 'xy'])}'", "$s", *types]
+
+    def _of_paths(self, scope: Scope) -> list[str]:
+        """Return integers that paths have."""
+        found = [f"length({path})" for path in scope.paths]
+        if not self._profile.is_common:
+            for path in scope.paths:
+                if path not in self._shortest:
+                    found.append(f"nodes({path})[{self._pick([0, -1])}].risk")
+                    found.append(f"reduce(t = 0, z IN relationships({path}) | t + z.amount)")
+                    found.append(f"size([z IN nodes({path}) WHERE z.risk > 1])")
+        return found
 
     def _list(self, kind: str, scope: Scope, depth: int) -> str:
         if kind in ("nodes", "edges"):
@@ -573,7 +603,7 @@ class _Drawing:
             function = "count"
         if function == "count":
             if self._chance(40):
-                return self._pick(["count(*)", "count(*) + 1"]), "int"
+                return self._pick(["count(*)", "count(*)", "count(*) + 1", "2 * count(*) - 1"]), "int"
             names = [*scope.of("node"), *scope.of("edge")]
             value = self._pick(names) if names and self._chance(50) else self._value("int", scope, 1)
             return f"count({distinct}{value})", "int"
@@ -632,6 +662,9 @@ class _Drawing:
             kinds += ["ints", "texts"]
             kinds += ["nodes"] * bool(scope.of("nodes"))
         kinds += ["edge"] * 2 * (self._profile.is_numbered and bool(scope.of("edge")))
+        paths = [path for path in scope.paths if path not in self._shortest]
+        if paths and self._chance(15):
+            return f"{self._pick(paths)} AS {self._fresh('y')}"
         kind = self._pick(kinds)
         if kind == "node" and self._chance(50):
             return self._pick(scope.of("node"))

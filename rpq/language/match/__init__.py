@@ -9,7 +9,7 @@
 - `node_facts`: labels and properties of nodes
 - `block`, `clauses`: MATCH and OPTIONAL MATCH, whose atoms and conditions become blocks, each of them one operator
 - `projection`: WITH, UNWIND, RETURN and UNION
-- `computed`, `values`: computed values as columns of the algebra, and their evaluation
+- `computed`, `values`: computed values as columns of the algebra, and their evaluation; `column_types`: the types of columns
 - `translation`: from the tree to the algebra, by all of these
 - `query`: the query as users create it
 
