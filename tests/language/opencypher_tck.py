@@ -567,8 +567,8 @@ def listing() -> str:
         "errors": "Refused where an error is expected",
         "refused": "Refused by name, with a hint at what to write",
         "differs": "With other rows",
-        "other set-up": "Not run: the graph is created by statements other than CREATE, two nodes have the same id, a "
-        "property has values of several types, or rows have lists or paths",
+        "other set-up": "Not run: the set-up is more than MATCH, UNWIND, DELETE and CREATE, two nodes have the same id, a "
+        "property is a list or has values of several types, or the id of a node without one is read",
     }
     lines = [
         "# The technology compatibility kit of openCypher",

@@ -29,11 +29,11 @@ def test_no_scenario_has_other_rows_and_what_is_refused_is_named() -> None:
     ends = Counter()
     for scenario in scenarios():
         how, why = outcome(scenario)
-        ends[how] += 1
+        ends["errors" if how == "passes" and scenario.error is not None else how] += 1
         assert how != "differs", (scenario.name, why)
         if how == "refused":
             reason(why)
-    assert ends["passes"] > 300 and ends["other set-up"] < 15
+    assert ends["passes"] > 200 and ends["errors"] > 260 and ends["other set-up"] < 15
 
 
 def test_the_list_of_scenarios_is_up_to_date() -> None:
