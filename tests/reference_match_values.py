@@ -163,7 +163,7 @@ def order_key(value: Any) -> tuple[Any, ...]:
         case tuple():
             return (3, tuple(map(order_key, value)))
         case Path():
-            return (4, tuple(map(order_key, value.vertices)), tuple(map(order_key, value.edges)))
+            return (4, str(value))
         case str():
             return (6, value)
         case bool():

@@ -143,6 +143,6 @@ def test_answers_are_those_of_a_database(seed):
 
 @pytest.mark.long
 def test_answers_at_fifty_moments_of_a_hundred_streams_are_those_of_a_database():
-    counts = [check(seed, queries=3, size=150, moments=50, window=20) for seed in range(1000, 1100)]
+    counts = [check(seed, queries=1, size=150, moments=50, window=20) for seed in range(1000, 1100)]
     equal, decided = (sum(one) for one in zip(*counts, strict=True))
     assert equal > 10 * decided
