@@ -20,10 +20,8 @@ import pyarrow as pa
 from rpq.engine.engine import Engine
 from rpq.errors import QueryError, RpqError
 from rpq.language.options import Paths
-from rpq.language.pattern import Variable
 from rpq.language.query import PAIR_AND_LENGTH, Query
 from rpq.language.readings import properties_of, readings_of
-from rpq.language.sparql.algebra import Aggregate
 from rpq.operators.paths.closure.closure_index import ClosureIndex
 from rpq.operators.paths.index.delta_index import cell_type
 from rpq.operators.paths.path_query import PathQuery
@@ -407,6 +405,8 @@ def _fill_columns() -> None:
 
 def _collect() -> None:
     """Maintain the list of a group, for which SPARQL has no aggregate."""
+    from rpq.language.pattern import Variable
+    from rpq.language.sparql.algebra import Aggregate
     from rpq.operators.relational.groups import GroupNode
     from rpq.operators.relational.nodes import LeafNode
     from rpq.operators.relational.values.term_ids import TermIds
