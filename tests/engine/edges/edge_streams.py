@@ -263,7 +263,8 @@ def static_columns(edges: list[tuple]) -> dict[str, list]:
     columns = {name: [one[place] for one in edges] for place, name in enumerate(("source", "target", "label"))}
     if edges and len(edges[0]) > 4:
         columns["edge"] = [one[4] for one in edges]
-    return columns | {name: [one[3].get(name) for one in edges] for name in "nm" if any(name in one[3] for one in edges)}
+    names = dict.fromkeys(name for one in edges for name in one[3])
+    return columns | {name: [one[3].get(name) for one in edges] for name in names}
 
 
 def static_of(edges: list[tuple], identity: str = "parallel") -> tuple[Edge, ...]:
