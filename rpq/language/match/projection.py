@@ -477,8 +477,7 @@ class ProjectionTranslator:
         results: dict[str, NameBinding] = {}
         for number, call in enumerate(calls.values()):
             argument = found.get(f"#argument {number}")
-            keys_of_list = len(branches[0].order)
-            results[f"#result {number}"] = self._aggregate(call, argument, aggregates, finals, keys_of_list)
+            results[f"#result {number}"] = self._aggregate(call, argument, aggregates, finals)
         rows = Group(rows, tuple(dict.fromkeys(key_columns)), tuple(aggregates.items()))
         for internal, formula in finals:
             rows = Extend(rows, internal, formula)
@@ -568,7 +567,6 @@ class ProjectionTranslator:
         argument: NameBinding | None,
         aggregates: dict[str, Aggregate],
         finals: list[tuple[str, Formula]],
-        keys_of_list: int,
     ) -> NameBinding:
         """Add an aggregate to those of a group, and return what a name for it stands for."""
         internal = self._clauses.new_internal(".aggregate")
@@ -586,7 +584,7 @@ class ProjectionTranslator:
             return NameBinding("value", internal, column=described, may_be_null=True)
 
         if call.function == "collect":
-            aggregates[internal] = Aggregate("COLLECT", of, call.is_distinct, order=(False,) * keys_of_list)
+            aggregates[internal] = Aggregate("COLLECT", of, call.is_distinct)
             return NameBinding("value", internal, column=column)
         if call.function in ("min", "max"):
             function: AggregateName = "MIN" if call.function == "min" else "MAX"

@@ -110,7 +110,6 @@ REFUSED_FUNCTIONS = {
 }
 """Functions of GQL and Cypher that are refused by name, with what to write."""
 
-_MAPS = "maps are refused, other than in duration({…}), datetime({…}) and date({…}): return their values as columns"
 _EDGE_SIGNS = ("-[", "<-[", "-->", "<--", "--", "->", "<-", "~[")
 
 # --- parsing -------------------------------------------------------------------------------------------------------

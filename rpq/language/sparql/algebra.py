@@ -86,8 +86,6 @@ class Aggregate:
     """
     separator: str = " "
     """The text between the values of GROUP_CONCAT."""
-    order: tuple[bool, ...] = ()
-    """For each key in the values of COLLECT, whether it is descending; one ascending key if empty."""
 
 
 @dataclass(frozen=True)

@@ -196,8 +196,6 @@ def _formula(formula: Formula, outer_binding: int) -> str:
         case Aggregate(function, argument, is_distinct):
             inner = "*" if argument is None else _formula(argument, 0)
             option = f"; SEPARATOR = {term_text(literal_text(formula.separator))}" if formula.separator != " " else ""
-            if any(formula.order):
-                option = f"; ORDER = {' '.join('DESC' if is_descending else 'ASC' for is_descending in formula.order)}"
             return f"{function}({'DISTINCT ' if is_distinct else ''}{inner}{option})"
         case EdgeCondition(condition):
             return condition.text

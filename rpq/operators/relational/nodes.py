@@ -15,7 +15,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from rpq.language.match.values.computation import terms_of_elements
 from rpq.language.pattern import Blank, Constant, Term, Variable
 from rpq.language.sparql.algebra import NOW, Aggregate, Formula, FunctionCall, TemplateTriple
 from rpq.language.sparql.algebra_text import formula_text
@@ -336,6 +335,8 @@ class UnwindNode(Node):
         (change,) = changes
         if not len(change):
             return WeightedRows.empty(self.width)
+        from rpq.language.match.values.computation import terms_of_elements
+
         different, places = np.unique(self._lists.ids_of(change.rows), return_inverse=True)
         intern = self._terms.intern
         elements = [

@@ -209,19 +209,6 @@ def _matches(text: str, pattern: str) -> bool | None:
     return found
 
 
-def pattern_problem(pattern: str) -> str | None:
-    """Return what is wrong with a regular expression, None for one that RE2 takes.
-
-    >>> pattern_problem("a(b"), pattern_problem("a.*b")
-    ('missing ): a(b', None)
-    """
-    try:
-        pc.match_substring_regex(pa.array(["a"]), pattern)
-    except pa.ArrowInvalid as error:
-        return str(error).removeprefix("Invalid regular expression: ")
-    return None
-
-
 # --- lists -----------------------------------------------------------------------------------------------------------
 
 MAX_RANGE = 1_000_000

@@ -95,7 +95,7 @@ def accumulator(aggregate: Aggregate) -> Accumulator:
         case "GROUP_CONCAT":
             inner = GroupConcat(aggregate.separator)
         case "COLLECT":
-            return Collect(aggregate.order, is_distinct=aggregate.is_distinct)
+            return Collect(is_distinct=aggregate.is_distinct)
     return DistinctAggregate(inner) if aggregate.is_distinct else inner
 
 
@@ -278,15 +278,13 @@ class GroupConcat(Accumulator):
 class Collect(Accumulator):
     """COLLECT: a list of the items of the bound values, in the order of their keys and then of the items.
 
-    A value is a string: a key for each element of `order` (one if it is empty), which is descending or not, and an item in
-    JSON, with a character 0 after each key. Distinct items are those at the places of their first occurrences. O(log n) per
-    change and O(n) for the result; O(distinct values) memory.
+    A value is a string: keys and an item in JSON, with a character 0 after each key. Distinct items are those at the places
+    of their first occurrences. O(log n) per change and O(n) for the result; O(distinct values) memory.
     """
 
-    def __init__(self, order: tuple[bool, ...], *, is_distinct: bool) -> None:
+    def __init__(self, *, is_distinct: bool) -> None:
         from sortedcontainers import SortedDict
 
-        self._order = order
         self._is_distinct = is_distinct
         self._items: Any = SortedDict()
         """The item of each value and the number of its occurrences, by the sort keys of the values."""
@@ -300,7 +298,7 @@ class Collect(Accumulator):
     def _change(self, term: str | None, sign: int) -> None:
         if term is None:
             return
-        key, item = collected_value(term, self._order)
+        key, item = collected_value(term)
         _, count = self._items.get(key) or (item, 0)
         if count + sign:
             self._items[key] = item, count + sign
@@ -312,26 +310,14 @@ class Collect(Accumulator):
         return list_term(dict.fromkeys(items) if self._is_distinct else items)
 
 
-def collected_value(term: str, order: tuple[bool, ...]) -> tuple[str, str]:
+def collected_value(term: str) -> tuple[str, str]:
     r"""Return the sort key of a value of COLLECT, and its item as it is written in a term.
 
-    In the sort key, a descending key has the complements of its hexadecimal digits, and an end that is greater than these.
-
-    >>> collected_value(r'"2\u0000a\u0000\"x\""', (True, False))
-    ('cdg\x00a\x00"x"', '\\"x\\"')
+    >>> collected_value(r'"2\u0000a\u0000\"x\""')
+    ('2\x00a\x00"x"', '\\"x\\"')
     """
     text = lexical_form(term)
-    *keys, item = text.split("\0")
-    if any(order):
-        keys = [
-            key.encode().hex().translate(_COMPLEMENTS) + "g" if is_descending else key
-            for key, is_descending in zip(keys, order, strict=True)
-        ]
-        text = "\0".join([*keys, item])
-    return text, literal_text(item)[1:-1]
-
-
-_COMPLEMENTS = str.maketrans("0123456789abcdef", "fedcba9876543210")
+    return text, literal_text(text.rpartition("\0")[2])[1:-1]
 
 
 def list_term(items: Iterable[str]) -> str:

@@ -106,7 +106,7 @@ class GroupedLists:
 
     def _add(self, terms: list[str]) -> None:
         """Assign slots to new terms."""
-        values = [collected_value(term, self._aggregate.order) for term in terms]
+        values = [collected_value(term) for term in terms]
         keys = Keys.from_list([key_of((2, *value)) for value in values])
         slots, _ = self._order.insert_slots(np.arange(len(terms)), np.zeros(len(terms), np.int64), keys, GAP)
         places = self._order.texts.ids[slots].tolist()
@@ -131,7 +131,7 @@ class GroupedLists:
         self._slot_of = {None: UNBOUND, **terms}
         if self._aggregate.is_distinct:
             self._items.clear()
-            items = [collected_value(str(term), self._aggregate.order)[1] for term in terms]
+            items = [collected_value(str(term))[1] for term in terms]
             self._number_items([*terms.values()], items)
 
     def _lengthen(self, name: str, size: int) -> None:
@@ -211,7 +211,7 @@ class GroupedLists:
         self._bags.check()
         self._order._check()
         lists, bags, texts = self._lists, self._bags.bags, self._order.texts
-        value_of = {slot: collected_value(term, self._aggregate.order) for term, slot in self._slot_of.items() if term}
+        value_of = {slot: collected_value(term) for term, slot in self._slot_of.items() if term}
         for slot, value in value_of.items():
             key = bytes(texts.arena[texts.start[slot] :][: texts.length[slot]])
             assert key == key_of((2, *value)) and key.endswith(value[1].encode()), (key, value)

@@ -91,12 +91,7 @@ AGGREGATES = {
     "solutions": Aggregate("COUNT", None, is_distinct=True),
     "doubled": Aggregate("MAX", FunctionCall("+", (VALUE, VALUE)), is_distinct=True),
     "list": Aggregate("COLLECT", collected(STR), is_distinct=False),
-    "items": Aggregate(
-        "COLLECT",
-        collected(LENGTH, STR),
-        is_distinct=True,
-        order=(False, True),
-    ),
+    "items": Aggregate("COLLECT", collected(LENGTH, STR), is_distinct=True),
 }
 CHOICES = [
     ["least"],
