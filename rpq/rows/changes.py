@@ -133,6 +133,11 @@ class QueryNames:
             self._schemas = tuple(dict.fromkeys(self.columns[: self._count]))
         return self._schemas
 
+    @cached_property
+    def have_values(self) -> bool:
+        """True if a query has columns of values, whose types its columns know.  O(schemas), once."""
+        return any(isinstance(columns, ValueColumns) for columns in self.schemas)
+
     def number_of(self, name: str) -> int:
         """Return the number of a query.  Raises `QueryError` for an unknown name.  O(queries)."""
         try:

@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import rpq
@@ -76,6 +76,8 @@ QUESTIONS = {
     # Vertices, numbers that groups compute, a term of the query, and unbound variables.
     "mixed": """SELECT ?x ?y (AVG(STRLEN(STR(?x))) AS ?mean) (SAMPLE(?word) AS ?some)
         { ?x <a> ?y OPTIONAL { ?y <b> ?z BIND("word" AS ?word) } } GROUP BY ?x ?y""",
+    # Lists and values that only the columns of a result can hold, of edges without properties.
+    "match": "MATCH (x)-[:a]->(y) RETURN y, collect(x) AS xs, CASE WHEN count(*) > 1 THEN 2.5 END AS half",
 }
 COLUMNS = ("source", "target", "label", "timestamp", "op")
 BATCHES = st.lists(
@@ -111,6 +113,7 @@ def results(changes: rpq.Changes) -> list[Any]:
     st.sampled_from(["numbers", "times"]),
     st.sampled_from([{}, {"semantics": "explicit"}, {"report": "slide"}]),
 )
+@example([[(1, 2, "a", 1, "+")]], ["match"], "texts", "numbers", {})
 @examples(50)
 def test_few_rows_are_those_that_columns_have(
     batches: list[Any], names: list[str], kind: str, clock: str, options: dict[str, Any]
@@ -118,7 +121,10 @@ def test_few_rows_are_those_that_columns_have(
     window = WINDOW if clock == "numbers" else rpq.Window(size="10s", slide="2s")
     start = datetime.datetime(2026, 1, 1)
     options = {} if "path" in names and "report" in options else options
-    queries = [rpq.Query(QUESTIONS[name], window=window, name=name, **options) for name in names]
+    queries = [
+        rpq.Query(QUESTIONS[name], window=window, name=name, language="cypher" if name == "match" else None, **options)
+        for name in names
+    ]
     both = [rpq.Engine(*queries), rpq.Engine(*queries)]
     time = 0
     for batch in batches:

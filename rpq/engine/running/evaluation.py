@@ -700,8 +700,9 @@ class Evaluation:
 
     @property
     def _has_lists(self) -> bool:
-        """True if rows may be lists: ids and values of edges have types that columns alone know, as have witnesses."""
-        return not self.witness and (self.multigraph is None or self.multigraph.is_bare)
+        """True if rows may be lists: ids of edges and values have types that columns alone know, as have witnesses."""
+        is_bare = self.multigraph is None or self.multigraph.is_bare
+        return is_bare and not self.witness and not self.running.schemas.have_values
 
     def _derive_one(
         self, multigraph: Multigraph, values: Mapping[str, Any], edge: int | str | None
