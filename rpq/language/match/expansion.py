@@ -37,7 +37,7 @@ from rpq.language.match.tree import (
     change,
     walk,
 )
-from rpq.language.where import Arithmetic, Call, In, Logical, Name, Not, WhereConstant
+from rpq.language.where import Arithmetic, Call, In, IsNull, Logical, Name, Not, WhereConstant
 
 MAX_COUNTED = 6
 """The greatest number of edges of a quantified path that counts."""
@@ -110,11 +110,11 @@ def expand(tree: Any, get: Callable[[str], NameBinding | None], hidden: frozense
             nodes, edges = binding.elements[::2], binding.elements[1::2]
             match tree.function:
                 case "nodes":
-                    return _list_of(nodes, tree.column)
+                    return _unless_null(_list_of(nodes, tree.column), binding, get)
                 case "relationships" | "edges":
-                    return _list_of(edges, tree.column)
+                    return _unless_null(_list_of(edges, tree.column), binding, get)
                 case "length" | "path_length":
-                    return WhereConstant(len(edges), column=tree.column)
+                    return _unless_null(WhereConstant(len(edges), column=tree.column), binding, get)
     if isinstance(tree, (Comprehension, QuantifiedList, Reduce)):
         return _expand_over_list(tree, get, hidden)
     if isinstance(tree, (MatchExists, CountOf)):
@@ -122,6 +122,15 @@ def expand(tree: Any, get: Callable[[str], NameBinding | None], hidden: frozense
     parts = {name: part for name, part in vars(tree).items() if isinstance(part, tuple) or is_dataclass(part)}
     found = replace(tree, **{name: expand(part, get, hidden) for name, part in parts.items()})
     return _fold(found)
+
+
+def _unless_null(value: Any, path: NameBinding, get: Callable[[str], NameBinding | None]) -> Any:
+    """Return a value of a path, which is null where OPTIONAL MATCH did not find the path."""
+    for name in path.elements:
+        if path.may_be_null and (element := get(name)) is not None and element.may_be_null:
+            is_null = IsNull(Name(name, column=value.column), column=value.column)
+            return Case(None, (is_null,), (Null(column=value.column),), value, column=value.column)
+    return value
 
 
 def _list_of(names: Sequence[str], column: int) -> ListOf:
@@ -491,7 +500,12 @@ class Expansion:
         ends = [NodePattern(name, None, (), test, edge.at) for name, test in zip((inner, last), tests, strict=True)]
         assert edge.quantifier is not None
         group = QuantifiedGroup((ends[0], replace(edge, quantifier=None), ends[1]), None, edge.quantifier, edge.at)
-        return replace(path, elements=tuple(group if one is edge else one for one in path.elements))
+        elements = [group if one is edge else one for one in path.elements]
+        if edge.quantifier.least == 0 and isinstance(first := elements[0], NodePattern):  # no repetition tests this node
+            name = first.variable or self.new_name()
+            own = substitute(where, variable, Name(name, column=where.column))
+            elements[0] = replace(first, variable=name, where=joined("and", [*conjuncts(first.where), own], where.column))
+        return replace(path, elements=tuple(elements))
 
 
 def edges_of(connector: EdgePattern | QuantifiedGroup) -> int:

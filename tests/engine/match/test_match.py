@@ -309,3 +309,29 @@ def test_labels_by_records_are_read_from_the_first_record_on():
     explained = str(engine.explain())
     assert "?x[:P]" in explained and "tests in brackets are decided for each record" in explained
     assert "facts of nodes" not in explained.partition("algebra")[0]
+
+
+def test_values_of_an_optional_path_are_null_without_it():
+    values = "length(p) AS l, size(nodes(p)) AS s, relationships(p) AS r"
+    text = f"MATCH (x)-[:S]->(y) OPTIONAL MATCH p = (x)-[:T]->(z) RETURN {values}"
+    engine = rpq.Engine(rpq.Query(text, window=WINDOW, language="cypher", name="q"), edges="parallel")
+    changes = engine.push_rows([("u", "v", "S", 1), ("u", "w", "T", 2)])
+    rows = [(*tuple(row)[1:3], row.op) for row in changes.rows()]
+    assert rows == [(None, None, "+"), (None, None, "-"), (1, 2, "+")]
+    assert [row.r is None for row in changes.rows()] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("path", "rows"),
+    [
+        ("(x)-[:T*0..]->(y)", [("u", "u"), ("u", "v"), ("v", "v")]),
+        ("shortestPath((x)-[:T*0..2]->(y))", [("u", "u"), ("u", "v"), ("v", "v")]),
+        ("(x)-[:T*1..]->(y)", [("u", "v")]),
+    ],
+)
+def test_conditions_on_all_nodes_hold_for_paths_of_length_zero(path, rows):
+    text = f"MATCH p = {path} WHERE all(n IN nodes(p) WHERE n.risk > 1) RETURN DISTINCT x, y"
+    engine = rpq.Engine(rpq.Query(text, window=WINDOW, language="cypher", name="q"))
+    changes = engine.push_nodes([{"node": name, "timestamp": 1, "risk": 3} for name in "uv"]).rows()
+    changes += engine.push_rows([("w", "u", "T", 1), ("u", "v", "T", 2)]).rows()
+    assert sorted(tuple(row)[1:3] for row in changes) == rows
