@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,9 +33,12 @@ def counted_calls() -> Iterator[Calls]:
     def count(frame: FrameType, event: str, argument: object) -> None:
         calls.count += event in ("call", "c_call")
 
-    before = sys.getprofile()
+    before, collects = sys.getprofile(), gc.isenabled()
+    gc.disable()  # what other tests left behind is not the work of this block
     sys.setprofile(count)
     try:
         yield calls
     finally:
         sys.setprofile(before)
+        if collects:
+            gc.enable()
