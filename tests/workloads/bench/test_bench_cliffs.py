@@ -41,7 +41,7 @@ def test_every_line_has_a_figure_and_a_bound(tmp_path, names):
 
 
 def test_a_line_that_needs_brokers_is_left_out_without_them(tmp_path):
-    assert [*_records(tmp_path, "--only", "AVRO-TOPIC,EDGES-HELD-OBJECT")] == ["EDGES-HELD-OBJECT"]
+    assert [*_records(tmp_path, "--only", "AVRO-TOPIC,MEMORY-HELD-PATTERN")] == ["MEMORY-HELD-PATTERN"]
 
 
 def test_messages_go_from_a_topic_to_rows(kafka, tmp_path):
@@ -61,7 +61,7 @@ class _InterruptedError(Exception):
 
 
 def test_an_interrupted_run_is_resumed(tmp_path, monkeypatch):
-    names = ["EDGES-HELD-OBJECT", "MEMORY-HELD-OBJECT", "EDGES-HELD-SUBJECT"]
+    names = ["MIN-40000", "MEMORY-HELD-PATTERN", "MEMORY-HELD-SPARQL"]
     measured = []
 
     def measure_until(stop):
