@@ -421,9 +421,9 @@ class TopicOutputs(RunOutput):
                 self.transactions.send(topic, messages)
 
     def is_due(self, *, quiet: bool) -> bool:
-        """Return whether to commit: rows or offsets have waited long enough, or rows wait and the input is `quiet`."""
+        """Return whether to commit: rows or offsets have waited long enough, or rows wait and all messages are taken."""
         assert self.transactions is not None and self._source is not None
-        if self.transactions.age >= COMMIT_SECONDS or (quiet and self.transactions.messages):
+        if self.transactions.age >= COMMIT_SECONDS or (self._source.is_caught_up and self.transactions.messages):
             return True
         is_quiet = time.monotonic() - self._committed_at > QUIET_COMMIT_SECONDS
         return is_quiet and self._source.position().progress != self._committed

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 FETCH = 20_000
 
+SMALL_FETCH = 1_000
+"""The number of messages below which a fetch has emptied the queue, so that nothing more waits for a transaction."""
+
 PARTITIONS_SECONDS = 30.0
 """The interval in seconds between searches for new partitions."""
 
@@ -63,6 +66,8 @@ class TopicSource(SliceSource):
     """
 
     has_types = False
+    is_caught_up = False
+    """True if the last fetch returned few messages: all that there were."""
 
     def __init__(
         self,
@@ -163,6 +168,7 @@ class TopicSource(SliceSource):
         while True:
             wait = 0.1 if not merge.has_waiting else min(0.1, max(0.001, self.topics.max_delay / 10))
             message_count = reader.fetch(merge, FETCH, 0 if message_count else wait)
+            self.is_caught_up = message_count < SMALL_FETCH
             yield from self._ready(slice_limit)
             if time.monotonic() > next_look:
                 self._add_new_partitions()

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rpq.workloads.bench.end_to_end.pipes import WINDOW, Clock, command, send_paced
 
@@ -39,11 +39,13 @@ PROBE = (
 """Two edges that cause a row, with timestamps long before the first event: when the row arrives, a run is ready."""
 
 HOW = (
-    "From topic to topic, with a broker on this machine (`--kafka`): a consumer reads committed rows, the first events are "
-    "sent after the row of two probe edges has arrived, and tuples a second are measured until the last row has arrived. A "
-    "full topic: a run over a topic with a million events, on one core, from its first message to its last commit; in Avro "
-    "the times are of the type timestamp-micros. "
+    "From topic to topic, with a broker on this machine (`--kafka`): a consumer reads committed rows, or all of them where "
+    "a line says so, the first events are sent after the row of two probe edges has arrived, and tuples/s are measured "
+    "until the last row has arrived. A full topic: a run over a topic with a million events, on one core, from its first "
+    "message to its last commit; in Avro the times are of the type timestamp-micros. "
 )
+
+Isolation = Literal["read_committed", "read_uncommitted"]
 
 Start = Callable[[str, str, str], Sequence[str]]
 """A function that returns the command that reads a topic and writes another, with a folder for its files."""
@@ -93,11 +95,11 @@ class KafkaTopics:
 
 
 class RowsOfTopic(threading.Thread):
-    """A thread that reads rows as they are committed; `pairs` contains their ends."""
+    """A thread that reads rows at a level of isolation; `pairs` contains their ends."""
 
-    def __init__(self, brokers: str, topic: str, clock: Clock) -> None:
+    def __init__(self, brokers: str, topic: str, clock: Clock, isolation: Isolation) -> None:
         super().__init__(daemon=True)
-        self._brokers, self._topic, self._clock = brokers, topic, clock
+        self._brokers, self._topic, self._clock, self._isolation = brokers, topic, clock, isolation
         self.started, self.over = threading.Event(), threading.Event()
         self.pairs: set[tuple[str, str]] = set()
 
@@ -105,7 +107,7 @@ class RowsOfTopic(threading.Thread):
         """Read rows until `over` is set."""
         from confluent_kafka import Consumer, TopicPartition
 
-        settings = {"bootstrap.servers": self._brokers, "group.id": uuid.uuid4().hex, "isolation.level": "read_committed"}
+        settings = {"bootstrap.servers": self._brokers, "group.id": uuid.uuid4().hex, "isolation.level": self._isolation}
         consumer = Consumer({**settings, "fetch.wait.max.ms": 5, "enable.auto.commit": False})
         consumer.assign([TopicPartition(self._topic, 0, 0)])
         while not self.over.is_set():
@@ -127,12 +129,18 @@ def _messages(consumer: Any) -> Iterator[Any]:
 
 
 def through_topics(
-    topics: KafkaTopics, lines: Sequence[bytes], rate: int | None, *, rows: int, start: Start | None = None
+    topics: KafkaTopics,
+    lines: Sequence[bytes],
+    rate: int | None,
+    *,
+    rows: int,
+    start: Start | None = None,
+    isolation: Isolation = "read_committed",
 ) -> tuple[Clock, float, set[tuple[str, str]]]:
     """Send events through `start` (by default the command) until `rows` rows arrive; return times, tuples/s and pairs."""
     read, written = topics.new(), topics.new()
     clock, producer = Clock(len(lines)), topics.producer()
-    reader = RowsOfTopic(topics.brokers, written, clock)
+    reader = RowsOfTopic(topics.brokers, written, clock, isolation)
 
     def send(part: Sequence[bytes]) -> None:
         for line in part:

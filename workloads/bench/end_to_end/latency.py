@@ -157,6 +157,12 @@ def _by_topics(
             are_all_there &= len(clock.took) == rows
             ours = pairs if ours is None else ours
             are_same &= pairs == ours
+    way = "Kafka → Kafka, read uncommitted"
+    say(f"{way}, {through.RATE:,}/s …")
+    clock, speed, _ = through_topics.through_topics(
+        topics, paced, through.RATE, rows=_rows_of(paced), isolation="read_uncommitted"
+    )
+    records.append(_record_of_events(f"{way}, {through.RATE:,}/s", clock, paced, speed))
     return records, {
         "rows that pass through topics arrive exactly once": are_all_there,
         "the neighbours give the same pairs": are_same,
