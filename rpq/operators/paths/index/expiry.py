@@ -27,8 +27,6 @@ from rpq.operators.paths.index.rows import (
 )
 from rpq.stream.edges.outcomes import INSERTED, REFRESHED
 
-SMALL = 1 << 16  # the number of edges up to which the cost of a sweep is negligible
-
 
 @njit(cache=True, nogil=True)
 def cross(index, slide):
@@ -64,11 +62,10 @@ def is_sweep_due(index, slide):
 
 @njit(cache=True, nogil=True)
 def _pays_to_sweep(index):
-    """Return whether the index is small, or enough edges have arrived since the last sweep to justify a scan of the whole
-    index."""
+    """Return whether enough edges have arrived since the last sweep to justify a scan of the whole index."""
     fields = index.state
     came = fields.outcomes[INSERTED] + fields.outcomes[REFRESHED] - fields.last_sweep_inserts
-    return fields.edges <= SMALL or came * 16 >= fields.edges
+    return came * 16 >= fields.edges
 
 
 @njit(cache=True, nogil=True)
