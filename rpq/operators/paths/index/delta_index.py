@@ -64,8 +64,9 @@ class DeltaIndex:
 
     `judge` decides which walks make an answer; without a judge, all do. The roots of an index of a reversed expression are
     targets; with `is_reversed`, its rows are (source, target) nevertheless. With `supports`, in-edges are maintained from
-    the beginning, not from the first delete on. `capacity` is the initial number of rows and blocks: tests use small ones to
-    reach every growth. The class is not thread-safe, but several indexes may run in several threads, since kernels release
+    the beginning, not from the first delete on. With `tells_times`, over a window of time, a cell tells the time at which an
+    edge is too old for the window, not just the slide in which this is. `capacity` is the initial number of rows and blocks:
+    tests use small ones to reach every growth. The class is not thread-safe, but several indexes may run in several threads, since kernels release
     the GIL.
     """
 
@@ -79,6 +80,7 @@ class DeltaIndex:
         judge: Judge | None = None,
         is_reversed: bool = False,
         supports: bool = False,
+        tells_times: bool = False,
         capacity: int = 256,
         guard: Guard | None = None,
         check_rows: Callable[[int, int], None] | None = None,
@@ -98,13 +100,15 @@ class DeltaIndex:
         elif not isinstance(window, Window):
             window, settings.moved_by = _NOTHING, layout.BY_NOTHING
         self.window = window
-        span = -(-window.size // window.slide) + 1
+        step = window.slide if tells_times else 1
+        span = (-(-window.size // window.slide) + 1) * step
         fitting = self._cells_for(span)
         if fitting is None:
             raise QueryError(f"a window of {window.size} has too many slides of {window.slide}; take a larger slide")
         self.cell, ceiling = fitting
         settings.size = window.size
-        settings.slide = window.slide
+        settings.slide = window.slide // step
+        settings.step = step
         settings.range = span
         settings.ceiling = ceiling
         settings.rank_shift = max(0, span.bit_length() - 8)
@@ -179,7 +183,7 @@ class DeltaIndex:
     @property
     def current(self) -> int:
         """The slide up to which edges have left the window."""
-        return int(self.state.base + self.state.now)
+        return int(self.state.base + self.state.now) // self.index.settings.step
 
     @property
     def keeps_supports(self) -> bool:
@@ -432,7 +436,7 @@ class DeltaIndex:
         """Return absolute slides relative to the base, as cells have them."""
         if self.index.settings.moved_by == layout.BY_NOTHING:
             return np.where(slides == NEVER, 1, 0)
-        return slides - self.state.base
+        return slides * self.index.settings.step - self.state.base
 
     def load_static(self, chunk: Chunk) -> None:
         """Add edges that never expire. The next `load`, which is the first one, inserts them."""
@@ -459,7 +463,7 @@ class DeltaIndex:
         found = self._in_window(self.index.graph)[edges].astype(np.int64)
         if self.index.settings.moved_by == layout.BY_NOTHING:
             return np.where(found > self.state.now, NEVER, NOT_HELD)
-        return found + self.state.base
+        return -(-(found + self.state.base) // self.index.settings.step)
 
     def lengths_of(self, pairs: np.ndarray) -> np.ndarray:
         """Return the lengths of some answers, root << 32 | end; 0 for a pair that is not an answer."""

@@ -37,8 +37,8 @@ def cross(index, slide):
     if passed < 0 or passed > settings.ceiling - settings.range:
         _rebase(index, slide, passed)
     fields.now = slide - fields.base
-    if slide < NEVER // settings.slide:
-        fields.next_boundary = (slide + 1) * settings.slide
+    if slide <= NEVER // settings.slide - settings.step:
+        fields.next_boundary = (slide + settings.step) * settings.slide
     else:
         fields.next_boundary = NEVER
     if not settings.unlisted and is_sweep_due(index, slide):
@@ -200,6 +200,7 @@ def expire(index, slide, order):
         dying = _next_death(index)
         if dying > last:
             break
+        dying += -dying % index.settings.step  # to the next boundary
         if fields.out + _count_dying(index, dying) > fields.out_capacity or fields.events + 2 > fields.event_capacity:
             return np.int64(NEED_OUTPUT)
         _report_dying(index, dying)
@@ -223,9 +224,9 @@ def _next_death(index):
 @njit(cache=True, nogil=True)
 def _dying_lanes(index, vertex, state, number, block, dying):
     """Return the pairs of a block that expire at a slide. A pair with several accepting states belongs to the lowest."""
-    table = index.table
-    lanes = live(table.values, block, dying - 1) & ~live(table.values, block, dying)
-    lanes = unshared_lanes(index, vertex, state, number, lanes, dying - 1, dying)
+    table, before = index.table, dying - index.settings.step
+    lanes = live(table.values, block, before) & ~live(table.values, block, dying)
+    lanes = unshared_lanes(index, vertex, state, number, lanes, before, dying)
     if lanes & table.conflicted_roots[number] != ZERO:
         # In these lanes the answers differ from the table.
         lanes &= ~(table.conflicted_roots[number] & (table.suspended_roots[number] | lanes_in_doubt(index, vertex, number)))
@@ -236,12 +237,12 @@ def _dying_lanes(index, vertex, state, number, block, dying):
 def _count_dying(index, dying):
     """Return the room that the rows of one boundary may need."""
     table, accepting = index.table, index.program.accepting
-    count = np.int64(0)
+    before, count = dying - index.settings.step, np.int64(0)
     for row in range(index.state.rows):
         if table.low[row] <= dying and table.node[row] >= 0 and accepting[table.node[row] & STATE_BITS]:
             for i in range(block_count(table, row)):
                 _, block = nth_block(table, row, i)
-                count += population(live(table.values, block, dying - 1) & ~live(table.values, block, dying))
+                count += population(live(table.values, block, before) & ~live(table.values, block, dying))
     return count
 
 

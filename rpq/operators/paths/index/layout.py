@@ -125,7 +125,8 @@ class IndexSettings(Record):
 
     _fields_ = (
         ("size", int64),
-        ("slide", int64),
+        ("slide", int64),  # the time, or number of inserts, for which a unit of cells stands
+        ("step", int64),  # these units between two boundaries: 1 unless cells tell times
         ("range", int64),  # largest expiry slide of an edge, relative to the current slide
         ("ceiling", int64),  # largest value of a cell that expires; the next one, of static edges, never expires
         ("rank_shift", int64),  # cell value to bucket

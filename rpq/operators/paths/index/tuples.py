@@ -94,6 +94,13 @@ def clock_at(index, time):
     return time if index.settings.moved_by == BY_TIME else index.state.clock
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def _slide_at(index, clock):
+    """Return the slide of the last boundary up to a clock."""
+    slide = clock // index.settings.slide
+    return slide - slide % index.settings.step
+
+
 @njit(cache=True, nogil=True, inline="always")
 def move_clock(index, own, time, order, cross):
     """Advance the stream time if `time` is larger, and cross the boundaries up to its clock. Return DONE, or a code.
@@ -104,12 +111,12 @@ def move_clock(index, own, time, order, cross):
     if not fields.has_time:
         fields.has_time = 1
         fields.time = time
-        fields.base = clock // index.settings.slide
+        fields.base = _slide_at(index, clock)
         fields.last_sweep = fields.base
         cross_table(index, fields.base)
     fields.time = max(fields.time, time)
     if clock >= fields.next_boundary:  # which `cross` moves beyond the clock when it is done
-        code = cross(index, own, clock // index.settings.slide, order)
+        code = cross(index, own, _slide_at(index, clock), order)
     return code
 
 

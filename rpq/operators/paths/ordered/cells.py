@@ -21,7 +21,7 @@ from rpq.operators.paths.index.rows import (
     row_at,
     take_region,
 )
-from rpq.operators.paths.ordered.timeline import NEED_COPIES, place_of
+from rpq.operators.paths.ordered.timeline import NEED_COPIES, ended_by, place_of
 
 
 @njit(cache=True, nogil=True)
@@ -100,11 +100,20 @@ def raise_cell(index, timeline, root, vertex, state, slide, copies):
     return np.int64(DONE)
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def _raise_block(table, target, source, slide, ended, now):
+    """Raise a block by the cells of another one above `ended`. Return masks of the lanes that grew, and that became live."""
+    was_live = live(table.values, target, now) if ended > now else ZERO
+    grew, fresh = raise_block(table.values, target, source, slide, ended)
+    return grew, fresh & ~was_live
+
+
 @njit(cache=True, nogil=True)
 def raise_row(index, timeline, source, vertex, state, slide, copies):
-    """Raise row (vertex, state) by a row, with values limited to a relative slide. With `copies`, copy blocks first."""
+    """Raise row (vertex, state) by the paths of a row that an edge with a relative slide may continue. With `copies`, copy
+    blocks first."""
     program, table, fields = index.program, index.table, index.state
-    now = fields.now
+    now, ended = fields.now, ended_by(timeline, slide, fields.now)
     count = block_count(table, source)
     if count == 0:
         return np.int64(DONE)
@@ -123,7 +132,7 @@ def raise_row(index, timeline, source, vertex, state, slide, copies):
             first = min(first, (fields.out_capacity - fields.out) // LANES)
         base, base_of_source = table.base[row], table.base[source]
         for number in range(first):
-            grew, fresh = raise_block(table.values, base + number, base_of_source + number, slide, now)
+            grew, fresh = _raise_block(table, base + number, base_of_source + number, slide, ended, now)
             if grew != ZERO:
                 grown = True
                 if accepts and fresh != ZERO:
@@ -136,7 +145,7 @@ def raise_row(index, timeline, source, vertex, state, slide, copies):
             source_block = copy if copy >= 0 else source_block
         block = find(table, row, number)
         if block < 0:
-            if live(table.values, source_block, now) == ZERO:
+            if live(table.values, source_block, ended) == ZERO:
                 continue
             block = make_block(index, row, number)
             if block < 0:
@@ -145,12 +154,12 @@ def raise_row(index, timeline, source, vertex, state, slide, copies):
         if accepts and fields.out + LANES > fields.out_capacity:
             code = np.int64(NEED_OUTPUT)
             break
-        raises = live(table.values, source_block, now) & ~reaching(table.values, source_block, block, slide, now)
+        raises = live(table.values, source_block, ended) & ~reaching(table.values, source_block, block, slide, ended)
         if copies and raises != ZERO:
             code = _copy_once(index, timeline, row, number, block)
             if code != DONE:
                 break
-        grew, fresh = raise_block(table.values, block, source_block, slide, now)
+        grew, fresh = _raise_block(table, block, source_block, slide, ended, now)
         if grew != ZERO:
             grown = True
             if accepts and fresh != ZERO:

@@ -1,4 +1,4 @@
-"""The paths through an edge that is inserted late or deleted, for many roots at once, without a gap or a span.
+"""The paths through an edge that is inserted late or deleted, for many roots at once, where cells tell which go on.
 
 A late insert changes the cells of the paths through the edge. Their roots are found in the row at its source, or by a scan
 back. From the edge on, the paths are followed forward over the later entries, with a vector of the roots for each product
@@ -25,7 +25,9 @@ from rpq.operators.paths.ordered.timeline import (
     EARLIEST,
     NEED_FOUND,
     NEED_VECTORS,
+    UNLIMITED,
     begin_scan,
+    ended_by,
     entries_up_to,
     mark_of,
     newest_entry,
@@ -103,11 +105,11 @@ def _copy_previous(timeline, node, time):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _raise_vector(timeline, target, source, width, slide, now):
-    """Raise a vector by another one, with values limited to a slide. Return whether it grew."""
+def _raise_vector(timeline, target, source, width, slide, ended):
+    """Raise a vector by the values of another one above `ended`, limited to a slide. Return whether it grew."""
     grown = ZERO
     for block in range(width):
-        grew, _ = raise_block(timeline.vectors, target * width + block, source * width + block, slide, now)
+        grew, _ = raise_block(timeline.vectors, target * width + block, source * width + block, slide, ended)
         grown |= grew
     return grown != ZERO
 
@@ -116,7 +118,7 @@ def _raise_vector(timeline, target, source, width, slide, now):
 def _follow(program, timeline, u, v, transition_class, time, slide, keeps, replay):
     """Follow an edge from u to v. Return 1 if a vector grew, 0 if none did, -1 if there is no room."""
     states = replay.states
-    grown = np.int64(0)
+    grown, ended = np.int64(0), ended_by(timeline, slide, replay.now)
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
         source = timeline.nodes[u * states + program.step_source[step]]
         if source.scan != replay.scan:
@@ -127,7 +129,7 @@ def _follow(program, timeline, u, v, transition_class, time, slide, keeps, repla
         if vector < 0 or (keeps and not _copy_previous(timeline, target, time)):
             return np.int64(-1)
         timeline.marks[v] = replay.mark
-        if _raise_vector(timeline, vector, source_block, replay.width, slide, replay.now):
+        if _raise_vector(timeline, vector, source_block, replay.width, slide, ended):
             grown = np.int64(1)
     if replay.begins and program.start_target[transition_class] >= 0 and timeline.nodes[u * states].scan == replay.scan:
         target = v * states + program.start_target[transition_class]
@@ -239,17 +241,17 @@ def _leads_to(index, timeline, first, vertex):
 @njit(cache=True, nogil=True)
 def _note_row(index, timeline, vertex, state, slide, node):
     """Note the roots in a row, whose paths an edge continues to a node. Return False if there is no room."""
-    table, now = index.table, index.state.now
+    table, ended = index.table, ended_by(timeline, slide, index.state.now)
     row = row_at(index, vertex, state)
     if row < 0:
         return True
     for i in range(block_count(table, row)):
         number, block = nth_block(table, row, i)
-        if live(table.values, block, now) == ZERO:
+        if live(table.values, block, ended) == ZERO:
             continue
         for lane in range(LANES):
             value = np.int64(table.values[block * LANES + lane])
-            if value > now:
+            if value > ended:
                 root = np.int64(table.slot_vertex[number * LANES + lane])
                 if not _note_path(timeline, node, root, min(value, slide)):
                     return False
@@ -455,12 +457,12 @@ def _renew_cells(index, timeline, edge_vectors):
     The first `edge_vectors` vectors are those of the paths. The accepting pairs that are no longer answers are added to
     `found_node`, and counted in FOUND_PATHS. After a code, the next call continues.
 
-    The values of the other paths are found by a scan back from each product node or, if there are many nodes, by following
-    the paths of the roots from the beginning of the window on.
+    The values of the other paths are found by a scan back from each product node or, if there are many nodes or a span
+    decides which paths go on, by following the paths of the roots from the beginning of the window on.
     """
     fields, states, width = timeline.fields, index.program.sizes.states, _width(timeline)
     fields.vectors = edge_vectors
-    follows = edge_vectors > _SCANS * width
+    follows = edge_vectors > _SCANS * width or fields.span != UNLIMITED
     if follows:
         code = _follow_roots(index, timeline)
         if code != DONE:

@@ -47,11 +47,6 @@ from rpq.stream.edges.outcomes import LATE, leaving_slide, outcome_of
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _is_bounded(timeline):
-    return timeline.fields.gap != UNLIMITED or timeline.fields.span != UNLIMITED
-
-
-@njit(cache=True, nogil=True, forceinline=True)
 def _value_of(index, slide):
     """Return a relative slide as the value of a cell."""
     return min(slide, index.settings.ceiling)
@@ -114,7 +109,7 @@ def _raise_entry(index, timeline, place, copies):
     inverse = np.int64(program.inverse[timeline.label[place]])
     u, v = np.int64(timeline.source[place]), np.int64(timeline.target[place])
     code = np.int64(DONE)
-    if _is_bounded(timeline):
+    if timeline.fields.scans != 0:
         if forward >= 0:
             code = _raise_paths(index, timeline, u, v, forward, timeline.time[place], slide)
         if code == DONE and inverse >= 0:
@@ -153,7 +148,7 @@ def raise_newest_entry(index, timeline, copies):
     if code != DONE or fields.strict != 0:
         return code
     first = entries_up_to(timeline, timeline.time[newest] - 1)
-    if _is_bounded(timeline):  # scans find whole paths, so a path may matter although its last step raised no cell
+    if timeline.fields.scans != 0:  # scans find whole paths, so a path may matter although its last step raised no cell
         for place in range(first, newest):
             code = _raise_entry(index, timeline, place, False)
             if code != DONE:
@@ -205,7 +200,7 @@ def _begin(index, timeline, chunk, i, u, v, forward, inverse):
 @njit(cache=True, nogil=True)
 def _needs_copies(timeline, chunk, i, count, is_read_back):
     """Return whether edges of the moment, or another transition of this edge, may read the rows that this edge changes."""
-    if timeline.fields.strict == 0 or _is_bounded(timeline):
+    if timeline.fields.strict == 0 or timeline.fields.scans != 0:
         return False
     return is_read_back or i + 1 >= count or chunk.timestamp[i + 1] <= chunk.timestamp[i]
 
@@ -214,21 +209,21 @@ def _needs_copies(timeline, chunk, i, count, is_read_back):
 def _resume(index, timeline, chunk, i, count, u, v, forward, inverse):
     fields = index.state
     if fields.phase == RAISING or fields.phase == RAISING_FOUND:
-        if _is_bounded(timeline):
+        if timeline.fields.scans != 0:
             return np.int64(NEED_LATE)
         code = raise_late_edge(index, timeline, entries_up_to(timeline, chunk.timestamp[i]) - 1)
         if code != DONE:
             return code
         fields.phase = WITNESSING
     elif fields.phase == LOSING or fields.phase == RENEWING or fields.phase == REPORTING:
-        return np.int64(NEED_DELETE) if _is_bounded(timeline) else delete_edge(index, timeline, np.int64(chunk.edge[i]))
+        return np.int64(NEED_DELETE) if timeline.fields.scans != 0 else delete_edge(index, timeline, np.int64(chunk.edge[i]))
     elif fields.phase == INSERTING:
         # Without copies the moment is over: if another edge of it comes nevertheless, it is treated as late.
         copies = _needs_copies(timeline, chunk, i, count, u == v or (forward >= 0 and inverse >= 0))
         code = raise_newest_entry(index, timeline, copies)
         if code != DONE:
             return code
-        if not copies and not _is_bounded(timeline):
+        if not copies and timeline.fields.scans == 0:
             timeline.fields.is_open = 0
         fields.phase = WITNESSING
     return np.int64(NEED_WITNESS if fields.phase == WITNESSING and index.settings.witness else DONE)
@@ -302,7 +297,7 @@ def load_edges(index, timeline, entries, slides):
             enter(timeline, entries.time[i], entries.slide[i], u, v, label, edge)
             notes.has_grown = 0
             fields.phase = INSERTING
-        copies = notes.strict != 0 and not _is_bounded(timeline)
+        copies = notes.strict != 0 and timeline.fields.scans == 0
         code = raise_newest_entry(index, timeline, copies)
         if code != DONE:
             return code

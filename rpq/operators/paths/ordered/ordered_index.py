@@ -28,7 +28,6 @@ from rpq.operators.paths.ordered.timeline import (
     NEED_TIMELINE,
     NEED_VECTORS,
     NEED_WITNESS,
-    UNLIMITED,
     Timeline,
     entries_up_to,
     new_timeline,
@@ -67,8 +66,11 @@ class OrderedIndex(DeltaIndex):
     ) -> None:
         gap, span = cast(tuple[int | None, int | None], (order.max_gap, order.max_span))  # in units of the stream
         self._timeline = new_timeline(strict=order.is_strict, gap=gap, span=span, capacity=capacity)
+        # The latest first edge decides whether a path goes on within a span, if it also decides when the path leaves.
+        tells_times = gap is None and span is not None and isinstance(window, Window)
+        self._timeline.fields.scans = (gap is not None or span is not None) and not tells_times
         self._states = program.sizes.states
-        super().__init__(program, window, capacity=capacity, **options)
+        super().__init__(program, window, tells_times=tells_times, capacity=capacity, **options)
         self.index.settings.unlisted = 1
         self._timeline = self._timeline._replace(vectors=np.zeros(0, self.cell))
         self._timeline.fields.in_order = isinstance(window, Window)  # otherwise edges leave by numbers
@@ -110,9 +112,14 @@ class OrderedIndex(DeltaIndex):
     def edge_times(self) -> ParallelTimes:
         """Return the edges in the window. O(edges)."""
         line, count = self._timeline, self._timeline.fields.count
-        live = np.flatnonzero(line.slide[:count] > self.state.base + self.state.now)
+        live = np.flatnonzero(line.slide[:count] > self._now)
         columns = line.time, line.slide, line.source, line.target, line.label, line.edge
         return ParallelTimes(*(column[live] for column in columns))
+
+    @property
+    def _now(self) -> int:
+        """The largest slide of entries that have left the window; if cells tell times, slides of entries do so too."""
+        return int(self.state.base + self.state.now)
 
     # --- changes ---------------------------------------------------------------------------------------------
 
@@ -153,7 +160,7 @@ class OrderedIndex(DeltaIndex):
         All rows to which paths through an entry may lead are recomputed.
         """
         lost = [np.zeros(0, np.int64)]
-        while (place := int(newest_entry(self.views[1], edge, self.current))) >= 0:
+        while (place := int(newest_entry(self.views[1], edge, self._now))) >= 0:
             self.run("find_later_nodes", place)
             self._order_steps()
             remove(self.views[1], place)
@@ -176,13 +183,18 @@ class OrderedIndex(DeltaIndex):
         is_read = (program.forward[chunk.label] >= 0) | (program.inverse[chunk.label] >= 0)
         live = np.flatnonzero(is_read & (relative > self.state.now))
         live = live[np.argsort(chunk.timestamp[live], kind="stable")]
+        if self.index.settings.step > 1:  # the times in a slide differ
+            relative = chunk.timestamp + self.index.settings.size - self.state.base
         columns = chunk.timestamp, relative + self.state.base, chunk.source, chunk.target, chunk.label, chunk.edge
         self._enter(ParallelTimes(*(column[live] for column in columns)), relative[live], quiet=quiet)
 
     def _grow(self, roots: np.ndarray) -> None:
-        """Find the paths of roots. O(edges of the window) for each `_TREES` roots, or for each edge if paths are bounded."""
+        """Find the paths of roots.
+
+        O(edges of the window) for each `_TREES` roots; with scans back also for each edge to which their paths lead.
+        """
         kernels.end_moment(*self.views)
-        if not self._is_bounded:
+        if not self._timeline.fields.scans:
             for begin in range(0, len(roots), _TREES):
                 self.run("find_trees", np.ascontiguousarray(roots[begin : begin + _TREES]))
                 self.run("raise_vectors")
@@ -197,11 +209,6 @@ class OrderedIndex(DeltaIndex):
         finally:
             is_root[:] = all_roots
 
-    @property
-    def _is_bounded(self) -> bool:
-        """True if a gap or a span bounds the paths."""
-        return self._timeline.fields.gap != UNLIMITED or self._timeline.fields.span != UNLIMITED
-
     def drop(self, roots: np.ndarray) -> None:
         """Drop roots and their trees without reporting rows. O(size of the index)."""
         kernels.end_moment(*self.views)
@@ -214,7 +221,7 @@ class OrderedIndex(DeltaIndex):
         """Release everything that has left the window."""
         kernels.end_moment(*self.views)
         kernels.sweep(*self.views)
-        self._set_timeline(without_scratch(with_more_entries(self._timeline, self.current)))
+        self._set_timeline(without_scratch(with_more_entries(self._timeline, self._now)))
 
     def provide(self, code: int) -> None:
         """Do what a kernel asked for. The guard may refuse memory."""
@@ -226,7 +233,7 @@ class OrderedIndex(DeltaIndex):
             return
         with self.guarded_growth():
             if code == NEED_TIMELINE:
-                self._set_timeline(with_more_entries(self._timeline, self.current))
+                self._set_timeline(with_more_entries(self._timeline, self._now))
             elif code == NEED_COPIES:
                 self._set_timeline(with_more_copies(self._timeline))
             else:

@@ -53,6 +53,7 @@ class TimelineState(Record):
         ("strict", int64),
         ("gap", int64),  # UNLIMITED if there is none
         ("span", int64),
+        ("scans", int64),  # 1: paths are found by scans back, since cells do not tell which of them an edge may continue
         ("skipped_entry", int64),  # an entry that scans back skip, -1 if there is none
         ("lowest_slide", int64),  # scans back skip entries with a lower relative slide
         ("in_order", int64),  # 1: entries leave in the order of time
@@ -272,6 +273,15 @@ def place_of(key, places):
     """Return the place of the hash table at which the search for a key begins; `places` is a power of two."""
     mixed = (key ^ (key >> 29)) & 0x3FFFFFFF
     return (mixed * 0x9E3779B1 >> 15) & (places - 1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def ended_by(timeline, slide, now):
+    """Return the largest value of a cell whose path an edge with a relative slide cannot continue.
+
+    This path has left, or its first edge is too old for the span: with a span, values and slides tell times.
+    """
+    return max(now, slide - 1 - timeline.fields.span)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
