@@ -64,10 +64,9 @@ class DeltaIndex:
 
     `judge` decides which walks make an answer; without a judge, all do. The roots of an index of a reversed expression are
     targets; with `is_reversed`, its rows are (source, target) nevertheless. With `supports`, in-edges are maintained from
-    the beginning, not from the first delete on. With `tells_times`, over a window of time, a cell tells the time at which an
-    edge is too old for the window, not just the slide in which this is. `capacity` is the initial number of rows and blocks:
-    tests use small ones to reach every growth. The class is not thread-safe, but several indexes may run in several threads, since kernels release
-    the GIL.
+    the beginning, not from the first delete on. With `tells_times`, cells of a window of time have a value for each time in
+    place of each slide. `capacity` is the initial number of rows and blocks: tests use small ones to reach every growth. The
+    class is not thread-safe, but several indexes may run in several threads, since kernels release the GIL.
     """
 
     def __init__(

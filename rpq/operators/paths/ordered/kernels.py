@@ -1,20 +1,21 @@
 """The kernels of ordered paths that Python calls, with views of an index, of its timeline and of a chunk.
 
-The newest edge is applied by a row operation for each transition (`_raise_edge`) or, if a gap or a span bounds the paths, by
-a scan back from it (`_raise_paths`). `edge_paths.py` computes late inserts and deletes. If paths are bounded, `raise_steps`
-and `renew_rows` do so: they first find the steps that can follow the edge. After a late insert, each of these steps raises
-the cells to which it leads; after a delete, the rows to which they lead are computed again from the timeline.
+The newest edge is applied by a row operation for each transition (`_raise_edge`), and `edge_paths.py` computes late inserts
+and deletes. Where cells do not tell which paths an edge may continue (`timeline.py`), the newest edge is applied by a scan
+back from it (`_raise_paths`) if any path leads to it. There `raise_steps` and `renew_rows` compute late inserts and deletes:
+they first find the steps that can follow the edge. After a late insert, each of these steps raises the cells to which it
+leads; after a delete, the rows to which they lead are computed again from the timeline.
 """
 
 import numpy as np
 
 from rpq.compiled.arrays.lanes import LANES, live
-from rpq.compiled.intrinsics import population
+from rpq.compiled.intrinsics import population, trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.apply import begin_delete, cross_to
 from rpq.operators.paths.index.expiry import is_sweep_due, note_sweep, sweep_rows
 from rpq.operators.paths.index.layout import DONE, IDLE, INSERTING, LOSING, WITNESSING
-from rpq.operators.paths.index.rows import block_count, free_slot, nth_block, row_at
+from rpq.operators.paths.index.rows import ONE, ZERO, block_count, free_slot, nth_block, row_at
 from rpq.operators.paths.index.tuples import apply_each, clock_at, move_clock
 from rpq.operators.paths.ordered.cells import close_moment, raise_cell, raise_row
 from rpq.operators.paths.ordered.edge_paths import (
@@ -82,8 +83,28 @@ def _raise_hits(index, timeline, vertex, state):
 
 
 @njit(cache=True, nogil=True)
+def _has_path(index, vertex, state):
+    """Return whether row (vertex, state) has a live cell of a root."""
+    table = index.table
+    row = row_at(index, vertex, state)
+    if row < 0:
+        return False
+    for i in range(block_count(table, row)):
+        number, block = nth_block(table, row, i)
+        lanes = live(table.values, block, index.state.now)
+        while lanes != ZERO:  # while trees grow, slots of others are no roots
+            if table.is_root[table.slot_vertex[number * LANES + trailing_zeros(lanes)]]:
+                return True
+            lanes &= lanes - ONE
+    return False
+
+
+@njit(cache=True, nogil=True)
 def _raise_paths(index, timeline, u, v, transition_class, time, slide):
-    """Raise the cells of paths that end with an edge in one direction, by scans back from it."""
+    """Raise the cells of paths that end with an edge in one direction, by scans back from it.
+
+    What such a path is without the edge is one too, and has a cell.
+    """
     program = index.program
     state = np.int64(program.start_target[transition_class])
     if state >= 0 and index.table.is_root[u]:
@@ -91,6 +112,8 @@ def _raise_paths(index, timeline, u, v, transition_class, time, slide):
         if code != DONE:
             return code
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
+        if not _has_path(index, u, np.int64(program.step_source[step])):
+            continue
         scan_back(index, timeline, u, np.int64(program.step_source[step]), time, slide, False)
         code = _raise_hits(index, timeline, v, np.int64(program.step_target[step]))
         if code != DONE:
@@ -124,11 +147,11 @@ def _raise_entry(index, timeline, place, copies):
 
 @njit(cache=True, nogil=True)
 def raise_entries(index, timeline):
-    """Raise the cells to which entries lead, from number RAISED_COUNT on, if paths are bounded. Return a code, after which
-    the next call continues."""
+    """Raise the cells to which entries lead, from number RAISED_COUNT on, by scans back. Return a code, after which the next
+    call continues."""
     fields = timeline.fields
     while fields.raised_count < fields.count:
-        code = _raise_entry(index, timeline, fields.raised_count, False)
+        code = _raise_last_entry(index, timeline, fields.raised_count, False)
         if code != DONE:
             return code
         fields.raised_count += 1
@@ -136,29 +159,24 @@ def raise_entries(index, timeline):
 
 
 @njit(cache=True, nogil=True)
-def raise_newest_entry(index, timeline, copies):
-    """Raise the cells to which the last entry leads and, if edges of one moment may follow each other, their successors.
+def _raise_last_entry(index, timeline, last, copies):
+    """Raise the cells to which an entry leads and, if edges of one moment may follow each other, their successors.
 
-    After a code, the call can be repeated: HAS_GROWN, which the caller clears before the first call, records whether a cell
-    grew.
+    Entries before it have raised theirs. After a code, the call can be repeated: HAS_GROWN, which the caller clears before
+    the first call, records whether a cell grew.
     """
     fields = timeline.fields
-    newest = fields.count - 1
-    code = _raise_entry(index, timeline, newest, copies)
+    code = _raise_entry(index, timeline, last, copies)
     if code != DONE or fields.strict != 0:
         return code
-    first = entries_up_to(timeline, timeline.time[newest] - 1)
-    if timeline.fields.scans != 0:  # scans find whole paths, so a path may matter although its last step raised no cell
-        for place in range(first, newest):
-            code = _raise_entry(index, timeline, place, False)
-            if code != DONE:
-                return code
-        return np.int64(DONE)
-    label, loop = timeline.label[newest], timeline.source[newest] == timeline.target[newest]
+    first = entries_up_to(timeline, timeline.time[last] - 1)
+    label, loop = timeline.label[last], timeline.source[last] == timeline.target[last]
     follows_itself = loop or (index.program.forward[label] >= 0 and index.program.inverse[label] >= 0)  # there and back
-    while (first < newest or follows_itself) and fields.has_grown != 0:
+    if fields.scans != 0:
+        fields.has_grown = 1  # scans find whole paths: one may matter although its last step raised no cell
+    while (first < last or follows_itself) and fields.has_grown != 0:
         fields.has_grown = 0
-        for place in range(first, newest + 1):
+        for place in range(first, last + 1):
             code = _raise_entry(index, timeline, place, False)
             if code != DONE:
                 fields.has_grown = 1
@@ -220,7 +238,7 @@ def _resume(index, timeline, chunk, i, count, u, v, forward, inverse):
     elif fields.phase == INSERTING:
         # Without copies the moment is over: if another edge of it comes nevertheless, it is treated as late.
         copies = _needs_copies(timeline, chunk, i, count, u == v or (forward >= 0 and inverse >= 0))
-        code = raise_newest_entry(index, timeline, copies)
+        code = _raise_last_entry(index, timeline, timeline.fields.count - 1, copies)
         if code != DONE:
             return code
         if not copies and timeline.fields.scans == 0:
@@ -298,7 +316,7 @@ def load_edges(index, timeline, entries, slides):
             notes.has_grown = 0
             fields.phase = INSERTING
         copies = notes.strict != 0 and timeline.fields.scans == 0
-        code = raise_newest_entry(index, timeline, copies)
+        code = _raise_last_entry(index, timeline, notes.count - 1, copies)
         if code != DONE:
             return code
         fields.phase = IDLE

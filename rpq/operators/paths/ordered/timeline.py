@@ -6,8 +6,14 @@ This is the forward pass of Wu et al. (Path problems in temporal graphs, PVLDB 7
 only the latest start. The table, its rows and slots are those of the Δ index
 (`rpq/operators/paths/index/layout.py`).
 
-* **The timeline** has an entry for every edge of the window, including parallel edges, sorted by timestamp. Late tuples,
-  deletes, gaps and spans are handled by scans over it (`scans.py`).
+* **The timeline** has an entry for every edge of the window, including parallel edges, sorted by timestamp. Late tuples and
+  deletes are handled by scans over it (`scans.py`).
+* **Spans**: an edge continues the paths whose first edge is young enough. Of the paths from a root to a node, the one whose
+  first edge is the latest can be continued for longest, so one cell suffices. With a span over a window of time, cells
+  therefore tell times and not just slides (`IndexSettings.step`), and row operations leave out those of too old paths.
+* **Gaps**: an edge continues the paths whose last edge is young enough, which cells do not tell. Then paths are found by
+  scans over the timeline; so are those with a span in other windows, where the path with the latest first edge may leave
+  before others.
 * **Moments**: under a strict order, the edges of one timestamp read the rows as they were before this timestamp. Therefore
   a block is copied before the first edge of the present moment changes it, and edges of the same moment read the copy.
   Copies are blocks of the table, found by a hash table, and are released when the moment ends.
