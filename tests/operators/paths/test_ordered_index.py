@@ -173,3 +173,44 @@ def test_values_wider_than_a_byte() -> None:
     engine._check()
     engine.push_rows([(*row[:3], row[3], "-") for row in late[::2]])
     engine._check()
+
+
+def test_times_of_a_span_get_a_new_base() -> None:
+    """Within a span cells of a byte tell times, of which a long stream has more than a byte."""
+    stream, order = Stream(1, size=40, slide=4), PathOrder(strict=True, span=9)
+    query = rpq.Query("(a|b)+", window=rpq.Window(size=40, slide=4), order="increasing", max_span=9, semantics="explicit")
+    engine = tiny(2)(query, edges="parallel")
+    held: set[tuple[int, int]] = set()
+    for _ in range(80):
+        for row in engine.push_rows(stream.tuples(5, late=True, deletes=True)):
+            (held.add if row.op == "+" else held.discard)((row.source, row.target))
+        assert held == engine.answers().pairs() == ordered_pairs(query.expression, stream.edges, order)
+        engine._check()
+
+
+@pytest.mark.parametrize("bound", [{"max_span": 50}, {"max_gap": 5}, {"max_span": 50, "max_gap": 5}])
+def test_edges_that_no_path_reaches_are_not_searched_from(bound: dict[str, int]) -> None:
+    window = rpq.Window(size=1000, slide=1000)
+    query = rpq.Query("a+", window=window, order="increasing", sources=["x"], **bound)
+    engine = rpq.Engine(query, edges="parallel")
+    engine.push_rows([(f"v{i % 9}", f"v{i * 2 % 7}", "a", i) for i in range(200)])
+    (index,) = engine._evaluation.running.find(None).indexes
+    assert index.timeline.fields.scan == 0
+    engine.push_rows([("x", "v3", "a", 200), ("v3", "y", "a", 201), ("v4", "z", "a", 202)])
+    assert engine.answers().pairs() == {("x", "v3"), ("x", "y")}
+    assert index.timeline.fields.scan == (1 if "max_gap" in bound else 0)
+
+
+@pytest.mark.parametrize("bound", [" within 50", " gap 5", " within 50 gap 5"])
+def test_a_root_that_comes_later_is_followed_alone(bound: str) -> None:
+    """What other roots reach is not searched again."""
+    window = rpq.Window(size=1000, slide=1000)
+    query = rpq.Query(f"?x flag ?why . ?x (a+ in order{bound}) ?y", window=window)
+    engine = rpq.Engine(query, edges="parallel")
+    edges = [(f"v{i % 9}", f"v{i * 2 % 7}", "a", i) for i in range(200)]
+    engine.push_rows([*((f"v{i}", "why", "flag", 0) for i in range(9)), *edges])
+    (relation,) = engine._evaluation.running.hosts[0].paths._by_content.values()
+    before = relation.index.timeline.fields.scan
+    engine.push_rows([("x", "y", "a", 200), ("y", "z", "a", 201), ("x", "why", "flag", 201)])
+    assert {row[2] for row in engine.answers() if row[0] == "x"} == {"y", "z"}
+    assert relation.index.timeline.fields.scan - before <= 3

@@ -15,7 +15,7 @@ from rpq.workloads.bench.comparisons.bounds import Figure, line
 from rpq.workloads.bench.comparisons.path_speed import stream_of
 from rpq.workloads.bench.experiment import Settings
 from rpq.workloads.bench.measure import median
-from rpq.workloads.bench.streams import Stream
+from rpq.workloads.bench.streams import DAY_SECONDS, Stream
 
 _TEXT = "(a2q|c2a|c2q)+"
 _CHANGED = 0.05
@@ -30,11 +30,23 @@ class _Case:
     stream: Stream
     is_ordered: bool = True
     gap: int | None = None
+    span: int | None = None
+    roots: int | None = None
+    """The number of sources; None: all vertices."""
 
     def engine(self) -> rpq.Engine:
         """Return a fresh engine."""
         order: Literal["increasing"] | None = "increasing" if self.is_ordered else None
-        query = rpq.Query(_TEXT, window=self.stream.window, order=order, max_gap=self.gap, name="line")
+        names = self.stream.table["source"]
+        query = rpq.Query(
+            _TEXT,
+            window=self.stream.window,
+            order=order,
+            max_gap=self.gap,
+            max_span=self.span,
+            sources=None if self.roots is None else names[:: len(names) // self.roots].to_pylist(),
+            name="line",
+        )
         return rpq.Engine(query, edges="parallel")
 
     def run(self) -> float:
@@ -105,6 +117,18 @@ def _ordered(settings: Settings) -> Figure:
 def _with_gap(settings: Settings) -> Figure:
     stream = _stream(settings)
     return _times_as_long(_Case(stream=stream, gap=6 * 3600), _Case(stream=stream), settings)
+
+
+@line("ORDER-SPAN", f"{_TEXT} in order, within a span of the window", unit="× without a span", sense="at most", bound=3)
+def _with_span(settings: Settings) -> Figure:
+    stream = _stream(settings)
+    return _times_as_long(_Case(stream=stream, span=stream.window.size), _Case(stream=stream), settings)
+
+
+@line("ORDER-SPAN-20", "the same from 20 sources, within three days", unit="× without a span", sense="at most", bound=3)
+def _with_span_from_sources(settings: Settings) -> Figure:
+    stream = _stream(settings)
+    return _times_as_long(_Case(stream=stream, span=3 * DAY_SECONDS, roots=20), _Case(stream=stream, roots=20), settings)
 
 
 @line("ORDER-INSERT", f"one insert and its rows: {_TEXT} in order", unit="× without the order", sense="at most", bound=1)
