@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq.errors import InputError
+from tests.calls import counted_calls
 from tests.engine.edges.edge_streams import restored, static_columns, static_of
 from tests.engine.nodes.node_queries import (
     Advance,
@@ -391,3 +392,18 @@ def test_a_query_registered_again_reads_the_facts_of_now() -> None:
         ("value", "y", None, 2, "+"),
         ("value", "z", 9, 2, "+"),
     }
+
+
+def test_a_record_does_not_walk_over_parallel_edges_in_python() -> None:
+    """Under an order in time a record reads the parallel edges of its vertex."""
+    work = []
+    for count in (100, 3_000):
+        query = rpq.Query("a/@[risk > 3]/a", window=rpq.Window(size=10_000, slide=1), order="increasing")
+        engine = rpq.Engine(query, edges="parallel")
+        engine.push_rows([(number % 10, number * 7 % 11, "a", number) for number in range(count)])
+        for risk in (5, 1):  # the first time loads kernels
+            engine.set_node(1, properties={"risk": risk})
+        with counted_calls() as calls:
+            engine.set_node(1, properties={"risk": 5})
+        work.append(calls.count)
+    assert work[1] < 1.5 * work[0]
