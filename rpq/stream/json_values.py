@@ -84,6 +84,13 @@ class JsonValue:
             raise self._wrong(f"a whole number from {least} to {most}")
         return self._value
 
+    def integers(self, least: int, most: int) -> list[int]:
+        """Return a list of integers in a range, both ends included, which is faster than one by one."""
+        values = self._list()
+        if not all(type(value) is int and least <= value <= most for value in values):
+            raise self._wrong(f"whole numbers from {least} to {most}")
+        return values
+
     def number(self) -> float:
         """Return a finite number that is not negative."""
         if type(self._value) not in (int, float) or not 0 <= self._value < math.inf:

@@ -1028,7 +1028,7 @@ class Evaluation:
         for number, running in enumerate(self.running):
             if len(static.edge):
                 running.load_static(static)
-            chunk, inside = self._content_of(running, contents, is_checked=quiet)
+            chunk, inside = self.content_of(running, contents)
             try:
                 deltas += [(number, delta) for delta in running.load(time, chunk, *inside, quiet=quiet)]
             except RowLimitError as error:  # at an edge that is no tuple
@@ -1248,7 +1248,7 @@ class Evaluation:
             if static is not None:
                 running.load_static(static)
             number = self.running.number_of(running)
-            chunk, inside = self._content_of(running, contents)
+            chunk, inside = self.content_of(running, contents)
             try:
                 deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
             except RowLimitError as error:  # a path query stops early
@@ -1259,18 +1259,16 @@ class Evaluation:
             raise self.row_guard.refusal(overflow.query, overflow.number)
         return self.output.rows(deltas)
 
-    def _content_of(
-        self, running: RunningQuery, contents: WindowContents, *, is_checked: bool = False
-    ) -> tuple[Chunk, list[np.ndarray]]:
+    def content_of(self, running: RunningQuery, contents: WindowContents) -> tuple[Chunk, list[np.ndarray]]:
         """Return the edges that a query has to load, with the slides at which they leave each of its windows.
 
-        Those that other queries have loaded for it are needed only where that `is_checked`, as a `quiet` load does.
+        These are the edges with labels that it reads, none where other queries have loaded them for it.
         """
-        if running.has_content and not is_checked:
+        if running.has_content:
             return self.graph.chunk_of(_NONE), [_NONE for _ in running.windows]
         of_windows = list(zip(running.windows, self.running.keys(running), strict=True))
         tracked = None if self.multigraph is None else self.multigraph.tracker_of(running.question.name)
-        chunk, slides = contents.of(of_windows, is_ordered=is_ordered(running.question), tracked=tracked)
+        chunk, slides = contents.of(of_windows, running.reads, is_ordered=is_ordered(running.question), tracked=tracked)
         are_of_facts = [reading.is_of_facts for reading in readings_of(running.question)]
         if not any(are_of_facts):
             return chunk, slides

@@ -163,6 +163,25 @@ def _needs(name: LabelName, reading: Reading) -> bool:
     return is_own and (reading.reads(name) or reading.labels.is_tested(name))
 
 
+class _EdgesByLabel(NamedTuple):
+    """Edges in the order of their labels, and for each window the slides at which they leave."""
+
+    chunk: Chunk
+    slides: list[np.ndarray]
+    labels: np.ndarray
+    first: np.ndarray
+    """The place of the first edge of each label; at the end the number of edges."""
+
+    def read_by(self, reads: Callable[[np.ndarray], np.ndarray]) -> tuple[Chunk, list[np.ndarray]]:
+        """Return the edges whose labels a query reads, and their slides. O(labels + edges returned)."""
+        is_read = reads(self.labels).any(axis=1)
+        if is_read.all():
+            return self.chunk, self.slides
+        ranges = (np.arange(self.first[label], self.first[label + 1]) for label in np.flatnonzero(is_read).tolist())
+        places = np.concatenate([np.zeros(0, np.int64), *ranges])
+        return Chunk(*(column[places] for column in self.chunk)), [mine[places] for mine in self.slides]
+
+
 class WindowContents:
     """The edges in windows now, collected once for all queries with the same windows.
 
@@ -179,7 +198,7 @@ class WindowContents:
         if empty:  # facts of nodes are there whenever a query begins
             live = graph.live_edges()
             self._live = live[self._is_fact[graph.edges.label[live]]]
-        self._edges: dict[Hashable, tuple[Chunk, list[np.ndarray]]] = {}
+        self._edges: dict[Hashable, _EdgesByLabel] = {}
 
     def are_facts(self, edges: Chunk) -> np.ndarray:
         """Return which edges follow from facts of nodes (bool)."""
@@ -187,25 +206,36 @@ class WindowContents:
         return found
 
     def of(
-        self, windows: Sequence[tuple[AnyWindow, Hashable]], *, is_ordered: bool = False, tracked: Hashable = None
+        self,
+        windows: Sequence[tuple[AnyWindow, Hashable]],
+        reads: Callable[[np.ndarray], np.ndarray],
+        *,
+        is_ordered: bool = False,
+        tracked: Hashable = None,
     ) -> tuple[Chunk, list[np.ndarray]]:
         """Return the edges in any window of a query (each with its key), and for each window the slides at which they leave.
 
-        A query about paths in time order gets parallel edges one by one; `tracked` is the key of its content where that does
-        not follow from timestamps. O(edges) the first time.
+        There are those alone whose labels the query `reads` (`RunningQuery.reads`). A query about paths in time order gets
+        parallel edges one by one; `tracked` is the key of its content where that does not follow from timestamps. O(edges)
+        the first time, then O(labels + edges that it reads).
         """
         if is_ordered and self._parallel is not None:
             return self._parallel_edges(*windows, tracked=tracked)
         key = tuple(windows)
         if key not in self._edges:
             if self._live is None:
-                self._live = self._graph.live_edges()
+                live = self._graph.live_edges()
+                self._live = live[np.argsort(self._graph.edges.label[live], kind="stable")]
             slides = [self._graph.slides(window, numbered, self._live) for window, numbered in windows]
             is_inside = np.zeros(len(self._live), bool)
             for (window, numbered), mine in zip(windows, slides, strict=True):
                 is_inside |= mine > self._graph.current_slide(window, numbered)
-            self._edges[key] = self._graph.chunk_of(self._live[is_inside]), [mine[is_inside] for mine in slides]
-        return self._edges[key]
+            chunk = self._graph.chunk_of(self._live[is_inside])
+            labels, first = np.unique(chunk.label, return_index=True)
+            self._edges[key] = _EdgesByLabel(
+                chunk, [mine[is_inside] for mine in slides], labels, np.append(first, len(chunk.label))
+            )
+        return self._edges[key].read_by(reads)
 
     def _parallel_edges(
         self, window_and_key: tuple[AnyWindow, Hashable], *, tracked: Hashable

@@ -1,8 +1,8 @@
 """Saving an engine to a file and restoring it.
 
-A state is the window, not the index: the file contains the edges with their names, the slide at which each edge expires from
-every query, the queries, the counters, and the losses of each label. The index is rebuilt. `state_layout.py` defines the
-file layout.
+A state is the window, not the index: the file contains the edges with their names and timestamps, the queries, the counters,
+and the losses of each label. Windows whose contents do not follow from timestamps have theirs besides, which equal windows
+share. The index is rebuilt. `state_layout.py` defines the file layout.
 
 A file that has changed since it was written is refused, because its checksum is wrong. A file with a recomputed checksum is
 refused unless an engine could have saved its content, as far as this can be checked without building the index twice.
@@ -10,7 +10,7 @@ refused unless an engine could have saved its content, as far as this can be che
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from rpq.engine.running.evaluation import Evaluation
 from rpq.engine.running.reports import Reports
-from rpq.engine.running.retention import KeepOption, count_key
+from rpq.engine.running.retention import KeepOption, WindowContents, count_key
 from rpq.engine.state.sealed import damage_error
 from rpq.engine.state.state_content import (
     CountedState,
@@ -38,6 +38,8 @@ from rpq.engine.state.state_layout import (
     NODE_COLUMNS,
     STATE,
     STATIC_COLUMNS,
+    Content,
+    ContentArrays,
     EdgeValueArrays,
     EdgeVertexArrays,
     StateEdges,
@@ -53,6 +55,7 @@ from rpq.language.protocol import RunningQuery
 from rpq.language.readings import Reading, is_ordered, readings_of
 from rpq.stream.arrays import arrow_compute as pc
 from rpq.stream.arrays.properties import PropertyTypes
+from rpq.stream.chunk import Chunk
 from rpq.stream.edges.outcomes import NOT_HELD, OUTCOMES
 from rpq.stream.edges.parallel_edges import ParallelColumns, ParallelEdges
 from rpq.stream.edges.snapshot import SnapshotGraph
@@ -68,6 +71,8 @@ if TYPE_CHECKING:
     from rpq.engine.running.multigraph import Multigraph
 
 _LARGEST_COUNT = 2**56
+_Places = list[int | None]
+"""For each window of a query the place of its content among those of the file, None where that follows from timestamps."""
 
 
 def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> None:
@@ -91,6 +96,7 @@ def _content_of(evaluation: Evaluation, about: dict[str, Any]) -> tuple[dict[str
     window_edges = graph.live_edges()
     is_fact = evaluation.labels.are_facts()
     window_edges = window_edges[~is_fact[graph.edges.label[window_edges]]]  # these follow from the facts of nodes
+    contents = _SavedContents(evaluation, window_edges)
     content = StateContent(
         time=graph.time,
         kind=evaluation.vertices.kind,
@@ -99,13 +105,70 @@ def _content_of(evaluation: Evaluation, about: dict[str, Any]) -> tuple[dict[str
         outcomes=dict(zip(OUTCOMES, evaluation.outcomes.tolist(), strict=True)),
         multigraph=_multigraph_of(evaluation),
         nodes=_nodes_of(evaluation),
-        queries=[_state_of(running, evaluation) for running in evaluation.running],
+        queries=[_state_of(running, evaluation, contents) for running in evaluation.running],
+        numbers=contents.numbers,
         **about,
     )
-    return content.to_json(), _edges_of(evaluation, window_edges)
+    return content.to_json(), _edges_of(evaluation, window_edges, ContentArrays.of(contents.contents))
 
 
-def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> StateEdges:
+class _SavedContents:
+    """The contents of windows that do not follow from the timestamps of the edges, each once.
+
+    These are the contents of count windows, and those of queries that started empty in mid-stream and still lack edges.
+    """
+
+    def __init__(self, evaluation: Evaluation, window_edges: np.ndarray) -> None:
+        self.contents: list[Content] = []
+        self.numbers: list[int] = []
+        self._evaluation, self._edges = evaluation, window_edges
+        self._places: dict[Hashable, int] = {}
+
+    def places(self, running: RunningQuery) -> list[int | None]:
+        """Return for each window of a query the place of its content, None where that follows from timestamps.
+
+        Windows of facts, which stand behind the others, are left out.
+        """
+        graph, own = self._evaluation.graph, _are_of_facts(running).count(False)
+        keys = self._evaluation.running.keys(running)[:own]
+        found: list[int | None] = [None if key is None else self._of_count_window(key) for key in keys]
+        if self._evaluation.running.is_late(running) and not is_ordered(running.question):  # those have a tracker
+            slides, reads = running.slides(self._edges), running.reads(graph.edges.label[self._edges])
+            for place, key in enumerate(keys):
+                if key is None:
+                    found[place] = self._of_late_window(running.windows[place], slides[place], reads[:, place])
+        return found
+
+    def _of_count_window(self, key: Hashable) -> int:
+        if key not in self._places:
+            counted = self._evaluation.graph.counted
+            self._add(key, counted.slides(key, self._edges), counted.number_of(key))
+        return self._places[key]
+
+    def _of_late_window(self, window: AnyWindow, slides: np.ndarray, is_read: np.ndarray) -> int | None:
+        graph = self._evaluation.graph
+        now, whole = graph.current_slide(window, None), graph.slides(window, None, self._edges)
+        held = np.where(is_read & (slides > now), slides, NOT_HELD)
+        if (held == np.where(is_read & (whole > now), whole, NOT_HELD)).all():
+            return None
+        key = held.tobytes()
+        if key not in self._places:
+            self._add(key, held, 0)
+        return self._places[key]
+
+    def _add(self, key: Hashable, slides: np.ndarray, number: int) -> None:
+        self._places[key] = len(self.contents)
+        self.contents.append(_held(slides))
+        self.numbers.append(number)
+
+
+def _held(slides: np.ndarray) -> Content:
+    """Return the places of the edges that a window holds, and the slides at which they leave, from those of all edges."""
+    edges = np.flatnonzero(slides != NOT_HELD).astype(np.int32)
+    return edges, slides[edges]
+
+
+def _edges_of(evaluation: Evaluation, window_edges: np.ndarray, contents: ContentArrays) -> StateEdges:
     edges, vertices = evaluation.graph.edges, evaluation.vertices
     static = evaluation.graph.static_edges()
     version_source, version_label, version_target, version_timestamp, version_set = _versions_of(evaluation)
@@ -142,13 +205,7 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> StateEdges:
         target=number[edges.target[window_edges]],
         label=labels[edges.label[window_edges]],
         timestamp=edges.timestamp[window_edges],
-        # Not derived from the timestamp: a query that started empty does not contain every edge.
-        slides=[
-            slides
-            for running in evaluation.running
-            for slides, is_of_facts in zip(running.slides(window_edges), _are_of_facts(running), strict=True)
-            if not is_of_facts
-        ],
+        contents=contents,
         static_source=number[edges.source[static]],
         static_target=number[edges.target[static]],
         static_label=labels[edges.label[static]],
@@ -160,7 +217,7 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> StateEdges:
         parallel_target=number[parallel.target[stays]],
         parallel_label=labels[parallel.label[stays]],
         parallel_timestamp=parallel.timestamp[stays],
-        parallel_slides=[slides[stays] for slides in parallel.slides.values()],
+        parallel_contents=ContentArrays.of([_held(slides[stays]) for slides in parallel.slides.values()]),
         version_names=_edge_names_of(evaluation),
         version_set=np.unique(version_set, return_inverse=True)[1].astype(np.int32),
         values=_edge_values_of(evaluation, window_edges),
@@ -367,11 +424,7 @@ def _multigraph_of(evaluation: Evaluation) -> MultigraphState | None:
     )
 
 
-def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
-    counted = evaluation.graph.counted
-    windows = zip(evaluation.running.keys(running), _are_of_facts(running), strict=True)
-    keys = [key for key, is_of_facts in windows if not is_of_facts]
-    numbers = [0 if key is None else counted.number_of(key) for key in keys]
+def _state_of(running: RunningQuery, evaluation: Evaluation, contents: _SavedContents) -> QueryState:
     saved = running.to_state(evaluation.vertices.name_of)
     reports = evaluation.running.reports_of(running)
     if reports is not None:
@@ -381,7 +434,7 @@ def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
     return QueryState(
         question=running.question,
         content=JsonValue(saved),
-        numbers=numbers if any(key is not None for key in keys) else None,
+        contents=contents.places(running),
         is_late=evaluation.running.is_late(running),
     )
 
@@ -477,43 +530,29 @@ class SavedState:
                 forgotten_of_streams=labels.forgotten_of_streams,
             )
             evaluation.outcomes[:] = [self.content.outcomes[name] for name in OUTCOMES]
-            are_of_facts = list(map(_are_of_facts, evaluation.running))
-            if len(self.edges.slides) != sum(of_query.count(False) for of_query in are_of_facts):
-                raise Damage(
-                    f"it has expiry slides for {len(self.edges.slides)} windows, which are not the windows of the queries"
-                )
-            slides = iter(self.edges.slides)
-            not_held = np.full(len(self.edges), NOT_HELD)
-            of_queries = [[not_held if one else next(slides) for one in of_query] for of_query in are_of_facts]
-            for running, state, mine in zip(evaluation.running, self.content.queries, of_queries, strict=True):
-                self._check_slides(running, state, mine)
-            entered, identity = self._enter_edges(evaluation, of_queries)
+            contents = self.edges.contents.each()
+            places = self._places(evaluation, contents)
+            entered, identity = self._enter_edges(evaluation, places, contents)
             self._restore_nodes(evaluation, identity)
             evaluation.note_first()
             if self.content.multigraph is not None and evaluation.multigraph is not None:
                 self._restore_multigraph(self.content.multigraph, evaluation.multigraph, evaluation, identity)
             new_ids = identity[~evaluation.vertices.are_nameless(identity)]
             if self.content.time is not None and evaluation.multigraph is not None:
-                facts = evaluation.enter_facts(evaluation.multigraph, facts_only=True)
-                entered = np.concatenate([entered, facts])
-                of_queries = [
-                    [
-                        np.append(mine, np.full(len(facts), INT64_MAX if reading.is_of_facts else NOT_HELD))
-                        for mine, reading in zip(of_query, readings_of(running.question), strict=True)
-                    ]
-                    for of_query, running in zip(of_queries, evaluation.running, strict=True)
-                ]
+                evaluation.enter_facts(evaluation.multigraph, facts_only=True)
             waiting = self._enter_waiting_rows(evaluation)
             new_ids = np.concatenate([new_ids, *waiting.values()])
             for host in evaluation.running.hosts:
                 host.make_room(evaluation.vertices, new_ids, evaluation.graph)
-            for running, state, mine in zip(evaluation.running, self.content.queries, of_queries, strict=True):
+            for running in evaluation.running:
                 running.make_room(evaluation.vertices, new_ids, evaluation.graph)
+            contents = [(entered[edges], slides) for edges, slides in contents]
+            windows = evaluation.window_contents()
+            load = partial(self._load, contents=contents, evaluation=evaluation, windows=windows)
+            for running, state, mine in zip(evaluation.running, self.content.queries, places, strict=True):
                 if running.question.name in without:
                     continue
-                running.restore(
-                    state.content, partial(self._load, running, state, mine, entered, evaluation), evaluation.vertices.id_of
-                )
+                running.restore(state.content, partial(load, running, mine), evaluation.vertices.id_of)
                 if "left_out" in state.content:
                     unreported_rows = [count.integer(0, _LARGEST_COUNT) for count in state.content["left_out"].tuple_of(2)]
                     evaluation.running.count_unreported(running, np.array(unreported_rows))
@@ -527,7 +566,7 @@ class SavedState:
                 evaluation.begin_midway(evaluation.multigraph)
 
     def _enter_edges(
-        self, evaluation: Evaluation, of_queries: list[list[np.ndarray]]
+        self, evaluation: Evaluation, places: list[_Places], contents: list[Content]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Insert the edges into the graph and its count windows; return their ids, and the ids of the vertices."""
         graph, vertices, saved = evaluation.graph, evaluation.vertices, self.edges
@@ -548,7 +587,7 @@ class SavedState:
         graph.enter_static(identity[saved.static_source], identity[saved.static_target], saved.static_label)
         if graph.statics < len(saved.static_source):
             raise Damage("a static edge occurs twice")
-        self._fill_count_windows(evaluation, of_queries, entered)
+        self._fill_count_windows(evaluation, places, contents, entered)
         evaluation.note_first()
         if self.content.time is not None:
             graph.advance(self.content.time)
@@ -673,21 +712,20 @@ class SavedState:
     def _tracked_slides(self, parallel: ParallelEdges, evaluation: Evaluation) -> list[np.ndarray]:
         """Return the slides at which parallel edges leave each content that is tracked; set the numbers of count windows."""
         saved, trackers = self.edges, parallel.trackers
-        if not len(saved.parallel_source):
-            found = [np.zeros(0, np.int64)] * len(trackers)
-        elif len(saved.parallel_slides) == len(trackers):
-            found = saved.parallel_slides
-        else:
-            raise Damage(f"parallel edges have slides for {len(saved.parallel_slides)} contents, not for {len(trackers)}")
-        for (key, tracker), slides in zip(trackers.items(), found, strict=True):
-            in_window = slides[slides != NOT_HELD]
+        contents = saved.parallel_contents.each()
+        if len(contents) != len(trackers):
+            raise Damage(f"parallel edges have {len(contents)} contents, not {len(trackers)}")
+        found = []
+        for (key, tracker), (edges, in_window) in zip(trackers.items(), contents, strict=True):
+            found.append(_slides_of(len(saved.parallel_source), edges, in_window))
             if isinstance(tracker.window, CountWindow):
                 tracker.number = evaluation.graph.counted.number_of(key)
                 last = -(-(tracker.number + tracker.window.size) // tracker.window.step)
                 largest_slide = _most_of_one_slide(in_window)
                 is_possible = in_window.max(initial=NOT_HELD) <= last and largest_slide <= tracker.window.step
             elif isinstance(tracker.window, Window):
-                is_possible = (slides <= -(-(saved.parallel_timestamp + tracker.window.size) // tracker.window.slide)).all()
+                timestamp = saved.parallel_timestamp[edges]
+                is_possible = (in_window <= -(-(timestamp + tracker.window.size) // tracker.window.slide)).all()
             else:
                 is_possible = (in_window == INT64_MAX).all()
             if not is_possible:
@@ -799,21 +837,20 @@ class SavedState:
         counted.load(zip(*columns, keys, strict=True), state.number)
         return numbers
 
-    def _fill_count_windows(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
-        """Fill the count windows of the graph from those of the queries. Raises `Damage` if these are inconsistent."""
-        counted, holders = evaluation.graph.counted, evaluation.graph.edges.holders
-        windows: dict[Any, tuple[int, np.ndarray]] = {}
-        for running, state, slides in zip(evaluation.running, self.content.queries, of_queries, strict=True):
-            for place, (window, key) in enumerate(zip(running.windows, evaluation.running.keys(running), strict=True)):
-                if not isinstance(window, CountWindow):
+    def _fill_count_windows(
+        self, evaluation: Evaluation, places: list[_Places], contents: list[Content], entered: np.ndarray
+    ) -> None:
+        """Fill the count windows of the graph. Raises `Damage` if queries with the same one have different contents."""
+        filled: dict[Hashable, int] = {}
+        for running, mine in zip(evaluation.running, places, strict=True):
+            for key, number in zip(evaluation.running.keys(running), mine, strict=True):
+                if key is None or number is None:
                     continue
-                number = _number_of(state, place)
-                inside = np.where(slides[place] > number // window.step, slides[place], NOT_HELD)
-                if key not in windows:
-                    windows[key] = number, inside
-                    is_inside = inside != NOT_HELD
-                    counted.fill(key, number, entered[is_inside], inside[is_inside], holders)
-                elif windows[key][0] != number or (windows[key][1] != inside).any():
+                if key not in filled:
+                    edges, slides = contents[number]
+                    holders = evaluation.graph.edges.holders
+                    evaluation.graph.counted.fill(key, self.content.numbers[number], entered[edges], slides, holders)
+                if filled.setdefault(key, number) != number:
                     raise Damage(f"query {running.question.name!r} has another count than a query with the same window")
 
     def _enter_waiting_rows(self, evaluation: Evaluation) -> dict[str, np.ndarray]:
@@ -838,59 +875,87 @@ class SavedState:
         return found
 
     def _load(
-        self, running: RunningQuery, state: QueryState, slides: list[np.ndarray], entered: np.ndarray, evaluation: Evaluation
+        self,
+        running: RunningQuery,
+        places: _Places,
+        *,
+        contents: list[Content],
+        evaluation: Evaluation,
+        windows: WindowContents,
     ) -> None:
-        """Load the edges of a query, by the slides at which they expire from its windows."""
-        time = self.content.time
+        """Load the edges of a query: those of its windows by now, `contents` where these do not follow from timestamps."""
+        graph, time = evaluation.graph, self.content.time
         if time is None:
             return
-        inside = np.zeros(len(entered), bool)
-        for place, (window, mine) in enumerate(zip(running.windows, slides, strict=True)):
-            inside |= mine > _current(window, time, _number_of(state, place))
-        running.count_from([_number_of(state, place) for place in range(len(slides))])
-        if evaluation.graph.statics:
-            running.load_static(evaluation.graph.chunk_of(evaluation.graph.static_edges()))
-        if is_ordered(running.question):
-            keys = evaluation.running.keys(running)
-            contents = evaluation.window_contents()
-            multigraph, windows = evaluation.multigraph, list(zip(running.windows, keys, strict=True))
-            tracked = None if multigraph is None else multigraph.tracker_of(running.question.name)
-            parallel, its_slides = contents.of(windows, is_ordered=True, tracked=tracked)
-            running.load(time, None if self.content.kind is None else parallel, *its_slides, quiet=True)
-            return
-        chunk = evaluation.graph.chunk_of(entered[inside])
-        edges = None if self.content.kind is None else chunk
-        running.load(time, edges, *(mine[inside] for mine in slides), quiet=True)
+        keys = evaluation.running.keys(running)
+        running.count_from([0 if key is None else graph.counted.number_of(key) for key in keys])
+        if graph.statics:
+            running.load_static(graph.chunk_of(graph.static_edges()))
+        chunk, slides = evaluation.content_of(running, windows)
+        own = [
+            None if number is None or key is not None else contents[number]
+            for key, number in zip(keys, places, strict=True)
+        ]
+        if any(content is not None for content in own):
+            slides = [
+                mine if content is None else _slides_of(graph.capacity, *content)[chunk.edge]
+                for mine, content in zip(slides, own, strict=True)
+            ]
+            now = map(graph.current_slide, running.windows, keys)
+            is_inside = np.any([mine > slide for mine, slide in zip(slides, now, strict=True)], axis=0)
+            chunk, slides = Chunk(*(column[is_inside] for column in chunk)), [mine[is_inside] for mine in slides]
+        running.load(time, None if self.content.kind is None else chunk, *slides, quiet=True)
 
-    def _check_slides(self, running: RunningQuery, state: QueryState, slides: list[np.ndarray]) -> None:
-        """Raise `Damage` if an edge has an impossible expiry slide."""
-        name, time = running.question.name, self.content.time
-        counts = [window for window in running.windows if window.kind == "count"]
-        own = _are_of_facts(running).count(False)
-        if (state.numbers is not None) != bool(counts) or len(state.numbers or slides[:own]) != own:
-            raise Damage(f"query {name!r} must have numbered inserts exactly if it has count windows")
-        if time is None:
-            if any(state.numbers or ()):
-                raise Damage(f"query {name!r} has numbered inserts, but there is no stream time")
-            return
-        readings = readings_of(running.question) if counts else ()
-        for place, (window, mine) in enumerate(zip(running.windows, slides, strict=True)):
-            number = _number_of(state, place)
-            inside = mine > _current(window, time, number)
-            if isinstance(window, CountWindow):
-                labels = np.unique(self.edges.label[inside]).tolist()
-                if not all(readings[place].reads(self.content.labels.names[label]) for label in labels):
-                    raise Damage(f"query {name!r}: a count window contains an edge with a label that it does not read")
-                if (mine[inside] > (number + window.size - 1) // window.step + 1).any():
-                    raise Damage(f"query {name!r}: an edge is evicted later than the last insert can be")
-                if _most_of_one_slide(mine[inside]) > window.step:
-                    raise Damage(f"query {name!r}: more edges are evicted at once than there were inserts")
-            elif isinstance(window, Window):
-                # A query that started empty may have an edge from an older insert than the graph, never from a younger one.
-                if (mine[inside] > -(-(self.edges.timestamp[inside] + window.size) // window.slide)).any():
-                    raise Damage(f"query {name!r}: an edge expires later than its timestamp allows")
-            elif (mine[inside] != INT64_MAX).any():
-                raise Damage(f"query {name!r}: an edge expires from an unbounded window")
+    def _places(self, evaluation: Evaluation, contents: list[Content]) -> list[_Places]:
+        """Return for each window of each query the place of its content, None where that follows from timestamps.
+
+        Raises `Damage` if a window has a content that it cannot have.
+        """
+        if len(self.content.numbers) != len(contents) or (self.content.time is None and any(self.content.numbers)):
+            raise Damage("contents of windows have other numbers of inserts than they can have")
+        checked, found = set(), []
+        for running, state in zip(evaluation.running, self.content.queries, strict=True):
+            name, keys = running.question.name, evaluation.running.keys(running)
+            own = _are_of_facts(running).count(False)
+            if len(state.contents) != own:
+                raise Damage(f"query {name!r} has contents of {len(state.contents)} windows, and {own} windows")
+            found.append([*state.contents, *[None] * (len(keys) - own)])
+            readings = readings_of(running.question)
+            for window, key, number, reading in zip(running.windows, keys, state.contents, readings, strict=False):
+                if (number is None) != (key is None) and not (state.is_late and key is None):
+                    raise Damage(f"query {name!r}: a window has a content of its own, or lacks one")
+                if number is not None and (number, window, key) not in checked:
+                    checked.add((number, window, key))
+                    if number >= len(contents):
+                        raise Damage(f"query {name!r}: a window has a content with a number above {len(contents) - 1}")
+                    self._check_content(name, reading, window, self.content.numbers[number], *contents[number])
+        return found
+
+    def _check_content(
+        self, name: str, reading: Reading, window: AnyWindow, number: int, edges: np.ndarray, slides: np.ndarray
+    ) -> None:
+        """Raise `Damage` if an edge has a slide at which it cannot leave the window of a query."""
+        if isinstance(window, CountWindow):
+            labels = np.unique(self.edges.label[edges]).tolist()
+            if not all(reading.reads(self.content.labels.names[label]) for label in labels):
+                raise Damage(f"query {name!r}: a count window contains an edge with a label that it does not read")
+            if (slides <= number // window.step).any() or (slides > (number + window.size - 1) // window.step + 1).any():
+                raise Damage(f"query {name!r}: an edge is evicted earlier or later than it can be")
+            if _most_of_one_slide(slides) > window.step:
+                raise Damage(f"query {name!r}: more edges are evicted at once than there were inserts")
+        elif isinstance(window, Window):
+            # A query that started empty may have an edge from an older insert than the graph, never from a younger one.
+            if (slides > -(-(self.edges.timestamp[edges] + window.size) // window.slide)).any():
+                raise Damage(f"query {name!r}: an edge expires later than its timestamp allows")
+        elif (slides != INT64_MAX).any():
+            raise Damage(f"query {name!r}: an edge expires from an unbounded window")
+
+
+def _slides_of(count: int, edges: np.ndarray, slides: np.ndarray) -> np.ndarray:
+    """Return the slides at which each of all edges leaves a window that holds some `edges`."""
+    found = np.full(count, NOT_HELD)
+    found[edges] = slides
+    return found
 
 
 def _counted_edges(
@@ -902,18 +967,6 @@ def _counted_edges(
     live, slides = live[slides != NOT_HELD], slides[slides != NOT_HELD]
     ends = zip(*(column[live].tolist() for column in (edges.source, edges.label, edges.target)), strict=True)
     return graph.counted.number_of(key), dict(zip(ends, slides.tolist(), strict=True))
-
-
-def _number_of(state: QueryState, place: int) -> int:
-    """Return the number of inserts that a window of a query has numbered; those of facts stand behind the others."""
-    return 0 if state.numbers is None or place >= len(state.numbers) else state.numbers[place]
-
-
-def _current(window: AnyWindow, time: int, number: int) -> int:
-    """Return the slide up to which edges have left a time window or a count window."""
-    if isinstance(window, CountWindow):
-        return number // window.step
-    return window.slide_number(time) if isinstance(window, Window) else NOT_HELD
 
 
 def _most_of_one_slide(slides: np.ndarray) -> int:

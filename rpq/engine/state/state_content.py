@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from rpq.language import kinds
 from rpq.language.hypercube import Share
-from rpq.language.readings import is_ordered
 from rpq.stream.arrays.properties import decimal_type
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.edges.edge_ends import Ends
@@ -91,31 +90,27 @@ def _read_accepted_ends(content: JsonValue) -> tuple[Ends, int]:
 class QueryState:
     """A query, whose window is in the integers of the stream, and its state in JSON values, `content`.
 
-    `numbers` are the counts of inserts that its count windows have numbered, 0 for other windows; `is_late` is true if it
-    started with an empty window in mid-stream.
+    `contents` has for each window the number of its content among those of the file, None where that follows from the
+    timestamps of the edges; `is_late` is true if it started with an empty window in mid-stream.
     """
 
     question: Any
     content: JsonValue
-    numbers: list[int] | None = None
-    is_late: bool = False
+    contents: list[int | None]
+    is_late: bool
 
     def to_json(self) -> dict[str, Any]:
         """Return the query and its state as JSON values."""
-        is_told = self.is_late and is_ordered(self.question)  # other queries hold less only by the slides of their edges
-        numbered: dict[str, Any] = {"late": True} if is_told else {}
-        numbered |= {} if self.numbers is None else {"numbers": self.numbers, "late": self.is_late}
-        described: dict[str, Any] = kinds.query_json(self.question) | self.content.value | numbered
+        windows = {"contents": self.contents, "late": self.is_late}
+        described: dict[str, Any] = kinds.query_json(self.question) | self.content.value | windows
         return described
 
     @classmethod
     def read(cls, content: JsonValue) -> QueryState:
         """Read the output of `to_json`. Raises `Damage`."""
         question = kinds.read_query(content)
-        if "numbers" not in content:
-            return cls(question=question, content=content, is_late="late" in content and content["late"].flag())
-        numbers = [_count(number) for number in content["numbers"]]
-        return cls(question=question, content=content, numbers=numbers, is_late=content["late"].flag())
+        contents = [None if number.is_none else number.integer(0) for number in content["contents"]]
+        return cls(question=question, content=content, contents=contents, is_late=content["late"].flag())
 
 
 class EventsState(NamedTuple):
@@ -312,7 +307,10 @@ def _type(content: JsonValue) -> pa.DataType:
 
 @dataclass(frozen=True, kw_only=True)
 class StateContent:
-    """Everything except the edges. `time_unit`, `times`, `seconds`, `left` and `extra` belong to the engine itself."""
+    """Everything except the edges. `time_unit`, `times`, `seconds`, `left` and `extra` belong to the engine itself.
+
+    `numbers` has for each content of a window the number of inserts that it has counted, 0 where it counts none.
+    """
 
     time: int | None
     kind: str | None
@@ -320,6 +318,7 @@ class StateContent:
     labels: StateLabels
     outcomes: dict[str, int]
     queries: list[QueryState]
+    numbers: list[int]
     time_unit: str
     times: dict[str, Any]
     seconds: float
@@ -340,6 +339,7 @@ class StateContent:
             **self.labels.to_json(),
             "outcomes": [self.outcomes[name] for name in OUTCOMES],
             "queries": [query.to_json() for query in self.queries],
+            "numbers": self.numbers,
             "time_unit": self.time_unit,
             "times": self.times,
             "seconds": self.seconds,
@@ -370,6 +370,7 @@ class StateContent:
             labels=StateLabels.read(content),
             outcomes=dict(zip(OUTCOMES, map(_count, content["outcomes"].tuple_of(len(OUTCOMES))), strict=True)),
             queries=queries,
+            numbers=list(map(_count, content["numbers"])),
             time_unit=content["time_unit"].one_of(*TIME_UNITS),
             times=_times(content["times"]),
             seconds=content["seconds"].number(),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, NamedTuple
 
@@ -21,7 +21,7 @@ import pyarrow as pa
 from rpq.engine.state.sealed import HEADER_BYTES, SealedKind, damage_error, header_of, seal, verify
 from rpq.stream.json_values import Damage, JsonValue
 
-STATE = SealedKind(magic=b"RPQSTATE", noun="saved state of an engine", version=1)
+STATE = SealedKind(magic=b"RPQSTATE", noun="saved state of an engine", version=2)
 _LENGTH = struct.Struct("<Q")
 _TYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype("<i4"), "int64": np.dtype("<i8"), "bytes": np.dtype("u1")}
 _COLUMNS = ("source", "target", "label", "timestamp")
@@ -62,6 +62,29 @@ class EdgeVertexArrays(NamedTuple):
     def properties(self) -> pa.Table:
         """Return the properties, a row for each edge. Raises `Damage`."""
         return _table(self.values, len(self.source))
+
+
+Content = tuple[np.ndarray, np.ndarray]
+"""The edges that a window holds, by their places, and the slides at which they leave."""
+
+
+class ContentArrays(NamedTuple):
+    """The contents of some windows, one after the other."""
+
+    end: np.ndarray  # int64: for each content the end of its edges in the other two arrays
+    edge: np.ndarray  # int32
+    slide: np.ndarray  # int64
+
+    @classmethod
+    def of(cls, contents: Sequence[Content]) -> ContentArrays:
+        """Return the arrays of contents."""
+        edge = np.concatenate([np.zeros(0, np.int32), *(edges for edges, _ in contents)], dtype=np.int32)
+        slide = np.concatenate([np.zeros(0, np.int64), *(slides for _, slides in contents)])
+        return cls(np.cumsum([len(edges) for edges, _ in contents], dtype=np.int64), edge, slide)
+
+    def each(self) -> list[Content]:
+        """Return each content."""
+        return list(zip(np.split(self.edge, self.end)[:-1], np.split(self.slide, self.end)[:-1], strict=True))
 
 
 class EdgeValueArrays(NamedTuple):
@@ -108,12 +131,12 @@ def _table(content: np.ndarray, count: int | None) -> pa.Table:
 class StateEdges:
     """The edges of a window.
 
-    `source` and `target` are indices of `names`, and `slides` has an array for each window of each query, with the slide at
-    which each edge expires. The static edges are separate, whether they are in a window or not. `version_…` are the edges
-    whose current version an engine knows that keeps properties, whether a query has a use for them or not. Where edges have
-    ids, `version_names` are those of these edges, and `version_set` the number of the set of derived labels of each.
-    `parallel_…` are all edges that queries about paths in time order read, those with equal ends and label one by one, and
-    `parallel_slides` has for each content that does not follow from timestamps the slides at which they leave it.
+    `source` and `target` are indices of `names`, and `contents` are those of windows that do not follow from timestamps,
+    each once however many queries have it. The static edges are separate, whether they are in a window or not. `version_…`
+    are the edges whose current version an engine knows that keeps properties, whether a query has a use for them or not.
+    Where edges have ids, `version_names` are those of these edges, and `version_set` the number of the set of derived labels
+    of each. `parallel_…` are all edges that queries about paths in time order read, those with equal ends and label one by
+    one, and `parallel_contents` are the contents of these queries that do not follow from timestamps.
     `vertices` are edges that are vertices, whose numbers follow those of `names`. `values` is None where none are kept.
     `statics` is a table of the static edges one by one, where edges have an identity (`StaticEdges`), else empty. `counted`
     is a table of what is known of the versions beside, where their window is decided before the graph (`WindowEdges`), else
@@ -128,7 +151,7 @@ class StateEdges:
     target: np.ndarray
     label: np.ndarray
     timestamp: np.ndarray
-    slides: list[np.ndarray]
+    contents: ContentArrays
     static_source: np.ndarray
     static_target: np.ndarray
     static_label: np.ndarray
@@ -140,7 +163,7 @@ class StateEdges:
     parallel_target: np.ndarray
     parallel_label: np.ndarray
     parallel_timestamp: np.ndarray
-    parallel_slides: list[np.ndarray]
+    parallel_contents: ContentArrays
     vertices: EdgeVertexArrays
     version_names: pa.ChunkedArray | None = None
     version_set: np.ndarray | None = None
@@ -245,14 +268,15 @@ def _arrays(edges: StateEdges) -> dict[str, np.ndarray]:
     elif edges.names is not None:
         arrays["name_ends"], arrays["name_bytes"] = _text_arrays(edges.names)
     arrays |= {name: getattr(edges, name) for name in _COLUMNS}
-    arrays |= {f"expiry_{number}": slides for number, slides in enumerate(edges.slides)}
+    for kind, contents in (("content", edges.contents), ("parallel_content", edges.parallel_contents)):
+        if len(contents.end):
+            arrays |= {f"{kind}_{name}": array for name, array in contents._asdict().items()}
     if len(edges.static_source):
         arrays |= {name: getattr(edges, name) for name in _STATIC}
     if len(edges.version_source):
         arrays |= {name: getattr(edges, name) for name in (*_VERSIONS, "version_timestamp")}
     if len(edges.parallel_source):
         arrays |= {name: getattr(edges, name) for name in (*_PARALLEL, "parallel_timestamp")}
-        arrays |= {f"parallel_expiry_{number}": slides for number, slides in enumerate(edges.parallel_slides)}
     if len(edges.vertices.source):
         arrays |= {f"vertex_{name}": array for name, array in edges.vertices._asdict().items()}
     if len(edges.statics):
@@ -382,10 +406,17 @@ def _array(arrays: dict[str, np.ndarray], name: str, dtype: type, count: int | N
     return array
 
 
-def _expiries(arrays: dict[str, np.ndarray], prefix: str = "expiry_") -> list[str]:
-    """Return the names of the arrays of expiry slides, in the order of the windows."""
-    names = [f"{prefix}{number}" for number in range(len(arrays))]
-    return [name for name in names if name in arrays]
+def _contents(arrays: dict[str, np.ndarray], kind: str, edges: int) -> ContentArrays:
+    """Return the contents of windows after checking that each has some of the edges, none twice. Raises `Damage`."""
+    if f"{kind}_end" not in arrays:
+        return ContentArrays.of([])
+    end, edge = _array(arrays, f"{kind}_end", np.int64), _array(arrays, f"{kind}_edge", np.int32)
+    contents = ContentArrays(end, edge, _array(arrays, f"{kind}_slide", np.int64, len(edge)))
+    if not len(end) or (np.diff(end, prepend=0) < 0).any() or end[-1] != len(edge):
+        raise Damage("the contents of windows overlap or are outside the file")
+    if any(len(mine) and (mine[0] < 0 or mine[-1] >= edges or (np.diff(mine) <= 0).any()) for mine, _ in contents.each()):
+        raise Damage("a window has an edge that does not exist, or has an edge twice")
+    return contents
 
 
 def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> StateEdges:
@@ -423,12 +454,12 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Stat
         target=_array(arrays, "target", np.int32, count),
         label=_array(arrays, "label", np.int32, count),
         timestamp=_array(arrays, "timestamp", np.int64, count),
-        slides=[_array(arrays, name, np.int64, count) for name in _expiries(arrays)],
+        contents=_contents(arrays, "content", count),
         **static,
         **version,
         **parallel,
         parallel_timestamp=_array(arrays, "parallel_timestamp", np.int64, rows) if rows else np.zeros(0, np.int64),
-        parallel_slides=[_array(arrays, name, np.int64, rows) for name in _expiries(arrays, "parallel_expiry_")],
+        parallel_contents=_contents(arrays, "parallel_content", rows),
         version_timestamp=_array(arrays, "version_timestamp", np.int64, versions) if versions else np.zeros(0, np.int64),
         version_names=version_names,
         version_set=None if version_names is None else _array(arrays, "version_set", np.int32, versions),

@@ -64,6 +64,23 @@ def read_aside_roots(saved: JsonValue, id_of: Callable[[Vertex], int]) -> dict[i
     return found
 
 
+def latency_json(latency: np.ndarray) -> list[list[int]]:
+    """Return a histogram of ticks as JSON values: the buckets that are not empty, and their counts."""
+    buckets = np.flatnonzero(latency)
+    return [buckets.tolist(), latency[buckets].tolist()]
+
+
+def read_latency(saved: JsonValue) -> np.ndarray:
+    """Return the histogram of ticks that `latency_json` returned. Raises `Damage`."""
+    latency = np.zeros(LATENCY_BUCKETS, np.int64)
+    in_buckets, of_buckets = saved.tuple_of(2)
+    buckets, counts = in_buckets.integers(0, LATENCY_BUCKETS - 1), of_buckets.integers(0, _LARGEST_COUNT // LATENCY_BUCKETS)
+    if len(buckets) != len(counts):
+        raise Damage("a histogram of ticks has more buckets than counts, or fewer")
+    latency[buckets] = counts
+    return latency
+
+
 @dataclass(frozen=True, kw_only=True)
 class PathExplanation:
     """The plan of a running path query. Its text is for people; `to_dict` has the same for programs.
@@ -345,19 +362,16 @@ class PathQuery(RunningQuery):
     # --- saved states ----------------------------------------------------------------------------------------
 
     def to_state(self, name_of: Callable[[int], Vertex]) -> dict[str, Any]:
-        latency = self._latency()
         return {
             "counters": dict(zip((*_ROWS, *OUTCOMES), (*self.rows().tolist(), *self._counts()), strict=True)),
-            "latency": [(int(bucket), int(latency[bucket])) for bucket in np.flatnonzero(latency)],
+            "latency": latency_json(self._latency()),
             "figures": {name: self._figure(name) for name in _FIGURES},
             "set_aside": [(name_of(root), size) for index in self.indexes for root, size in index.aside_roots.items()],
         }
 
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[Vertex], int]) -> None:
         counters = {name: saved["counters"][name].integer(0, _LARGEST_COUNT) for name in (*_ROWS, *OUTCOMES)}
-        latency = np.zeros(LATENCY_BUCKETS, np.int64)
-        for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
-            latency[bucket.integer(0, LATENCY_BUCKETS - 1)] = count.integer(0, _LARGEST_COUNT // LATENCY_BUCKETS)
+        latency = read_latency(saved["latency"])
         figures = {name: saved["figures"][name].integer(0, _LARGEST_COUNT) for name in _FIGURES}
         aside = read_aside_roots(saved["set_aside"], id_of)
         for index in self.indexes:

@@ -35,7 +35,6 @@ from rpq.operators.paths.simple.simple_judge import judge_for
 from rpq.rows.delta import Delta
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.snapshot import SnapshotGraph
-from rpq.stream.json_values import Damage
 from rpq.stream.names.stream_labels import LabelName, label_in
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow
@@ -119,6 +118,7 @@ class PathIndexes:
         **options: Any,
     ) -> None:
         self._compiled = CompiledExpression(dfa, closes=closes)
+        self._named = dfa.labels
         self._label_of, self._counted_labels = label_of, counted_labels
         index = partial(new_index, self._compiled.program, window, question, order=order, has_length=has_length, **options)
         self.indexes = tuple(index() for _ in range(parts))
@@ -141,7 +141,13 @@ class PathIndexes:
             for index in self.indexes:
                 index.set_labels(self._forward, self._inverse, self._is_numbered)
         seen, counted = [self._label_of(name) for name in names], self._counted_labels
-        self._forward[labels], self._inverse[labels] = np.array([*map(self._compiled.classes_of, seen)], np.int16).T
+        is_named = [type(label) is not str or label in self._named for label in seen]
+        unnamed = next((label for label, one in zip(seen, is_named, strict=True) if not one), None)
+        of_unnamed = self._compiled.classes_of(unnamed)  # the same for all labels that the expression does not name
+        classes = [
+            self._compiled.classes_of(label) if one else of_unnamed for label, one in zip(seen, is_named, strict=True)
+        ]
+        self._forward[labels], self._inverse[labels] = np.array(classes, np.int16).T
         if counted is None:
             self._is_numbered[labels] = self.reads(labels)
         else:
@@ -421,8 +427,6 @@ class PathTrees(PathIndexes):
         if self.is_loaded:
             if (waiting := self._waiting.pop(reader.place, None)) is not None:
                 return self._first_rows(reader, time, waiting)
-            if quiet and chunk is not None:
-                self._check_same_edges(chunk, slides)
             found = [
                 self._grow_trees(index, reader, flags, roots)
                 for index, flags, roots in zip(self.indexes, self._is_root, reader.to_load, strict=False)
@@ -472,13 +476,6 @@ class PathTrees(PathIndexes):
         if len(lacking):
             found.append(index.grow(lacking).pairs.copy())
         return np.concatenate(found)
-
-    def _check_same_edges(self, chunk: Chunk, slides: np.ndarray) -> None:
-        """Raise `Damage` unless a saved query held the same edges as the others that read these trees."""
-        index = self.indexes[0]
-        mine = self.reads(chunk.label) & (slides > index.current)
-        if self._index_size().edges != mine.sum() or (index.slides(chunk.edge[mine]) != slides[mine]).any():
-            raise Damage("a query holds other edges than one that reads the same paths")
 
     # --- output ------------------------------------------------------------------------------------------------
 

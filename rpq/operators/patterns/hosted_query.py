@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError
 from rpq.language.hypercube import cell_of
 from rpq.language.protocol import Figures, Overrun, Resources, RunningQuery
-from rpq.operators.paths.path_query import read_aside_roots, set_aside_error
+from rpq.operators.paths.path_query import latency_json, read_aside_roots, read_latency, set_aside_error
 from rpq.operators.patterns.pattern_host import Member, PatternHost
 from rpq.operators.patterns.read_relations import ReadRelations, WindowedReads
 from rpq.operators.patterns.relations.path_relations import PathContent
@@ -143,8 +142,7 @@ class HostedQuery(RunningQuery, Member):
         return {
             "counters": dict(zip(OUTCOMES, self._relations.counts, strict=True)),
             "rows": self._rows.tolist(),
-            "latency": [(bucket, count) for bucket, count in enumerate(self._latency().tolist()) if count],
-            "origin": self._origin,
+            "latency": latency_json(self._latency()),
             "set_aside": [[(name_of(root), size) for root, size in one.index.aside_roots.items()] for one in relations],
         }
 
@@ -152,15 +150,7 @@ class HostedQuery(RunningQuery, Member):
         counters = saved["counters"]
         counts = [counters[name].integer(0, _LARGEST_COUNT) for name in OUTCOMES]
         rows = [count.integer(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
-        latency = np.zeros(LATENCY_BUCKETS, np.int64)
-        for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
-            latency[bucket.integer(0, LATENCY_BUCKETS - 1)] = count.integer(0, _LARGEST_COUNT // LATENCY_BUCKETS)
-        origin = saved["origin"].integer(0, _LARGEST_COUNT)
-        if origin != self._origin:  # it reads relations with other edges, before these are loaded
-            self._withdraw()
-            self._host.set_origin(origin)
-            self._origin = origin
-            self._enter()
+        latency = read_latency(saved["latency"])
         relations = self._relations.path_relations
         aside = [read_aside_roots(roots, id_of) for roots in saved["set_aside"].tuple_of(len(relations))]
         for relation, roots in zip(relations, aside, strict=True):

@@ -182,10 +182,6 @@ class PatternHost:
         self._origins += 1
         return self._origins
 
-    def set_origin(self, origin: int) -> None:
-        """Reserve an origin that a saved engine used."""
-        self._origins = max(self._origins, origin)
-
     def membership(self, key: Hashable) -> WindowMembership:
         """Return which edges the windows of some queries hold, and the outcomes of their tuples."""
         return self._memberships[key]

@@ -136,8 +136,6 @@ class RunningPattern(HostedQuery):
     # --- plans -----------------------------------------------------------------------------------------------
 
     def _enter(self) -> None:
-        if self._relations.origin != self._origin:
-            self._relations.begin_at(self._origin)
         self._relations.acquire()
         if not self._is_isomorphism:  # so that only linking is left when its constants get ids
             for number in range(len(self._meanings)):
@@ -302,7 +300,7 @@ class RunningPattern(HostedQuery):
         self._host.advance(time)
         self._host.invalidate_size(self.question.name)
         if chunk is not None:
-            self._relations.fill(chunk, *slides, is_checked=quiet)
+            self._relations.fill(chunk, *slides, quiet=quiet)
         # More than these will be refused.
         row_limit = None if quiet or chunk is None or not self._host.is_whole else self._most_rows
         self._count_all_solutions(row_limit=row_limit)

@@ -23,7 +23,6 @@ from rpq.stream.chunk import Chunk
 from rpq.stream.edges.outcomes import IRRELEVANT, NOT_HELD, WindowMembership
 from rpq.stream.edges.parallel_edges import youngest_of_parallel
 from rpq.stream.edges.snapshot import Edges
-from rpq.stream.json_values import Damage
 from rpq.stream.names.stream_labels import (
     STATIC_ALONE,
     LabelName,
@@ -45,28 +44,18 @@ def fill(
     chunk: Chunk,
     is_selected: np.ndarray,
     slides: np.ndarray,
-    *,
-    is_checked: bool,
-    query: str,
 ) -> None:
     """Fill an empty relation with those edges of a chunk that have its label and that `is_selected` marks.
 
-    The edges of a relation that has some do not change; with `is_checked` other edges than these are an error. `slides` are
-    those at which the edges leave. Raises `MemoryLimitError`, `Damage`. O(edges).
+    Other patterns have filled a relation that has edges. `slides` are those at which the edges leave. Raises
+    `MemoryLimitError`. O(edges).
     """
-    store, relations, number = host.store, host.relations, host.relations[content]
-    is_empty = not store.current_edges(number)
-    if not (is_empty or is_checked):
+    if host.store.current_edges(host.relations[content]):
         return
-    is_selected = is_selected & relations.edges_of(content, chunk)
+    is_selected = is_selected & host.relations.edges_of(content, chunk)
     expires = slides[is_selected]
-    if is_empty:
-        host.request_bytes(BYTES_AN_EDGE * len(expires))
-        relations.fill(content, chunk, is_selected, expires)
-        return
-    is_same = store.current_edges(number) == len(expires)
-    if not (is_same and (relations.expiries(content, chunk, is_selected, NOT_HELD) == expires).all()):
-        raise Damage(f"query {query!r} holds other edges than one that has the same")
+    host.request_bytes(BYTES_AN_EDGE * len(expires))
+    host.relations.fill(content, chunk, is_selected, expires)
 
 
 class DerivedPath(NamedTuple):
@@ -108,20 +97,16 @@ class ReadRelations:
                 coordinates_of_read.append(None if name is None else coordinates.get(name))
         self._is_counted = question.window.kind == "count"
         self._derived_paths: list[DerivedPath] = []
-        self.begin_at(origin)
-
-    # --- contents --------------------------------------------------------------------------------------------
-
-    def begin_at(self, origin: int) -> None:
-        """Choose the relations with the edges that are counted since an origin. Called before `take`."""
         self.origin = origin
-        is_loopless = self._question.paths == "simple"
+        is_loopless = question.paths == "simple"
         self._atom_contents = [self._content(label, loopless=is_loopless) for label in self._labels]
         """The contents of the relations that atoms read."""
         labels = [label for label in self._labels if not isinstance(label, NodeLabel)]
         self._counting_contents = [] if self._paths else [self._content(label) for label in labels]
         """For each label the content of the relation that counts tuples, with all edges in the window; none with paths."""
         self._of_edges = {*self._counting_contents, *self._atom_contents}
+
+    # --- contents --------------------------------------------------------------------------------------------
 
     def _content(self, label: LabelSymbol, *, loopless: bool = False) -> RelationKey:
         if isinstance(label, NodeLabel):
@@ -277,28 +262,25 @@ class ReadRelations:
         edge_count = self._host.store.current_edges
         return not self._paths and all(edge_count(self._host.relations[content]) for content in self._of_edges)
 
-    def fill(self, chunk: Chunk, slides: np.ndarray, *of_facts: np.ndarray, is_checked: bool) -> None:
-        """Fill the empty relations with their edges; with `is_checked` verify that the others hold theirs.
-
-        Raises `Damage`.
-        """
+    def fill(self, chunk: Chunk, slides: np.ndarray, *of_facts: np.ndarray, quiet: bool) -> None:
+        """Fill the relations that are empty with their edges."""
         facts = self._fact_contents
         for content in facts:
             (never,), held = of_facts, of_facts[0] > NOT_HELD
-            fill(self._host, content, chunk, held, never, is_checked=is_checked, query=self._question.name)
+            fill(self._host, content, chunk, held, never)
         parallel, their_slides = chunk, slides
         if any(derived.content.order is not None for derived in self._derived_paths):
             youngest = youngest_of_parallel(chunk, slides)
             chunk, slides = Chunk(*(column[youngest] for column in chunk)), slides[youngest]
         everything = np.ones(len(chunk.edge), bool)
         for content in self._of_edges.difference(facts):
-            fill(self._host, content, chunk, everything, slides, is_checked=is_checked, query=self._question.name)
+            fill(self._host, content, chunk, everything, slides)
         for derived in self._derived_paths:
             edges = (chunk, slides) if derived.content.order is None else (parallel, their_slides)
-            self._host.paths.load(derived.content, *edges, is_checked=is_checked)
+            self._host.paths.load(derived.content, *edges, quiet=quiet)
             self._host.grow_roots(derived.content)
         if self._paths:
-            self._membership.load(self._reader, chunk, [slides], is_checked=is_checked)
+            self._membership.load(self._reader, chunk, [slides])
 
     # --- figures ---------------------------------------------------------------------------------------------
 
@@ -568,8 +550,8 @@ class WindowedReads:
         mine = np.isin(chunk.label, are_named)
         return Chunk(*(column[mine] for column in chunk))
 
-    def fill(self, chunk: Chunk, slides: Sequence[np.ndarray], *, is_checked: bool) -> None:
-        """Fill the empty relations with their edges; with `is_checked` verify that the others hold theirs.
+    def fill(self, chunk: Chunk, slides: Sequence[np.ndarray], *, quiet: bool) -> None:
+        """Fill the relations that are empty with their edges.
 
         `slides` are those at which the edges leave the window of each reading. The host's time must be that of the stream
         already (`PatternHost.advance`). Nothing is enumerated. Raises `MemoryLimitError`, `Damage`.
@@ -579,12 +561,12 @@ class WindowedReads:
             if place is None:
                 continue
             is_selected = slides[place] > now[place]
-            fill(self._host, content, chunk, is_selected, slides[place], is_checked=is_checked, query=self._question.name)
+            fill(self._host, content, chunk, is_selected, slides[place])
         for read, path in self._paths:
             is_selected = np.full(len(chunk.edge), NOT_HELD) if read.reading is None else slides[read.reading]
-            self._host.paths.load(path, chunk, is_selected, is_checked=is_checked)
+            self._host.paths.load(path, chunk, is_selected, quiet=quiet)
             self._host.grow_roots(path)
-        self._membership.load(self._key, chunk, slides, is_checked=is_checked)
+        self._membership.load(self._key, chunk, slides)
 
     # --- results ---------------------------------------------------------------------------------------------
 

@@ -95,10 +95,6 @@ class RunningMatch(RunningSparql):
         if isinstance(self._own_columns, ValueColumns):
             self._own_columns.type_of = self._type_of
 
-    def _enter(self) -> None:
-        self._planned_parts.clear()  # the numbers of relations may be others
-        super()._enter()
-
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of its rows, those of values of edges with the types that are known so far."""

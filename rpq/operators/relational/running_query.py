@@ -130,7 +130,6 @@ class RunningSparql(HostedQuery):
         """The numbers of which the times of reports are multiples, None if every event is reported."""
         self._report_clock: ReportClock | None = None
         network = self._network = self._plan()
-        self._has_left = False
         self.has_first_rows = bool(len(network.begin({}).net())) or self._report_clock is not None  # of no edges
         self._is_netted = not network.is_plain or any(window.kind == "count" for window in self.windows)
         self._is_netted &= not network.is_net
@@ -167,7 +166,6 @@ class RunningSparql(HostedQuery):
         return network
 
     def _enter(self) -> None:
-        self._relation_reads.clear()  # they have another origin
         reads = [self._window_relation(edge) for _, part in self._leaves for edge in part.meaning.edges]
         default = [place for name, place in self._places.items() if name is None]
         self._relations = WindowedReads(
@@ -182,9 +180,6 @@ class RunningSparql(HostedQuery):
         self._relations.enter()
         if self._report_clock is not None:
             self._host.readers_of_report_time[self.question.name] = self
-        if self._has_left:  # and others may have its operators
-            self._network = self._plan()
-            self._network.begin({})
         self._begin_latency()
         self.resolve()
         keys = [self._key_of_leaf(part) for _, part in self._leaves]
@@ -196,7 +191,6 @@ class RunningSparql(HostedQuery):
         self._label_terms = self._label_terms[:0]
         self._host.readers_of_report_time.pop(self.question.name, None)
         self._operators.leave(self._network)
-        self._has_left = True
         self._relations.leave()
 
     def leave(self) -> None:
@@ -336,7 +330,7 @@ class RunningSparql(HostedQuery):
         if self._report_clock is not None:
             self._report_clock.set(time)
         if chunk is not None:
-            self._relations.fill(chunk, slides, is_checked=quiet)
+            self._relations.fill(chunk, slides, quiet=quiet)
         answer = self._begin()
         if quiet:
             return []

@@ -25,7 +25,6 @@ from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import bound, view
 from rpq.stream.chunk import Chunk
-from rpq.stream.json_values import Damage
 from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 
@@ -175,7 +174,6 @@ class WindowMembership:
         self._readers: list[Hashable] = []
         self._users: Counter[Hashable] = Counter()
         self._reads: dict[Hashable, Sequence[Callable[[LabelName], bool]]] = {}
-        self._loaded: set[Hashable] = set()
         self._labels = 0
 
     def _replace(self, **arrays: np.ndarray) -> None:
@@ -218,7 +216,6 @@ class WindowMembership:
         number = self._readers.index(reader)
         del self._users[reader], self._readers[number]
         self._reads.pop(reader, None)
-        self._loaded.discard(reader)
         self._resize([place for place in range(len(self._readers) + 1) if place != number])
         if self._labels and self._readers and label_of is not None:
             table = self._table()
@@ -304,26 +301,15 @@ class WindowMembership:
             if fields[_KIND] == _COUNT:
                 fields[_NUMBER], fields[_NOW] = number, number // int(fields[_SLIDE])
 
-    def load(self, reader: Hashable, chunk: Chunk, slides: Sequence[np.ndarray], *, is_checked: bool) -> None:
-        """Load the edges of a reader with the slides at which they leave, an array for each window.
-
-        With `is_checked`, raises `Damage` where other edges are loaded already.
-        """
+    def load(self, reader: Hashable, chunk: Chunk, slides: Sequence[np.ndarray]) -> None:
+        """Load the edges of a reader with the slides at which they leave, an array for each window."""
         table, is_read = self._table(), self.reads(reader, chunk.label)
         for place, (mine, now) in enumerate(zip(slides, self.current_slides(), strict=True)):
             inside = is_read[:, place] & (mine > now)
             edges, expires = chunk.edge[inside], mine[inside]
-            current = table[edges, place]
-            if is_checked:
-                differ = ((current > now) & (current != expires)).any()
-                if self._readers == [reader] and reader in self._loaded:
-                    differ |= (table[:, place] > now).sum() != inside.sum() or (current != expires).any()
-                if differ:
-                    raise Damage("a query holds other edges than one that reads the same labels")
             table[edges, place] = expires
             if self._arrays.state[_TIMESTAMPS]:
                 self._arrays.timestamp[edges] = chunk.timestamp[inside]
-        self._loaded.add(reader)
 
     # --- results ---------------------------------------------------------------------------------------------
 

@@ -156,7 +156,7 @@ class RunningWindowed(RunningQuery):
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
         self._host.advance(time)
         if chunk is not None:
-            self._reads.fill(chunk, slides, is_checked=quiet)
+            self._reads.fill(chunk, slides, quiet=quiet)
         if quiet or chunk is None:
             return []
         return [self._told({(1, time): Counter(self._answers())})]
@@ -229,14 +229,9 @@ class RunningWindowed(RunningQuery):
         )
 
     def to_state(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
-        return {"counts": self._reads.counts, "rows": self._rows.tolist(), "origin": self._origin}
+        return {"counts": self._reads.counts, "rows": self._rows.tolist()}
 
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
-        if (origin := saved["origin"].integer(0)) != self._origin:
-            self._withdraw()
-            self._host.set_origin(origin)
-            self._origin = origin
-            self._enter()
         load()
         self._reads.set_counts([count.integer(0) for count in saved["counts"].tuple_of(len(OUTCOMES))])
         self._rows[:] = [count.integer(0) for count in saved["rows"].tuple_of(2)]

@@ -35,7 +35,6 @@ from rpq.operators.patterns.relations.wheel import NEVER
 from rpq.operators.patterns.tables import NO_CHANGES, DerivedChanges
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.edges.snapshot import Edges, SnapshotGraph
-from rpq.stream.json_values import Damage
 from rpq.stream.names.stream_labels import STATIC_ALONE, LabelName, graph_of, is_static_stream, label_in, merged_name
 from rpq.stream.window import AnyWindow
 
@@ -480,32 +479,24 @@ class PathRelations:
 
     # --- loading windows -------------------------------------------------------------------------------------
 
-    def load(self, content: PathContent, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
-        """Load its edges into an empty index; with `is_checked` verify that a running index holds them.
-
-        The relation gets the pairs, nothing is enumerated. Raises `LimitError`, `Damage`.
-        """
+    def load(self, content: PathContent, chunk: Chunk, slides: np.ndarray, *, quiet: bool) -> None:
+        """Load its edges into an index if it is empty; the relation gets the pairs. Raises `LimitError`."""
         relation = self._by_content[content]
+        if relation.is_loaded:
+            return
         index = relation.index
         is_read = relation.reads(chunk.label)
         is_read &= slides > index.current
-        edges, expires = Chunk(*(column[is_read] for column in chunk)), slides[is_read]
-        if not relation.is_loaded:
-            relation.is_loaded = True
-            relation.is_dirty = False
-            if None not in relation.needs:
-                roots = relation.missing_roots(self._needed_roots(relation))
-                index.index.table.is_root[roots] = 1
-            index.load(edges, expires, quiet=is_checked)
-            pairs = index.answers()
-            self._guard(_BYTES_A_PAIR * len(pairs), 0)
-            nothing = np.zeros(len(pairs), np.int64)
-            self._store.fill_relation(relation.number, pairs >> 32, pairs & layout.LOW_HALF, nothing, nothing + NEVER)
-        elif is_checked and (
-            index.live()[2] != len(edges.edge)
-            or (content.order is None and (index.slides(edges.edge) != expires).any())  # one edge of the graph has several
-        ):
-            raise Damage("a query holds other edges than one that has the same path")
+        relation.is_loaded = True
+        relation.is_dirty = False
+        if None not in relation.needs:
+            roots = relation.missing_roots(self._needed_roots(relation))
+            index.index.table.is_root[roots] = 1
+        index.load(Chunk(*(column[is_read] for column in chunk)), slides[is_read], quiet=quiet)
+        pairs = index.answers()
+        self._guard(_BYTES_A_PAIR * len(pairs), 0)
+        nothing = np.zeros(len(pairs), np.int64)
+        self._store.fill_relation(relation.number, pairs >> 32, pairs & layout.LOW_HALF, nothing, nothing + NEVER)
 
     def count_from(self, content: PathContent, number: int) -> None:
         """Set the number of inserts that the count window of an empty index has numbered."""

@@ -243,15 +243,13 @@ class RelationStore:
         while (code := enter_static(self.view, relation, source, target, label, at)) != tables.DONE:
             self.grow(code)
 
-    def expiries(
-        self, relation: int, source: np.ndarray, target: np.ndarray, absent: int, *, label: np.ndarray | None = None
-    ) -> np.ndarray:
+    def expiries(self, relation: int, source: np.ndarray, target: np.ndarray, absent: int) -> np.ndarray:
         """Return the slides at which edges expire from a relation's window, or `absent` for edges that it does not have.
 
         Edges that are only static have `NOT_HELD`.
         """
         found = np.empty(len(source), np.int64)
-        find_expiries(self.view, relation, source, target, _labels(label, source), found, absent)
+        find_expiries(self.view, relation, source, target, _labels(None, source), found, absent)
         return found
 
     def holds(self, relation: int, source: int, target: int) -> bool:

@@ -190,12 +190,6 @@ class SharedRelations:
             label=self._numbers_of(content, chunk, is_selected),
         )
 
-    def expiries(self, content: RelationKey, chunk: Chunk, is_selected: np.ndarray, absent: int) -> np.ndarray:
-        """Return the slides at which the selected edges of a chunk expire, `absent` for those not in the relation."""
-        source, target = chunk.source[is_selected], chunk.target[is_selected]
-        label = self._numbers_of(content, chunk, is_selected)
-        return self.store.expiries(self._numbers[content], source, target, absent, label=label)
-
     def edges_of(self, content: RelationKey, chunk: Chunk) -> np.ndarray:
         """Return which edges of a chunk have labels of a relation, and loops only where these are in it (boolean)."""
         if content.label is not None:
