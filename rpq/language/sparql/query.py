@@ -107,8 +107,7 @@ class SparqlQuery(Query):
         object.__setattr__(self, "_unit", None)
         object.__setattr__(self, "_original", None)
         object.__setattr__(self, "_has_default", self.window is not None)
-        for path in self._paths:
-            automaton_of(path)
+        object.__setattr__(self, "_automata", [automaton_of(path) for path in self._paths])  # shared while one has them
 
     def _parse(self) -> SparqlQuestion:
         """Return the parsed text."""

@@ -26,7 +26,7 @@ from rpq.operators.patterns.relations.relation import RelationStore
 from rpq.operators.patterns.relations.shared_relations import RelationKey, SharedRelations
 from rpq.operators.patterns.rows.delivered_rows import DeliveredRows
 from rpq.operators.patterns.rows.solutions import PartPlace
-from rpq.operators.patterns.tables import DerivedChanges
+from rpq.operators.patterns.tables import NO_CHANGES, DerivedChanges
 from rpq.rows.delta import Delta
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.edges.edge_ends import Ends
@@ -147,6 +147,8 @@ class PatternHost:
         self._latency_copy: tuple[int, np.ndarray] | None = None
         self._numbers = 0
         self._origins = 0
+        self._advanced_to: int | None = None
+        """The time to which all paths and memberships have been advanced; None where some may be new."""
 
     @property
     def latency(self) -> np.ndarray:
@@ -194,6 +196,7 @@ class PatternHost:
         The reader is the key of the labels of the query. With `is_fixed` its labels are those of the readings, and the host
         registers them; otherwise the query registers them.
         """
+        self._advanced_to = None
         membership = self._memberships.get(key)
         if membership is None:
             named = [reading.stream is not None for reading in readings]
@@ -546,9 +549,13 @@ class PatternHost:
         self._times = np.array([time])
         self._most_rows = self._granted_bytes = 0
         self._is_by_tuple, self._counts_only, self.first = True, False, None
-        self._live.advance(time, self.paths.advance(time))
-        for membership in self._memberships.values():
-            membership.advance(time)
+        changes = NO_CHANGES
+        if time != self._advanced_to:  # each of the queries that load their windows together asks for the same
+            changes = self.paths.advance(time)
+            for membership in self._memberships.values():
+                membership.advance(time)
+            self._advanced_to = time
+        self._live.advance(time, changes)
 
     def sweep(self) -> None:
         """Release the pairs of paths that have left their windows; relations release their edges as the time moves."""
