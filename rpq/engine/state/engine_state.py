@@ -142,7 +142,7 @@ class _SavedContents:
     def _of_count_window(self, key: Hashable) -> int:
         if key not in self._places:
             counted = self._evaluation.graph.counted
-            self._add(key, counted.slides(key, self._edges), counted.number_of(key))
+            self._places[key] = self._place_of(counted.slides(key, self._edges), counted.number_of(key))
         return self._places[key]
 
     def _of_late_window(self, window: AnyWindow, slides: np.ndarray, is_read: np.ndarray) -> int | None:
@@ -151,15 +151,17 @@ class _SavedContents:
         held = np.where(is_read & (slides > now), slides, NOT_HELD)
         if (held == np.where(is_read & (whole > now), whole, NOT_HELD)).all():
             return None
-        key = held.tobytes()
-        if key not in self._places:
-            self._add(key, held, 0)
-        return self._places[key]
+        return self._place_of(held, 0)
 
-    def _add(self, key: Hashable, slides: np.ndarray, number: int) -> None:
-        self._places[key] = len(self.contents)
-        self.contents.append(_held(slides))
-        self.numbers.append(number)
+    def _place_of(self, slides: np.ndarray, number: int) -> int:
+        """Return the place of the content with these slides, which is added unless it is there."""
+        edges, leaves = _held(slides)
+        key = edges.tobytes(), leaves.tobytes(), number
+        if key not in self._places:
+            self._places[key] = len(self.contents)
+            self.contents.append((edges, leaves))
+            self.numbers.append(number)
+        return self._places[key]
 
 
 def _held(slides: np.ndarray) -> Content:

@@ -139,8 +139,7 @@ class MatchQuery(SparqlQuery):
         object.__setattr__(other, "_translation", translation)
         object.__setattr__(other, "_parsed", translation.question)
         object.__setattr__(other, "_declared", {one.name: UnboundedWindow() for one in translation.question.windows})
-        for path in other._paths:
-            automaton_of(path)
+        object.__setattr__(other, "_automata", [automaton_of(path) for path in other._paths])
         return other
 
     def _set_default_window(self) -> None:

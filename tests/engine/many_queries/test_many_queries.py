@@ -294,6 +294,48 @@ def test_an_engine_that_keeps_a_window_takes_any_query_within_it(tmp_path: Path)
         rpq.Engine(keep=rpq.CountWindow(size=3))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("start", ["window", "empty"])
+@pytest.mark.parametrize(
+    ("text", "window"),
+    [
+        ("l{}/m", rpq.Window(size=10_000, slide=10)),
+        ("?x l{} ?y . ?y m ?z", rpq.Window(size=10_000, slide=10)),
+        ("SELECT ?x {{ ?x <l{}> ?y }}", rpq.UnboundedWindow()),
+        ("m*", rpq.CountWindow(size=5_000, step=5)),
+    ],
+)
+def test_a_state_has_the_edges_of_equal_windows_once(tmp_path: Path, text: str, window: Any, start: Any) -> None:
+    rows = [(number, number + 7, f"l{number % 7}" if number % 2 else "m", number) for number in range(3_000)]
+
+    def size_with(count: int) -> int:
+        engine = rpq.Engine(keep=rpq.Window(size=10_000, slide=1))
+        engine.push_rows(rows[:1_000] if start == "empty" else [])
+        queries = [query_named(text.format(number % 7), f"q{number}", window) for number in range(count)]
+        engine.register(queries, start=start)
+        engine.push_rows(rows[1_000:] if start == "empty" else rows)
+        engine.save(tmp_path / "state")
+        restored = rpq.Engine.restore(tmp_path / "state")
+        for query in queries[-2:]:
+            assert sorted(restored.answers(query.name)) == sorted(engine.answers(query.name))
+        return (tmp_path / "state").stat().st_size
+
+    assert size_with(60) < 3 * size_with(1)
+
+
+def test_a_query_that_started_empty_is_restored_beside_one_that_did_not(tmp_path: Path) -> None:
+    engine = rpq.Engine(*(query_named(text, f"{text} from 1") for text in TEXTS))
+    engine.push_rows([(1, 2, "a", 1), (2, 2, "b", 2), (1, 1, "a", 2)])
+    engine.register([query_named(text, f"{text} from 3") for text in TEXTS], start="empty")
+    engine.push_rows([(2, 3, "b", 3), (1, 2, "a", 1)])
+    engine.save(tmp_path / "state")
+    restored = rpq.Engine.restore(tmp_path / "state")
+    for query in engine.queries:
+        assert sorted(restored.answers(query.name)) == sorted(engine.answers(query.name))
+    rows = [(3, 1, "a", 4), (1, 1, "a", 8), (2, 2, "b", 11), (1, 2, "a", 13)]
+    assert row_counts(restored.push_rows(rows)) == row_counts(engine.push_rows(rows))
+    restored._check()
+
+
 def test_a_kept_window_in_durations_survives_a_restore(tmp_path: Path) -> None:
     engine = rpq.Engine(keep=rpq.Window(size="30d", slide="1d"), time_unit="s")
     engine.push_rows([("x", "y", "a", 1), ("y", "z", "b", 86400 * 20)])

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
@@ -299,6 +301,21 @@ def _passed_by(settings: Settings, *, constants: str) -> Figure:
 for _name in _CONSTANTS:
     what = f"memory held where the constants of a {_name} query accept one edge of a thousand"
     line(f"MEMORY-HELD-{_name.upper()}", what, unit="MB", sense="at most", bound=5)(partial(_passed_by, constants=_name))
+
+
+@line("STATE-1000", "state of 1,000 queries with equal windows, against 3 times that of one", unit="MB", sense="at most")
+def _state_of_many_queries(settings: Settings) -> Figure:
+    stream = _many_labels(window_of(settings, 86_000), 1_000)
+    sizes = []
+    with TemporaryDirectory() as folder:
+        for count in (1_000, 1):
+            queries = (rpq.Query(f"<urn:l:{one}>+", window=stream.window, name=f"q{one}") for one in range(count))
+            engine = rpq.Engine(*queries, keep=stream.window)
+            for batch in stream.batches():
+                engine.push(batch, collect=False)
+            engine.save(path := Path(folder, "state"))
+            sizes.append(path.stat().st_size / 1e6)
+    return Figure(figure=sizes[0], bound=3 * sizes[1])
 
 
 # --- big windows -----------------------------------------------------------------------------------------------------
