@@ -242,7 +242,7 @@ def _names(vertices: str) -> Callable[[int], int | str]:
 
 
 def _use_bits(window: Window, name: Callable[[int], int | str]) -> None:
-    """Change an index from cells to bits, which a query does where that is less work, and back."""
+    """Change an index from cells to bits, which a query does where that is less work, and back, and the order of columns."""
     engine = Engine(Query(_CONFLICT, window=window, name="bits"), memory_limit=1 << 60, _capacity=16)
     x, y, z = map(name, range(3))
     engine.push_rows([(x, y, "a", 0)])
@@ -261,6 +261,8 @@ def _use_bits(window: Window, name: Callable[[int], int | str]) -> None:
     index.count_by_root(*np.zeros((2, engine._evaluation.vertices.count), np.int64))
     engine.advance(min(window.slide, engine._evaluation.running.latest))
     index.use_cells()
+    engine.push_rows([(name(n), name(1000 + n % 2), "a", window.slide) for n in range(128)])
+    index.order_columns(engine._evaluation.graph.edges)
 
 
 def _set_aside(engine: Engine, names: list[int | str]) -> None:

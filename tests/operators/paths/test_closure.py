@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import rpq
 from rpq.operators.paths.closure import closure_index
 from rpq.operators.paths.closure.closure_index import ClosureIndex
+from rpq.operators.paths.index import columns
 from rpq.operators.paths.path_query import PathQuery
 from tests.twins import Twins, assert_path, collect, examples, scaled, search, tiny
 
@@ -30,9 +31,10 @@ ends = st.none() | st.frozensets(st.integers(0, 7), min_size=1, max_size=4)
 
 
 @pytest.fixture(autouse=True, scope="module")
-def small_windows_are_loaded_as_bits() -> Iterator[None]:
+def small_windows_are_loaded_as_bits_and_any_order_of_columns_pays_off() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(closure_index, "_FEW_EDGES", 1)
+        patch.setattr(columns, "_GAIN", 0)
         yield
 
 
@@ -76,6 +78,7 @@ def test_rows_are_those_of_the_window_while_indexes_change(data: st.DataObject) 
             elif what == "cells":
                 index.use_cells()
                 assert not index.has_bits
+                index.order_columns(twins.engine._evaluation.graph.edges)
             index._check()
         rows = []
         for source, target, label, step, op in batch:
@@ -116,7 +119,11 @@ def test_windows_without_time_give_the_rows_of_cells_while_indexes_change(data: 
     number = time = 0
     for batch in data.draw(st.lists(st.lists(tuples, max_size=scaled(30)), min_size=1, max_size=6)):
         for index in indexes(engine):
-            index.use_bits() if data.draw(st.booleans()) else index.use_cells()
+            if data.draw(st.booleans()):
+                index.use_bits()
+            else:
+                index.use_cells()
+                index.order_columns(engine._evaluation.graph.edges)
             index._check()
         rows = []
         for source, target, label, step, op in batch:
@@ -250,3 +257,20 @@ def test_rows_of_bits_get_wider_with_more_roots_and_cells_come_back_where_these_
     assert not index.has_bits
     engine._check()
     assert engine.answers("q").pairs() == {(u, v) for u, v, *_ in rows}
+
+
+def test_memory_does_not_depend_on_the_order_in_which_edges_of_many_graphs_arrive() -> None:
+    rows = [(100 * graph + i, 100 * graph + i + 1, "a", 0) for graph in range(500) for i in range(20)]
+    shuffled = random.Random(1).sample(rows, len(rows))
+    query = rpq.Query("a+", window=rpq.UnboundedWindow(), name="q")
+    engines = [_pushed(query, some, 500)[0] for some in (rows, shuffled)]
+    one, other = (engine.statistics().index_bytes for engine in engines)
+    assert other < 2 * one
+    for engine in engines:
+        engine._check()
+    with tempfile.TemporaryDirectory() as folder:
+        engines[1].save(Path(folder) / "state")
+        restored = rpq.Engine.restore(Path(folder) / "state")
+    restored._check()
+    assert restored.statistics().index_bytes < 2 * one
+    assert restored.answers("q").pairs() == engines[0].answers("q").pairs() == engines[1].answers("q").pairs()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from rpq.operators.paths.closure.choice import (
 )
 from rpq.operators.paths.closure.layout import Closure, blocks_of_cells, closure_bytes, new_closure, with_more_memory
 from rpq.operators.paths.index import kernels as cell_kernels
+from rpq.operators.paths.index.columns import better_order, components, copy_cells
 from rpq.operators.paths.index.delta_index import DeltaIndex
 from rpq.operators.paths.index.layout import BY_NOTHING, DONE, IDLE, INSERTING, NEED_SUPPORTS, with_in_edges, without_rows
 from rpq.operators.paths.index.path_delta import PathDelta, PathSteps
@@ -45,6 +46,9 @@ from rpq.stream.window import AnyWindow
 _FEW_EDGES = 1024
 """The number of edges below which a window is loaded as cells, in less time than the kernels of bits take to load."""
 
+_FEW_BLOCKS = 2048
+"""The order of columns is first examined when there are twice as many blocks of cells."""
+
 
 class ClosureIndex(DeltaIndex):
     """A Δ index of walks that may keep bits in place of cells; rows have no witnesses."""
@@ -54,6 +58,7 @@ class ClosureIndex(DeltaIndex):
         self._capacity = capacity
         self._choice = Choice()
         self._cells_bytes = 0  # the most bytes of cells that bits have replaced
+        self._blocks_in_order = _FEW_BLOCKS  # when the order of columns was last examined
         self._bytes_beside = 0  # of the arrays that are retained until a change has succeeded
         super().__init__(program, window, capacity=capacity, **options)
 
@@ -187,13 +192,18 @@ class ClosureIndex(DeltaIndex):
     # --- changes ---------------------------------------------------------------------------------------------
 
     def _review(self, count: int) -> None:
-        """Change from bits to cells or back if that is expected to take less work or less memory."""
-        self.state.tuple = count - 1  # it is the last tuple that exceeds a limit on time
+        """Change from bits to cells or back, or the order of columns, if this is expected to take less work or memory."""
+        state = self.state
+        state.tuple = count - 1  # it is the last tuple that exceeds a limit on time
+        if self._closure is None and state.blocks > 2 * max(self._blocks_in_order, state.rows - state.free_rows):
+            assert self._chunk is not None
+            with suppress(MemoryLimitError):  # there is no room for a copy
+                self.order_columns(self._chunk[1])
+            self._blocks_in_order = max(_FEW_BLOCKS, state.blocks)
         work = self._work()
         outgrows = self._closure is not None and self._outgrows_cells(self._closure)
         if not outgrows and not self._choice.is_due(work):
             return
-        state = self.state
         inserts = state.outcomes[INSERTED] + state.outcomes[REFRESHED]
         try:
             if self._closure is not None:
@@ -208,6 +218,31 @@ class ClosureIndex(DeltaIndex):
             self._choice.postpone()
             self._cells_bytes = max(self._cells_bytes, self.nbytes)
         self._choice.begin(self._work(), inserts, self.current)
+
+    def order_columns(self, edges: Edges) -> None:
+        """Give roots other columns if rows of cells then have far fewer blocks. Raises `MemoryLimitError`, and then changes
+        nothing. O(size of the index)."""
+        old, state = self.index, self.state
+        live = np.flatnonzero(old.graph.expiry > state.now)
+        slots = better_order(old, components(edges.source[live], edges.target[live], state.vertices))
+        if slots is None:
+            return
+        with self.guarded_growth():
+            request(state.blocks * self._block_bytes)
+        rows = np.flatnonzero(old.table.node[: state.rows] >= 0)
+        number_of = np.empty(state.slots, np.int64)
+        number_of[slots] = np.arange(len(slots))
+        vertices = old.table.slot_vertex[slots]
+        self.index = without_rows(old, len(rows), supports=self.keeps_supports)
+        table = self.index.table
+        table.slot_of[vertices] = number_of[slots]
+        table.slot_vertex[: state.slots] = -1
+        table.slot_vertex[: len(slots)] = vertices
+        state.slots, state.free_slot = len(slots), 0
+        other = view(old)
+        with self._without_guard():  # it has granted more
+            while (code := int(copy_cells(self.view, other, rows, number_of))) != DONE:
+                self.provide(code)
 
     def _outgrows_cells(self, closure: Closure) -> bool:
         """Return whether rows of bits take more memory than blocks of cells would. O(1) until they have grown."""

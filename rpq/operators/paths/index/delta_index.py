@@ -20,6 +20,7 @@ from rpq.errors import QueryError
 from rpq.language.protocol import OUT_OF_TIME, ROW_COPIES, Guard, Overrun
 from rpq.operators.paths.index import answers, kernels, layout
 from rpq.operators.paths.index.check import check_index
+from rpq.operators.paths.index.columns import components
 from rpq.operators.paths.index.judging import DoubtFigures, Judge, NoDoubt
 from rpq.operators.paths.index.layout import (
     LOW_HALF,
@@ -528,7 +529,10 @@ class DeltaIndex:
     # --- steps, some of them for the judge, and memory -------------------------------------------------------
 
     def _load(self, chunk: Chunk, relative: np.ndarray, *, quiet: bool) -> None:
-        order = np.argsort(-relative, kind="stable")
+        program, (source, target, label, *_) = self.index.program, chunk
+        is_read = (program.forward[label] >= 0) | (program.inverse[label] >= 0)
+        component = components(source[is_read], target[is_read], self.state.vertices)
+        order = np.lexsort((-relative, component[source]))  # the order of components is that of columns
         self._enter(Chunk(*(array[order] for array in chunk)), relative[order], quiet=quiet)
 
     def _enter(self, edges: Any, slides: np.ndarray, *, quiet: bool) -> None:

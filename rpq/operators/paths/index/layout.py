@@ -13,7 +13,8 @@ and the cells that grew are pushed along the out-edges of v, until nothing chang
   advances from time to time (`_rebase` of `expiry.py`). A cell at or below `state.now` is dead, which is the same as absent:
   crossing a slide boundary costs one addition. A sweep every few slides releases the blocks without a live cell.
 * **Columns** are slots: a vertex gets the lowest free slot when an edge makes it a root, and returns it when none of its
-  first edges is in the window. A slot is 64 * block number + lane.
+  first edges is in the window. A slot is 64 * block number + lane. Where rows then have far fewer blocks, `columns.py` assigns
+  others.
 * **Rows** are cut into blocks of 64 columns. A row that holds more than a third of all block numbers is
   *dense*: its blocks lie side by side in one region, block number i at `base + i`, and a lookup is an addition.
   Any other row stores only its blocks that are not empty, listed in its directory as sorted entries
@@ -418,10 +419,11 @@ def with_in_edges(index: Index, room: int) -> Index:
     return index._replace(graph=index.graph._replace(into=new_lists(len(index.graph.out.start), room)))
 
 
-def without_rows(index: Index, capacity: int) -> Index:
-    """Return an index with the same edges and slots, but without rows and hop counts, and with room for `capacity` rows."""
+def without_rows(index: Index, capacity: int, *, supports: bool = False) -> Index:
+    """Return an index with the same edges and slots, but without rows, and with room for `capacity` rows, with `supports`
+    also for hop counts."""
     state = index.state
-    empty = new_index(index.program, index.settings, index.table.values.dtype, supports=False, capacity=capacity)
+    empty = new_index(index.program, index.settings, index.table.values.dtype, supports=supports, capacity=capacity)
     state.rows = state.free_rows = 0
     state.blocks = 1
     of_vertices = ("slot_of", "slot_vertex", "is_root", "is_target", "conflicted_roots", "suspended_roots", "blocked_roots")
