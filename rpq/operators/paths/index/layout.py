@@ -13,8 +13,8 @@ and the cells that grew are pushed along the out-edges of v, until nothing chang
   advances from time to time (`_rebase` of `expiry.py`). A cell at or below `state.now` is dead, which is the same as absent:
   crossing a slide boundary costs one addition. A sweep every few slides releases the blocks without a live cell.
 * **Columns** are slots: a vertex gets the lowest free slot when an edge makes it a root, and returns it when none of its
-  first edges is in the window. A slot is 64 * block number + lane. Where rows then have far fewer blocks, `columns.py` assigns
-  others.
+  first edges is in the window. A slot is 64 * block number + lane. `columns.py` assigns others if rows then have far fewer
+  blocks.
 * **Rows** are cut into blocks of 64 columns. A row that holds more than a third of all block numbers is
   *dense*: its blocks lie side by side in one region, block number i at `base + i`, and a lookup is an addition.
   Any other row stores only its blocks that are not empty, listed in its directory as sorted entries
