@@ -376,6 +376,53 @@ for _query in ("Q1", "Q2", "Q11"):
     )(partial(_of_big_window, query=_query, figure="bytes_an_edge"))
 
 
+# --- order of arrival ------------------------------------------------------------------------------------------------
+
+_PERMISSIONS = "member*/(viewer|editor|owner)/^parent*"
+
+
+def _tenants(number: np.ndarray) -> Stream:
+    """Return a stream of these edges of tenants, a hundred each: 40 users in 8 groups, which see folders. They share none."""
+    tenant, step = np.divmod(number, 100)
+    kinds = [step < 40, step < 48, step < 64]  # users in groups, groups in groups, groups that see folders; or nesting
+    source = np.select(kinds, [step, step, 40 + step % 8], step - 15)
+    target = np.select(kinds, [40 + step % 8, 40 + (step - 40) // 2, step], 48 + (step - 64) // 2)
+    label = choose_terms(["member", "viewer", "editor", "owner", "parent"], np.select(kinds, [0, 0, 1 + step % 3], 4))
+    ends = [numbered_iris("urn:v:", 100 * tenant + end) for end in (source, target)]
+    return edge_a_moment("tenants", len(number), ends[0], label, ends[1])
+
+
+@cache
+def _of_tenants(settings: Settings, *, is_shuffled: bool) -> tuple[float, int]:
+    """Return the CPU seconds and the bytes of the index of a query over tenants, without a window."""
+    number = np.arange(window_of(settings, 100_000))
+    stream = _tenants(np.random.default_rng(settings.seed).permutation(number) if is_shuffled else number)
+    query = rpq.Query(_PERMISSIONS, window=rpq.UnboundedWindow(), name="line")
+    seconds = []
+    for _ in range(1 + settings.repeat):
+        engine = rpq.Engine(query)
+        started = time.process_time()
+        for batch in stream.batches():
+            engine.push(batch, collect=False)
+        seconds.append(time.process_time() - started)
+    return min(seconds[1:]), engine.statistics().index_bytes  # the first one compiles
+
+
+def _shuffled(settings: Settings, *, place: int) -> Figure:
+    shuffled, in_order = (_of_tenants(settings, is_shuffled=is_shuffled)[place] for is_shuffled in (True, False))
+    return Figure(figure=shuffled / in_order)
+
+
+for _place, _name in enumerate(("TIME", "MEMORY")):
+    line(
+        f"SHUFFLED-{_name}",
+        f"{_name.lower()} of permissions of many tenants in random order, against one tenant after the other",
+        unit="times",
+        sense="at most",
+        bound=2.5,
+    )(partial(_shuffled, place=_place))
+
+
 # --- one query alone -------------------------------------------------------------------------------------------------
 
 

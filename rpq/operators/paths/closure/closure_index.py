@@ -224,7 +224,7 @@ class ClosureIndex(DeltaIndex):
         nothing. O(size of the index)."""
         old, state = self.index, self.state
         live = np.flatnonzero(old.graph.expiry > state.now)
-        slots = better_order(old, components(edges.source[live], edges.target[live], state.vertices))
+        slots = better_order(old, components(edges.source[live], edges.target[live], len(old.table.slot_of)))
         if slots is None:
             return
         with self.guarded_growth():

@@ -531,7 +531,7 @@ class DeltaIndex:
     def _load(self, chunk: Chunk, relative: np.ndarray, *, quiet: bool) -> None:
         program, (source, target, label, *_) = self.index.program, chunk
         is_read = (program.forward[label] >= 0) | (program.inverse[label] >= 0)
-        component = components(source[is_read], target[is_read], self.state.vertices)
+        component = components(source[is_read], target[is_read], len(self.index.table.slot_of))
         order = np.lexsort((-relative, component[source]))  # the order of components is that of columns
         self._enter(Chunk(*(array[order] for array in chunk)), relative[order], quiet=quiet)
 
