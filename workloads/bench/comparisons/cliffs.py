@@ -382,9 +382,9 @@ _PERMISSIONS = "member*/(viewer|editor|owner)/^parent*"
 
 
 def _tenants(number: np.ndarray) -> Stream:
-    """Return a stream of these edges of tenants, a hundred each: 40 users in 8 groups, which see folders. They share none."""
+    """Return a stream of these edges of tenants, a hundred each: of 40 users in 8 groups, which see folders in folders."""
     tenant, step = np.divmod(number, 100)
-    kinds = [step < 40, step < 48, step < 64]  # users in groups, groups in groups, groups that see folders; or nesting
+    kinds = [step < 40, step < 48, step < 64]  # in a group, a group in another, or of a group that sees a folder
     source = np.select(kinds, [step, step, 40 + step % 8], step - 15)
     target = np.select(kinds, [40 + step % 8, 40 + (step - 40) // 2, step], 48 + (step - 64) // 2)
     label = choose_terms(["member", "viewer", "editor", "owner", "parent"], np.select(kinds, [0, 0, 1 + step % 3], 4))
