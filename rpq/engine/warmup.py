@@ -261,7 +261,7 @@ def _use_bits(window: Window, name: Callable[[int], int | str]) -> None:
     index.count_by_root(*np.zeros((2, engine._evaluation.vertices.count), np.int64))
     engine.advance(min(window.slide, engine._evaluation.running.latest))
     index.use_cells()
-    engine.push_rows([(name(n), name(1000 + n % 2), "a", window.slide) for n in range(128)])
+    engine.push_rows([(name(n), name(3 + n % 4), "a", window.slide) for n in range(10, 170)])
     index.order_columns(engine._evaluation.graph.edges)
 
 
