@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import rpq
+from tests.calls import counted_calls
 from tests.twins import collect
 
 TEN = rpq.Window(size=10, slide=10)
@@ -115,6 +116,26 @@ def test_a_window_that_is_named_around_exists_is_that_in_it():
 def test_values_of_vertices_and_of_expressions():
     text = "SELECT ?x (?n * 2 AS ?twice) (STR(?x) AS ?s) { ?x <n> ?n FILTER(?n >= 2 && ?n < 10) }"
     assert push(engine(text), "x 007 n 1", "y 1 n 2", "z ten n 3") == ["+ x 14 x @1"]
+
+
+def test_iris_are_equal_by_their_ids_and_other_terms_by_their_values():
+    names = ("a", "_:b", "<c>", "7", "7.0", '"a"', '"7"^^<http://www.w3.org/2001/XMLSchema#integer>')
+    rows = [f"{name} x p 1" for name in names]
+    equal = push(engine("SELECT ?a ?b { ?a <p> ?x . ?b <p> ?x FILTER(?a = ?b) }"), *rows)
+    unequal = push(engine("SELECT ?a ?b { ?a <p> ?x . ?b <p> ?x FILTER(?a != ?b) }"), *rows)
+    assert len(equal) + len(unequal) == len(names) ** 2
+    sevens, letters = names[3:5] + names[6:], (names[0], names[5])
+    pairs = {(name, name) for name in names} | {(a, b) for some in (sevens, letters) for a in some for b in some}
+    assert sorted(equal) == sorted(f"+ {a} {b} @1" for a, b in pairs)
+
+
+def test_whether_iris_are_equal_is_not_evaluated_for_each_pair():
+    running = engine("SELECT ?a ?b { ?a <p> ?x . ?b <p> ?x FILTER(?a != ?b) }")
+    running.push(source=["v", "w"], target=["x", "x"], label=["p", "p"], timestamp=[1, 1], collect=False)
+    people = [f"v{number}" for number in range(100)]
+    with counted_calls() as calls:
+        running.push(source=people, target=["y"] * 100, label=["p"] * 100, timestamp=[1] * 100, collect=False)
+    assert calls.count < 9_900  # pairs
 
 
 def test_a_literal_also_means_the_vertex_with_its_text():

@@ -2,7 +2,7 @@
 
 A formula of one variable is evaluated once per id, for any number of rows and chunks, until the id denotes another term.
 Comparisons with small integers are evaluated for whole arrays: a kernel reads the integers from the names of vertices. Other
-values (decimals, strings, IRIs) are evaluated term by term.
+values (decimals, strings, IRIs) are evaluated term by term, but whether two IRIs are equal is decided by their ids.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rpq.language.pattern import Constant, Variable
 from rpq.language.sparql.algebra import Formula, FunctionCall, variables_of
 from rpq.language.sparql.values.formula_values import evaluator, holds, value_or_unbound
 from rpq.language.sparql.values.operators import number_of
-from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NUMBER_TYPES, NoValue, Number
+from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NUMBER_TYPES, NoValue, Number, Text, value_of
 from rpq.operators.relational.values.exact_sums import (
     LIMB,
     NEGATIVE,
@@ -36,7 +36,7 @@ from rpq.operators.relational.values.number_ids import DECIMAL, DOUBLE, FLOAT, I
 from rpq.operators.relational.values.term_ids import FIRST, TermIds
 from rpq.rows.weighted_rows import UNBOUND
 from rpq.stream.arrays.numpy_arrays import text_offsets
-from rpq.stream.names.terms import XSD
+from rpq.stream.names.terms import XSD, is_blank, is_literal
 
 NO_SMALL_INTEGER = 2**62
 """The placeholder for a value that is not a small integer."""
@@ -308,11 +308,58 @@ class NumericColumn(_FormulaColumn[int]):
         self._by_vertex[new_ids[new_ids < len(self._by_vertex)]] = self._missing
 
 
+class PlainNames(NumericColumn):
+    """Whether a term equals no other one: it is an IRI, which is no number, or a blank node."""
+
+    _type = np.int8
+    _missing = -1
+
+    def __init__(self, terms: TermIds) -> None:
+        super().__init__(Variable("term"), ("term",), terms)
+
+    def _integer_function(self, formula: Formula) -> Judge | None:
+        return None
+
+    def _result(self, binding: dict[str, str]) -> bool:
+        term = binding.get("term")
+        if term is None or is_literal(term):
+            return False
+        try:
+            return is_blank(term) or isinstance(value_of(term), Text)
+        except NoValue:  # a number out of range
+            return False
+
+
 class FormulaCondition(NumericColumn):
     """A condition, with the results true and false; errors are false."""
 
     _type = np.int8
     _missing = -1
+
+    def __init__(self, formula: Formula, columns: tuple[str, ...], terms: TermIds) -> None:
+        super().__init__(formula, columns, terms)
+        is_equality = isinstance(formula, FunctionCall) and formula.function in ("=", "!=") and len(self._places) == 2
+        is_of_terms = is_equality and all(isinstance(one, Variable) for one in formula.arguments)  # type: ignore[union-attr]
+        self._plain_names = PlainNames(terms) if is_of_terms else None
+
+    def array_of(self, rows: np.ndarray) -> np.ndarray:
+        if self._plain_names is None or not len(rows):
+            return super().array_of(rows)
+        ids = rows.take(self._places, axis=1)  # two plain names are equal if they are the same
+        found = ((ids[:, 0] == ids[:, 1]) == (self._formula.function == "=")).view(np.int8)  # type: ignore[union-attr]
+        are_others = ~self._plain_names.array_of(ids.reshape(-1, 1)).view(bool).reshape(-1, 2).all(axis=1)
+        if are_others.any():
+            found[are_others] = super().array_of(rows[are_others])
+        return found
+
+    def discard_ids(self, new_ids: np.ndarray) -> None:
+        super().discard_ids(new_ids)
+        if self._plain_names is not None:
+            self._plain_names.discard_ids(new_ids)
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + (0 if self._plain_names is None else self._plain_names.nbytes)
 
     def _integer_function(self, formula: Formula) -> Judge | None:
         return integer_condition(formula)
