@@ -193,6 +193,8 @@ _TYPES_OF_NUMBERS: dict[tuple[Any, ...], ViewType] = {}
 
 _byte_of = ctypes.c_char.from_buffer
 _start_of = ctypes.addressof
+_NOTHING = ctypes.c_int64()
+"""In the place of an empty array, none of whose elements is read: finding the address of one takes five microseconds."""
 
 
 def _type_of(arrays: Any) -> ViewType:
@@ -231,7 +233,9 @@ def _addresses(arrays: Any) -> list[int]:
         else:
             if not array.flags.c_contiguous:
                 raise ValueError("a view requires contiguous arrays")
-            if array.size and array.flags.writeable:
+            if not array.size:
+                all_addresses.append(_start_of(_NOTHING))
+            elif array.flags.writeable:
                 # A sixth of the time of `array.ctypes`, and a third for records.
                 items = array.data.cast("B") if array.dtype.char == "V" else array
                 all_addresses.append(_start_of(_byte_of(items)))

@@ -169,7 +169,7 @@ class Delta:
         """Return the numbers of rows added and removed."""
         if not len(self.ends):
             return np.zeros(2, np.int64)
-        removed = self.lengths()[self.kinds < 0].sum()
+        removed = self.lengths().dot(self.kinds < 0)
         return np.array([self.ends[-1] - removed, removed], np.int64)
 
     def split_by_query(self) -> list[tuple[int, Delta]]:

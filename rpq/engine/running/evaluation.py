@@ -490,9 +490,10 @@ class Evaluation:
             if collect and deltas:
                 if 0 < sum([len(delta) for _, delta in deltas]) <= FEW_OF_CHUNK and self._has_lists:
                     rows = few_rows_of(deltas, self.vertices, running.texts)
+                    counts = rows.counts()
                 else:
                     rows = self.output.rows(deltas, edge_times)
-            if deltas:
+            if deltas and counts is _NO_COUNTS:
                 counts = sum([delta.counts() for _, delta in deltas], _NO_ROWS)
         except MemoryLimitError as problem:  # for the rows of the chunk, of which there are none then
             failure = problem

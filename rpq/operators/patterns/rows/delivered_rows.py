@@ -153,17 +153,10 @@ class DeliveredRows:
                 return {first: _delta_of(runs, values.copy())}
             self._values, self._expected_values = np.empty(0, np.int32), count + min(count // 4, _BLOCK)
             return {first: _delta_of(runs, values)}
-        # The ends of the values of runs: they were written without gaps.
-        ends = np.append(runs[1:, RUN_VALUES], count)
-        order = np.argsort(runs[:, RUN_QUERY], kind="stable")
-        runs, ends = runs[order], ends[order]
-        begins = runs[:, RUN_VALUES].copy()
-        values = _gather(values, begins, ends)
-        cuts = [0, *(np.flatnonzero(np.diff(runs[:, RUN_QUERY])) + 1).tolist(), len(runs)]
-        places = np.append(0, np.cumsum(ends - begins))[cuts].tolist()
+        runs, values, cuts = _group_by_part(runs, np.argsort(runs[:, RUN_QUERY], kind="stable"), values)
         return {
-            int(runs[begin, RUN_QUERY]): _delta_of(runs[begin:end], values[at:until])
-            for (begin, end), (at, until) in zip(pairwise(cuts), pairwise(places), strict=True)
+            part: _delta_of(runs[begin:end], values[at:until])
+            for (part, begin, at), (_, end, until) in pairwise(cuts.tolist())
         }
 
 
@@ -217,6 +210,32 @@ def _end_events(runs, last, ends):
             ends[count] = rows
             count += 1
     return count
+
+
+@njit(cache=True, nogil=True)
+def _group_by_part(runs, order, values):
+    """Return runs in an `order` by part, their values, and the (part, first run, first value) of parts and of their end.
+
+    The values were written without gaps, in the order of the runs.
+    """
+    count = len(order)
+    grouped, found = np.empty_like(runs), np.empty(len(values), np.int32)
+    cuts = np.empty((count + 1, 3), np.int64)
+    parts = at = 0
+    # The runs before `i` are written with their values, `at` of them, and the beginnings of their parts, `parts` of them.
+    for i in range(count):
+        run = order[i]
+        if i == 0 or runs[run, RUN_QUERY] != grouped[i - 1, RUN_QUERY]:
+            cuts[parts, 0], cuts[parts, 1], cuts[parts, 2] = runs[run, RUN_QUERY], i, at
+            parts += 1
+        for column in range(runs.shape[1]):
+            grouped[i, column] = runs[run, column]
+        end = runs[run + 1, RUN_VALUES] if run + 1 < count else len(values)
+        for place in range(runs[run, RUN_VALUES], end):
+            found[at] = values[place]
+            at += 1
+    cuts[parts, 0], cuts[parts, 1], cuts[parts, 2] = -1, count, at
+    return grouped, found, cuts[: parts + 1]
 
 
 @njit(cache=True, nogil=True)
