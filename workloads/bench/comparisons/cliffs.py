@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,6 +40,8 @@ from rpq.workloads.bench.experiment import (
 )
 from rpq.workloads.bench.machine import commit_of_checkout
 from rpq.workloads.bench.memory import command_memory, resident_memory
+from rpq.workloads.bench.rdf_engines import rsp_benchmarks
+from rpq.workloads.bench.rdf_engines.comparison import timed_pushes
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.generate.facts import like_yago
 from rpq.workloads.generate.rdf.terms import choose_terms, decimals, integers, numbered_iris, typed_literals
@@ -531,6 +533,24 @@ for _name, _what, _bounds in (
             sense="at most",
             bound=_bound,
         )(partial(_of_single_inserts, name=_name, figure=_figure))
+
+
+@line(
+    "SLIDE-OF-TRIPLES",
+    "a push of the 130 triples of a slide, and its rows: LSB-Q3",
+    unit="µs/push, rows apart",
+    sense="at most",
+    bound=50,
+)
+def _slide_of_triples(settings: Settings) -> Figure:
+    edges = round(100_000 * settings.scale)
+    (one,) = rsp_benchmarks.lines(replace(settings, edges=edges, scale=1.0, queries=("LSB-Q3",)))
+    found = []
+    for _ in range(settings.repeat):
+        pushes = timed_pushes(one.query, one.stream)
+        times = [own - _PER_CHANGED_ROW * len(rows) for slide, own, rows in pushes if slide >= one.stream.first_slide]
+        found.append(sum(times) / len(times) * 1e6)
+    return Figure(figure=min(found))
 
 
 # --- the table -------------------------------------------------------------------------------------------------------

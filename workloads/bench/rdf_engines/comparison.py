@@ -140,15 +140,11 @@ def engine_readings(query: rpq.Query, stream: RdfStream, terms: Terms) -> list[d
 
     Where events are alone, a reading is behind some events, and its answers are those of all events so far.
     """
-    rpq.warm_up(query, vertices="string")
-    engine = _engine(query, stream)
     readings: list[driver.SlideState] = []
     seconds, answers, checksum, total = 0.0, 0, 0, 0.0
-    for slide, batch in _pushes(stream):
-        started = time.process_time()
-        rows = engine.push(batch).to_arrow()
+    for slide, own_seconds, rows in timed_pushes(query, stream):
         if slide >= stream.first_slide:
-            seconds += time.process_time() - started
+            seconds += own_seconds
         if rows.num_rows:
             is_added = rows["op"].to_numpy(zero_copy_only=False) == "+"
             found, weighted = terms.sums([rows[name] for name in query.columns])
@@ -160,6 +156,16 @@ def engine_readings(query: rpq.Query, stream: RdfStream, terms: Terms) -> list[d
                 driver.SlideState(slide=slide, seconds=seconds, answers=answers, checksum=checksum % 2**64, total=total)
             )
     return readings
+
+
+def timed_pushes(query: rpq.Query, stream: RdfStream) -> Iterator[tuple[int, float, pa.Table]]:
+    """Push slides; yield the slide at the end of each push, its CPU seconds with those for the rows, and the rows."""
+    rpq.warm_up(query, vertices="string")
+    engine = _engine(query, stream)
+    for slide, batch in _pushes(stream):
+        started = time.process_time()
+        rows = engine.push(batch).to_arrow()
+        yield slide, time.process_time() - started, rows
 
 
 def batch_tuples_per_second(line: QueryLine) -> float:
