@@ -13,6 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 
+_INTEGERS = {one.id: np.dtype(str(one)) for one in map(pa.type_for_alias, ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"))}
+
+
 def numpy_array(array: pa.Array) -> np.ndarray:
     """Return the values of an array of integers or Booleans without nulls; integers are a read-only view.
 
@@ -25,11 +28,11 @@ def numpy_array(array: pa.Array) -> np.ndarray:
     """
     if array.null_count:
         raise ValueError(f"an array without nulls is expected, not one with {array.null_count}")
-    if pa.types.is_boolean(array.type):
+    kind = _INTEGERS.get(array.type.id)
+    if kind is None:
+        if not pa.types.is_boolean(array.type):
+            raise ValueError(f"integers or Booleans are expected, not {array.type}")
         return numpy_array(array.cast(pa.uint8())).view(np.bool_)
-    if not pa.types.is_integer(array.type):
-        raise ValueError(f"integers or Booleans are expected, not {array.type}")
-    kind = np.dtype(str(array.type))
     if not len(array):
         return np.empty(0, kind)
     return np.frombuffer(array.buffers()[1], kind, len(array), array.offset * kind.itemsize)
