@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-
 _INTEGERS = {one.id: np.dtype(str(one)) for one in map(pa.type_for_alias, ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"))}
 
 

@@ -165,12 +165,12 @@ def _select_parts(runs: np.ndarray, values: np.ndarray, parts: Collection[int]) 
     if not parts:
         runs[:, RUN_VALUES] = 0
         return values[:0]
-    begins, ends = runs[:, RUN_VALUES].copy(), np.append(runs[1:, RUN_VALUES], len(values))
-    is_left_out = np.isin(runs[:, RUN_QUERY], [*parts], invert=True)
-    ends[is_left_out] = begins[is_left_out]
-    lengths = ends - begins
+    lengths = np.diff(runs[:, RUN_VALUES], append=len(values))  # they were written without gaps
+    is_kept = np.isin(runs[:, RUN_QUERY], [*parts])
+    values = values[np.repeat(is_kept, lengths)]
+    lengths[~is_kept] = 0
     runs[:, RUN_VALUES] = np.cumsum(lengths) - lengths
-    return _gather(values, begins, ends)[: lengths.sum()]
+    return values
 
 
 def _delta_of(runs: np.ndarray, values: np.ndarray) -> Delta:
@@ -236,16 +236,3 @@ def _group_by_part(runs, order, values):
             at += 1
     cuts[parts, 0], cuts[parts, 1], cuts[parts, 2] = -1, count, at
     return grouped, found, cuts[: parts + 1]
-
-
-@njit(cache=True, nogil=True)
-def _gather(values, begins, ends):
-    """Return the values of runs, one run after the other."""
-    found = np.empty(len(values), np.int32)
-    at = 0
-    for run in range(len(begins)):
-        for i in range(begins[run], ends[run]):
-            found[at] = values[i]
-            at += 1
-    return found
-
