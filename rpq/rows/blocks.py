@@ -17,8 +17,8 @@ import pyarrow as pa
 from rpq.compiled.arrays.hashing import first_candidate, id_at, mix, new_table, next_candidate, put
 from rpq.compiled.kernel_cache import njit
 from rpq.rows.column_kernels import NameColumns, Region
-from rpq.rows.delta import Delta, IdRows
-from rpq.rows.typed_columns import Texts, TypedColumns, kinds_of, terms_to_values, value_type
+from rpq.rows.delta import Delta, IdRows, ids_of_columns
+from rpq.rows.typed_columns import ColumnKind, Texts, TypedColumns, kinds_of, terms_to_values, value_type
 from rpq.stream.arrays.numpy_arrays import arrow_array, integer_array, text_array
 from rpq.stream.names.vertices import VertexDictionary
 
@@ -30,7 +30,7 @@ WHOLE, EMPTY = 2, 3
 
 
 class RowBlock(NamedTuple):
-    """Rows of queries with the same columns, in time order; ids are positions in `names`.
+    """Rows of queries with the same columns, in time order; ids are positions in the `names` of the column's kind.
 
     Rows `ends[i - 1] : ends[i]` belong to event i, which has a query, a time, and whether it removes the rows.
     """
@@ -41,7 +41,7 @@ class RowBlock(NamedTuple):
     query: np.ndarray  # int32, one for each event, in the names of the queries
     timestamp: np.ndarray  # int64, one for each event
     removed: np.ndarray  # uint8, one for each event; WHOLE: its rows are the whole answer, not a change
-    names: pa.Array  # for typed columns the terms, null if unbound
+    names: Mapping[ColumnKind, pa.Array]  # for typed columns the terms, null if unbound
     witness: pa.Array | None  # for each row, as `witness_array` gives them
     first: np.ndarray | None  # int64, one for each event: place of its first row in the chunk, if that has other blocks
 
@@ -53,7 +53,8 @@ class RowBlock(NamedTuple):
     @property
     def nbytes(self) -> int:
         """The number of bytes of rows, names and witnesses."""
-        return self.ids.values.nbytes + self.names.nbytes + (0 if self.witness is None else self.witness.nbytes)
+        of_names = sum(names.nbytes for names in self.names.values())
+        return self.ids.values.nbytes + of_names + (0 if self.witness is None else self.witness.nbytes)
 
     def select_query(self, query: int) -> RowBlock:
         """Return the rows of one query."""
@@ -159,7 +160,7 @@ class FewRows(NamedTuple):
                 query=np.array([self.query[event] for event in events], np.int32),
                 timestamp=np.array([self.timestamp[event] for event in events], np.int64),
                 removed=_SIGNS[[self.kinds[event] for event in events]],
-                names=_array_of(names, may_be_null=isinstance(schema, TypedColumns)),
+                names=dict.fromkeys(kinds_of(schema), _array_of(names, may_be_null=isinstance(schema, TypedColumns))),
                 witness=None,
                 first=None if len(groups) == 1 else first[events],
             )
@@ -207,7 +208,9 @@ def blocks_of(
         block = _block_of(
             names,
             [deltas[place] for place in places],
-            partial(_stable_names, vertices=vertices) if texts_of is None else partial(_stable_terms, texts=texts_of),
+            partial(_stable_names, vertices=vertices)
+            if texts_of is None
+            else partial(_stable_terms, texts=texts_of, kinds=kinds_of(names)),
             None if witnesses is None else [witnesses[place] for place in places],
             None if order is None else np.concatenate([order[place] for place in places]),
         )
@@ -285,25 +288,27 @@ def columns_of_names(
     `times` converts timestamps of edges.
     """
     order = rows[0].order
+    merged = IdRows(np.concatenate([some.reorder(order).values for some in rows]), order)
     if texts is not None:
-        values, terms = _stable_terms(np.concatenate([some.reorder(order).values for some in rows]), texts)
-        vertex = pa.int64() if vertices.kind == "int64" else pa.string()
         kinds = kinds_of(columns)
+        ids, terms = _stable_terms(merged, texts, kinds)
+        vertex = pa.int64() if vertices.kind == "int64" else pa.string()
         found = []
-        for place, at in enumerate(order):
-            distinct_values = terms_to_values(terms, kinds[place], vertex, value=value_type(columns, place), times=times)
-            found.append(distinct_values.take(pa.array(values[:, at])))
+        for place, (kind, at) in enumerate(zip(kinds, ids.order, strict=True)):
+            distinct_values = terms_to_values(terms[kind], kind, vertex, value=value_type(columns, place), times=times)
+            found.append(distinct_values.take(pa.array(ids.values[:, at])))
         return found
-    values, names = _stable_names(np.concatenate([some.reorder(order).values for some in rows]), vertices)
-    ready = NameColumns(names)
-    region = Region.of_rows(len(values), len(order) * ready.bytes_a_row, columns=len(order))
-    return [ready.column(values, place, 0, len(values), region) for place in order]
+    ids, names = _stable_names(merged, vertices)
+    ready = NameColumns(names["vertex"])
+    count = len(ids.values)
+    region = Region.of_rows(count, len(order) * ready.bytes_a_row, columns=len(order))
+    return [ready.column(ids.values, place, 0, count, region) for place in order]
 
 
 def _block_of(
     columns: Schema,
     deltas: list[tuple[int, Delta]],
-    stable: Callable[[np.ndarray], tuple[np.ndarray, pa.Array]],
+    stable: Callable[[IdRows], tuple[IdRows, Mapping[ColumnKind, pa.Array]]],
     witnesses: list[pa.Array] | None,
     order: np.ndarray | None,
 ) -> RowBlock:
@@ -334,10 +339,10 @@ def _block_of(
                 place_rows(np.arange(row, row + len(delta), dtype=np.int32).reshape(-1, 1), delta.ends, mine, rows)
             event, row = event + len(mine), row + len(delta)
         witness = witness if witness is None or rows is None else witness.take(arrow_array(rows.reshape(-1)))
-    values, names = stable(values)
+    ids, names = stable(IdRows(values, deltas[0][1].ids.order))
     return RowBlock(
         columns=columns,
-        ids=IdRows(values, deltas[0][1].ids.order),
+        ids=ids,
         ends=ends,
         **events,
         names=names,
@@ -371,16 +376,32 @@ def _order_by_time(numbered: list[tuple[int, Delta]]) -> tuple[list[np.ndarray],
     return np.split(order, cuts), np.split(first, cuts)
 
 
-def _stable_names(ids: np.ndarray, vertices: VertexDictionary) -> tuple[np.ndarray, pa.Array]:
+def _stable_names(ids: IdRows, vertices: VertexDictionary) -> tuple[IdRows, dict[ColumnKind, pa.Array]]:
     """Return ids as positions in names, which stay valid when ids are reused, and these names."""
-    if ids.size >= 2 * vertices.count:  # fewer names than ids: taking all is cheaper than renumbering the ids
-        return ids, vertices.names_of(np.arange(vertices.count))
-    places, used = _renumber(ids, vertices.count)
-    return places, vertices.names_of(used)
+    values, order = ids
+    if values.size >= 2 * vertices.count:  # fewer names than ids: taking all is cheaper than renumbering the ids
+        return ids, {"vertex": vertices.names_of(np.arange(vertices.count))}
+    places, used = _renumber(values, vertices.count)
+    return IdRows(places, order), {"vertex": vertices.names_of(used)}
 
 
-def _stable_terms(ids: np.ndarray, texts: Texts) -> tuple[np.ndarray, pa.Array]:
-    """Return ids as positions in terms, and these terms, null for those that are unbound."""
+def _stable_terms(ids: IdRows, texts: Texts, kinds: Sequence[ColumnKind]) -> tuple[IdRows, dict[ColumnKind, pa.Array]]:
+    """Return ids as positions in the terms of their column's kind, and these terms, null for those that are unbound.
+
+    Columns of different kinds seldom have equal terms, and their terms are converted in different ways.
+    """
+    values, order = ids
+    if len({*kinds}) == 1:
+        places, terms = _positions_in_terms(values, texts)
+        return IdRows(places, order), {kinds[0]: terms}
+    found, names = np.empty((len(values), len(kinds)), np.int32), {}
+    for kind in dict.fromkeys(kinds):
+        columns = [place for place, one in enumerate(kinds) if one == kind]
+        found[:, columns], names[kind] = _positions_in_terms(values[:, [order[place] for place in columns]], texts)
+    return ids_of_columns(found), names
+
+
+def _positions_in_terms(ids: np.ndarray, texts: Texts) -> tuple[np.ndarray, pa.Array]:
     lowest, highest = int(ids.min(initial=0)), int(ids.max(initial=0))
     if highest - lowest < ids.size:  # mostly ids of vertices, with few others
         places, used = _compact((ids - lowest).reshape(-1), highest - lowest + 1)

@@ -488,13 +488,13 @@ class Changes:
     def _names_of(self, block: RowBlock, *, terms: bool) -> list[NameColumns]:
         """Return the names of each column of a block. Computed values become texts, unless they are to stay terms."""
         if not isinstance(block.columns, TypedColumns):
-            return [NameColumns(block.names)] * len(block.columns)
+            return [NameColumns(block.names["vertex"])] * len(block.columns)
         ready: dict[Any, NameColumns] = {}
         found = []
         for place, kind in enumerate(block.columns.kinds):
             value = value_type(block.columns, place)
             if (kind, value) not in ready:
-                values = block.names
+                values = block.names[kind]
                 if not terms or kind != "text":
                     values = terms_to_values(values, kind, self._vertex_type, value=value, times=self._times.column)
                 ready[kind, value] = NameColumns(values)

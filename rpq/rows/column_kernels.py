@@ -275,8 +275,8 @@ def _is_type_or_language(data, at, end):
     if end - at < 4 or data[at] != _CARET or data[at + 1] != _CARET or data[at + 2] != _LESS or data[end - 1] != _GREATER:
         return False
     brackets = 0
-    for i in range(at + 3, end - 1):
-        brackets += data[i] == _LESS or data[i] == _GREATER
+    for i in range(np.uint64(at + 3), np.uint64(end - 1)):  # unsigned and without branches, so by vectors
+        brackets += (data[i] == _LESS) | (data[i] == _GREATER)
     return brackets == 0
 
 

@@ -35,7 +35,7 @@ from rpq.operators.relational.values.group_sums import LARGEST, NO_NUMBER
 from rpq.operators.relational.values.number_ids import DECIMAL, DOUBLE, FLOAT, INTEGER
 from rpq.operators.relational.values.term_ids import FIRST, TermIds
 from rpq.rows.weighted_rows import UNBOUND
-from rpq.stream.arrays.numpy_arrays import text_offsets
+from rpq.stream.arrays.numpy_arrays import arrow_array, text_offsets
 from rpq.stream.names.terms import XSD, is_blank, is_literal
 
 NO_SMALL_INTEGER = 2**62
@@ -399,11 +399,15 @@ class NumberColumn(NumericColumn):
     def _vertex_values(self, vertices: np.ndarray) -> np.ndarray:
         if not isinstance(self._formula, Variable):
             return super()._vertex_values(vertices)
-        kinds = read_names(self._terms.names(vertices))[0]
-        results = np.full(len(vertices), UNFIT)
-        is_other = (kinds <= INTEGER) | (kinds > DOUBLE)
-        if is_other.any():
-            results[is_other] = super()._vertex_values(vertices[is_other])
+        names = self._terms.names(vertices)
+        results = small_integers(names)
+        others = np.flatnonzero(results == NO_SMALL_INTEGER)
+        if len(others):
+            kinds = read_names(names.take(arrow_array(others)))[0]
+            is_unfit = (kinds > INTEGER) & (kinds <= DOUBLE)
+            results[others[is_unfit]] = UNFIT
+            others = others[~is_unfit]
+            results[others] = self._evaluate_singly(vertices[others])
         return results
 
     def _result(self, binding: dict[str, str]) -> int:
