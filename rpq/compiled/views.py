@@ -44,6 +44,7 @@ from rpq.compiled.growth import request
 
 int32 = ctypes.c_int32
 int64 = ctypes.c_int64
+float64 = ctypes.c_double
 
 _DTYPES: dict[type[Record], np.dtype] = {}
 _RECORDS: dict[np.dtype, type[Record]] = {}
@@ -52,7 +53,8 @@ _RECORDS: dict[np.dtype, type[Record]] = {}
 class Record(ctypes.Structure):
     """A structure of numbers, or one element of an array of these.
 
-    A subclass lists its `_fields_`: pairs of a name and `int32`, `int64`, or a short array of these (`int32 * 2`).
+    A subclass lists its `_fields_`: pairs of a name and `int32`, `int64`, or a short array of these (`int32 * 2`) or of
+    `float64`.
     """
 
     @classmethod

@@ -55,10 +55,8 @@ from rpq.language.where import (
 )
 from rpq.stream.arrays.fields import DELETE, STREAM, FieldError, check_time, quote_value, time_kind
 from rpq.stream.arrays.plain_columns import plain_type
-from rpq.stream.arrays.properties import decimal_type
+from rpq.stream.arrays.properties import NUMBER, decimal_type
 from rpq.stream.durations import NANOSECONDS, DurationError, nanoseconds_of, parse_duration
-
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,17})?$"
 
 
 class UntypedColumn:
@@ -102,7 +100,7 @@ class UntypedColumn:
             if int(np.count_nonzero(np.isfinite(_numpy(quick)))) == len(quick) - quick.null_count:
                 return ExactNumbers(texts, quick)
         texts = pc.utf8_trim(texts, " \t")
-        texts = pc.if_else(pc.match_substring_regex(texts, _NUMBER), texts, pa.scalar(None, pa.string()))
+        texts = pc.if_else(pc.match_substring_regex(texts, NUMBER), texts, pa.scalar(None, pa.string()))
         return ExactNumbers(pc.utf8_ltrim(texts, "+"))
 
     def booleans(self) -> pa.Array:

@@ -11,7 +11,7 @@ from rpq.compiled.growth import request
 _Arrays = TypeVar("_Arrays", bound=tuple[Any, ...])
 
 
-def lengthen(array: np.ndarray, more: int, fill: int | bool | None = 0) -> np.ndarray:
+def lengthen(array: np.ndarray, more: int, fill: float | bool | None = 0) -> np.ndarray:
     """Return an array followed by `more` entries with the value `fill`; the same array if `more` is not positive.
 
     >>> lengthen(np.array([7, 8], np.int32), 2, -1)

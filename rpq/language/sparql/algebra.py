@@ -145,9 +145,13 @@ class WindowAtom:
 
 @dataclass(frozen=True)
 class Conjunction:
-    """Pattern atoms joined by shared variables, which the pattern kernels evaluate as a whole."""
+    """Pattern atoms joined by shared variables, which the pattern kernels evaluate as a whole.
+
+    Solutions for which one of the `comparisons`, over its variables, does not hold are not needed.
+    """
 
     atoms: tuple[WindowAtom, ...]
+    comparisons: tuple[LinearComparison, ...] = ()
 
 
 @dataclass(frozen=True)

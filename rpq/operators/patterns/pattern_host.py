@@ -244,7 +244,7 @@ class PatternHost:
         these are ranks.
         """
         differ = any(seed.differ or any(step.differs_from for step in seed.steps) for seed in part.seeds)
-        key = (part.atoms, part.columns, part.slots, differ, constants, explicit, is_reported, cell)
+        key = (part.atoms, part.columns, part.slots, part.comparisons, differ, constants, explicit, is_reported, cell)
         number = self._equal_parts.get(key) if self.shares_parts else None
         if number is not None:
             self._holders[number] += 1
@@ -416,6 +416,7 @@ class PatternHost:
         if vertices.count > self.vertex_room:
             self.make_room_for_vertices(vertices.count)
         self._graph = graph
+        self.tables.edges = vertices.edges
         if not self.is_whole and len(new_ids):
             if more := self.vertex_room - len(self._hashes):
                 self._hashes = np.concatenate([self._hashes, np.zeros(more, np.uint64)])

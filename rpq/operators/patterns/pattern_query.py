@@ -15,6 +15,7 @@ import numpy as np
 from rpq.automata.symbols import LabelSymbol
 from rpq.language.hypercube import Cell, Share
 from rpq.language.kinds import QueryKind, content_of, read_content
+from rpq.language.linear_comparisons import LinearComparison
 from rpq.language.protocol import Figures, PresentGraph, Resources
 from rpq.language.query import PatternQuery
 from rpq.operators.patterns.chains import chains_to_evaluate, single_atom_chains
@@ -56,6 +57,8 @@ class RunningPattern(HostedQuery):
     witnesses_are_of_now = True
     reports_joins = True
     """True if the solutions of the join are the rows."""
+    _comparisons: Sequence[LinearComparison] = ()
+    """Comparisons that hold for all solutions of the join that are needed."""
 
     def __init__(self, question: PatternQuery, resources: Resources) -> None:
         super().__init__(question, resources)
@@ -126,7 +129,7 @@ class RunningPattern(HostedQuery):
     def _plan(self, meaning: Meaning, id_of: Callable[[str], int]) -> Plan:
         atoms = meaning.atoms(self._relations.relation_of, id_of)
         select = [variable(name) for name in self._joined_pattern.columns]
-        plan = plan_pattern(atoms, select=select, isomorphism=self._is_isomorphism)
+        plan = plan_pattern(atoms, select=select, isomorphism=self._is_isomorphism, comparisons=self._comparisons)
         if self._is_isomorphism and len(plan.parts) > 1:
             # Variables of different parts are compared where their product is formed, so all must be columns.
             everything = [name for part in plan.parts for name in part.variables]
@@ -187,7 +190,9 @@ class RunningPattern(HostedQuery):
         is_reported = is_reported and self._joined_pattern.report == "change"
         numbers = [self._host.constants.number_of(name) for name in self._names]
         parts = self._parts[number] = []
-        for part, columns, ranks in shaped_parts(atoms, select, isomorphism=self._is_isomorphism):
+        for part, columns, ranks in shaped_parts(
+            atoms, select, isomorphism=self._is_isomorphism, comparisons=self._comparisons
+        ):
             constants = None if ranks is None else tuple([numbers[rank] for rank in ranks])
             part_number = self._host.add_part(
                 part,

@@ -42,7 +42,7 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from rpq.compiled.views import Record, int32, int64
+from rpq.compiled.views import Record, float64, int32, int64
 
 # What a kernel returns: finished, or what Python must do before it goes on.
 DONE = 0
@@ -209,6 +209,8 @@ class SeedRecord(Record):
         ("entry", int64),  # its entry, in `entry` of the conditions
         ("needs_source", int64),  # the node that must hold at the source
         ("needs_target", int64),
+        ("compares", int64),  # comparisons of values of edges, in `comparison`
+        ("compares_end", int64),
     )
 
 
@@ -227,6 +229,8 @@ class StepRecord(Record):
         ("probes_end", int64),
         ("is_plain", int64),  # 1: every entry of the one list gives a value
         ("condition", int64),  # the node that must hold at a value; 0 holds everywhere
+        ("compares", int64),  # comparisons of values of edges, in `comparison`
+        ("compares_end", int64),
     )
 
 
@@ -250,6 +254,22 @@ class TestRecord(Record):
         ("source_slot", int64),
         ("target_slot", int64),
         ("before_change", int64),
+    )
+
+
+class ComparisonRecord(Record):
+    """A comparison of values: the sum of its terms, in `term`, is at most 0, up to rounding."""
+
+    _fields_ = (("terms", int64), ("terms_end", int64))
+
+
+class TermRecord(Record):
+    """A factor of a number of the edge at a slot, or of 1."""
+
+    _fields_ = (
+        ("slot", int64),  # -1: a constant
+        ("column", int64),  # of `numbers`
+        ("factor", float64 * 1),
     )
 
 
@@ -302,6 +322,7 @@ class PlanState(Record):
         ("change_pair", int64),  # next pair of that event
         ("is_derived", int64),  # 1: the changing edge is a pair of that event
         ("tuple_start", int64),  # cycle counter at the beginning of the current tuple; 0 not begun, or no relation reads it
+        ("number_columns", int64),  # of `numbers`
         ("timed_tuples", int64),  # tuples for which `DerivedChanges.ticks` has the ticks taken before
     )
 
@@ -376,6 +397,9 @@ class Plans(NamedTuple):
     reach: np.ndarray  # Reach
     test: np.ndarray  # Test
     look: np.ndarray  # Look
+    comparison: np.ndarray  # Comparison
+    term: np.ndarray  # Term
+    numbers: np.ndarray  # float64: those of edges that terms read, `number_columns` a vertex; NaN where there is none
     constant: np.ndarray  # ConstantSlot
     binding: np.ndarray  # int32[SLOTS]: the vertex a slot is bound to
     frame: np.ndarray  # Frame, one a step of the current seed

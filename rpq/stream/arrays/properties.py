@@ -24,6 +24,9 @@ from rpq.stream.arrays.values import is_missing, short_repr
 LOOSE_METADATA = {b"rpq": b"loose"}
 """The metadata of the field of a column whose values are texts as they stand in a file."""
 
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,17})?$"
+"""The texts that are numbers among loose values."""
+
 _KINDS = "properties are of type bool, int, float, decimal, string or timestamp"
 
 

@@ -8,6 +8,7 @@ dictionary, and the versions of an edge have it in common.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,13 +19,26 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.arrays.lengthening import lengthen
-from rpq.stream.arrays.properties import PropertyTypes
+from rpq.stream import durations
+from rpq.stream.arrays import arrow_compute as pc
+from rpq.stream.arrays.properties import NUMBER, PropertyTypes
 from rpq.stream.names.stream_labels import LabelName, text_of
 
 NO_VERTEX = -1
 
 NO_TIME = -(1 << 63)
 """In place of the timestamp of a static edge, which has none."""
+
+
+class NumberName(NamedTuple):
+    """The name of numbers that joins compare: a property, or the timestamp in the unit of the stream or in nanoseconds."""
+
+    kind: str
+    """`property`, `timestamp` or `nanoseconds`."""
+    name: str = ""
+
+
+NANOSECONDS = NumberName("nanoseconds")
 
 
 class EdgeNames(Protocol):
@@ -74,6 +88,8 @@ class EdgeVertices:
         self._room = 0
         self._columns = EdgeVertexColumns(*(np.zeros(0, dtype) for dtype in (np.int32,) * 3 + (np.int64,) * 2 + (np.int32,)))
         self._values: dict[str, np.ndarray] = {}
+        self._number_names: tuple[NumberName, ...] = ()
+        self._numbers = np.zeros(0)  # vertex by vertex, those with these names
         self._is_current = np.zeros(0, bool)
         self._current: dict[tuple[int, ...], dict[int, None]] | None = None
         """The vertices of the current edges between two vertices with one label; None until a tuple takes some away."""
@@ -83,7 +99,7 @@ class EdgeVertices:
     @property
     def nbytes(self) -> int:
         """The approximate number of bytes held."""
-        arrays = sum(array.nbytes for array in (*self._columns, *self._values.values()))
+        arrays = sum(array.nbytes for array in (*self._columns, *self._values.values(), self._numbers))
         return arrays + 500 * len(self._current or ()) + 300 * len(self._current_by_number)
 
     def count_non_numeric(self, text: str, count: int) -> None:
@@ -110,6 +126,7 @@ class EdgeVertices:
         self._columns = EdgeVertexColumns(*(lengthen(array, more, NO_VERTEX) for array in self._columns))
         for name, values in self._values.items():
             self._values[name] = lengthen(values, more, None)
+        self._numbers = lengthen(self._numbers, more * len(self._number_names), math.nan)
 
     # --- edges -----------------------------------------------------------------------------------------------
 
@@ -124,6 +141,29 @@ class EdgeVertices:
             self._values[name] = np.full(self._room, None, object)
         for name, mine in self._values.items():
             mine[ids] = _objects(values[name]) if name in values else None
+        self._set_numbers(ids)
+
+    def _set_numbers(self, ids: np.ndarray) -> None:
+        numbers = self._numbers.reshape(self._room, len(self._number_names))
+        for place, name in enumerate(self._number_names):
+            numbers[ids, place] = self._numbers_with(name, ids)
+
+    def _numbers_with(self, number: NumberName, ids: np.ndarray) -> np.ndarray:
+        """Return the numbers of edges with a name as floats, NaN for all other values."""
+        if number.kind == "property":
+            values = self.values(number.name, ids)
+            if number.name in self.types.loose and pa.types.is_string(values.type):
+                is_number = pc.match_substring_regex(values, NUMBER)
+                values = pc.utf8_ltrim(pc.if_else(is_number, values, pa.scalar(None, pa.string())), "+")
+            elif not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)):
+                return np.full(len(ids), math.nan)
+            floats: np.ndarray = pc.cast(values, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+            return floats
+        if number == NANOSECONDS and self.unit is None:
+            return np.full(len(ids), math.nan)
+        times = self._columns.timestamp[ids]
+        factor = durations.NANOSECONDS[self.unit] if number == NANOSECONDS and self.unit is not None else 1
+        return np.where(times == NO_TIME, math.nan, times * float(factor))
 
     def make_current(self, ids: np.ndarray) -> None:
         """Make edges current, until a delete or a replacement ends that."""
@@ -262,6 +302,17 @@ class EdgeVertices:
         is_time = pa.types.is_timestamp(kind)
         array = pa.array(values[ids].tolist(), pa.int64() if is_time else kind, from_pandas=False)
         return array.cast(kind) if is_time else array
+
+    def numbers_with(self, names: tuple[NumberName, ...]) -> np.ndarray:
+        """Return the numbers with these names of all edges as floats, vertex by vertex: float64[vertices * names].
+
+        Other values are NaN. While the names are the same and there is room, the array is the same, and `add` writes to it.
+        """
+        if names != self._number_names:
+            self._number_names = names
+            self._numbers = np.full(self._room * len(names), math.nan)
+            self._set_numbers(np.flatnonzero(self._columns.source[: self._room] != NO_VERTEX))
+        return self._numbers
 
     @property
     def properties(self) -> list[str]:

@@ -132,6 +132,31 @@ def _passes_tests(relations, plans, first, end):
     return True
 
 
+_ROUNDING = 1e-14
+"""A bound of the error of a sum, relative to the absolute values of its terms: each takes a few roundings of 1.1e-16."""
+_TINY = 1e-300
+"""A bound of the error of numbers near the least ones that floats represent."""
+
+
+@njit(cache=True, nogil=True)
+def _may_hold(plans, first, end):
+    """Return whether comparisons of values of bound edges may hold. What compares a missing value may."""
+    numbers, columns = plans.numbers, plans.state.number_columns
+    for i in range(first, end):
+        comparison = plans.comparison[i]
+        total, size = 0.0, 0.0
+        for place in range(comparison.terms, comparison.terms_end):
+            term = plans.term[place]
+            summand = term.factor[0]
+            if term.slot >= 0:
+                summand *= numbers[np.int64(plans.binding[term.slot]) * columns + term.column]
+            total += summand
+            size += abs(summand)
+        if total > _ROUNDING * size + _TINY:
+            return False
+    return True
+
+
 @njit(cache=True, nogil=True, forceinline=True)
 def _has_bits(relations, plans, first, end):
     """Return whether vertices have the bits that the look-ahead requires."""
@@ -178,6 +203,8 @@ def _intersect(relations, plans, number, proposer, entry):
     plans.binding[step.binds] = value
     if step.is_plain != 0:
         return True
+    if step.compares != step.compares_end and not _may_hold(plans, step.compares, step.compares_end):
+        return False
     if not _has_bits(relations, plans, step.more, step.more_end):
         return False
     for other in range(step.reach, step.reach_end):
@@ -287,6 +314,8 @@ def _begin_seed(relations, plans, seed, edge):
     if seed.label_slot >= 0:
         plans.binding[seed.label_slot] = relations.edge[edge].place[OUT]
     if not _has_bits(relations, plans, seed.looks, seed.looks_end):
+        return False
+    if not _may_hold(plans, seed.compares, seed.compares_end):
         return False
     return _passes_tests(relations, plans, seed.tests, seed.tests_end)
 

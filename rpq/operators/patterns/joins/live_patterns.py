@@ -269,6 +269,7 @@ class LivePatterns:
 
     def _call(self, kernel: Any, *arguments: Any) -> None:
         self.plan_tables.update_conditions()
+        self.plan_tables.update_numbers()
         bound_kernel = self._bound_kernels.get(kernel)
         if bound_kernel is None:
             bound_kernel = self._bound_kernels[kernel] = bound(kernel, *self._views(), *arguments)

@@ -21,6 +21,7 @@ from itertools import combinations
 from typing import NamedTuple, TypeVar
 
 from rpq.errors import QueryError
+from rpq.language.linear_comparisons import LinearComparison
 
 Term = str | int
 """A variable by its name (a blank node is one whose name begins with `_:`), or a constant by the id of its vertex."""
@@ -80,6 +81,8 @@ class Step:
     looks: tuple[Look, ...]
     differs_from: tuple[Term, ...]
     """Under isomorphism: the terms bound before, from which the value must differ."""
+    comparisons: tuple[LinearComparison, ...] = ()
+    """Those of the part whose last variable is this one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +95,8 @@ class Seed:
     differ: tuple[tuple[Term, Term], ...]
     """Under isomorphism: pairs of terms that the seed binds, or constants, which must differ."""
     steps: tuple[Step, ...]
+    comparisons: tuple[LinearComparison, ...] = ()
+    """Those of the part all of whose variables the seed binds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +111,8 @@ class Component:
     seeds: tuple[Seed, ...]
     label: str | None = None
     """The variable for the label of the edge, in a part of one atom whose relation has labels. It is the last column."""
+    comparisons: tuple[LinearComparison, ...] = ()
+    """Comparisons that hold for all rows that are needed, so that others need not be found."""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -149,11 +156,18 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan_pattern(atoms: Sequence[EdgeAtom], *, select: Sequence[str] | None = None, isomorphism: bool = False) -> Plan:
+def plan_pattern(
+    atoms: Sequence[EdgeAtom],
+    *,
+    select: Sequence[str] | None = None,
+    isomorphism: bool = False,
+    comparisons: Sequence[LinearComparison] = (),
+) -> Plan:
     """Return the plan of a pattern. Without `select`, rows have all variables except blank nodes, in order of appearance.
 
     With `isomorphism`, all variables of a part and the constants of the pattern have pairwise different values. Variables of
-    different parts must be compared where the product is formed. O(atoms³).
+    different parts must be compared where the product is formed. Parts that bind all variables of some `comparisons` find only
+    rows for which these hold. O(atoms³).
     """
     distinct = _different(atoms)
     variables = list(dict.fromkeys(term for atom in distinct for term in _ends(atom) if isinstance(term, str)))
@@ -169,7 +183,9 @@ def plan_pattern(atoms: Sequence[EdgeAtom], *, select: Sequence[str] | None = No
     return Plan(
         select=columns,
         conditions=tuple(atom for atom in distinct if not any(isinstance(term, str) for term in _ends(atom))),
-        parts=tuple(_part(part, columns, constants if isomorphism else None) for part in _group_connected(distinct)),
+        parts=tuple(
+            _part(part, columns, constants if isomorphism else None, comparisons) for part in _group_connected(distinct)
+        ),
     )
 
 
@@ -182,7 +198,7 @@ def connected_parts(atoms: Sequence[EdgeAtom]) -> list[tuple[EdgeAtom, ...]]:
 
 def condition_part(atom: EdgeAtom) -> Component:
     """Return a condition as a part without columns. It has one row while the edge is present."""
-    return _part((atom,), (), None)
+    return _part((atom,), (), None, ())
 
 
 def _ends(atom: EdgeAtom) -> tuple[Term, Term]:
@@ -231,18 +247,28 @@ def merge_overlapping(sets: Sequence[set[_Member]]) -> list[tuple[set[_Member], 
     return sorted(parts, key=lambda part: part[1][0])
 
 
-def _part(atoms: tuple[EdgeAtom, ...], select: Sequence[str], distinct_constants: tuple[Term, ...] | None) -> Component:
+def _part(
+    atoms: tuple[EdgeAtom, ...],
+    select: Sequence[str],
+    distinct_constants: tuple[Term, ...] | None,
+    comparisons: Sequence[LinearComparison],
+) -> Component:
     terms = list(dict.fromkeys(term for atom in atoms for term in _ends(atom)))
     columns = tuple(name for name in select if name in terms)
     other_variables = [term for term in terms if isinstance(term, str) and term not in columns]
     constants: list[Term] = [term for term in terms if not isinstance(term, str)]
     if distinct_constants is not None:
         constants += [term for term in distinct_constants if term not in constants]
+    mine = tuple(one for one in comparisons if one.variables <= {*terms})
     return Component(
         atoms=atoms,
         columns=columns,
         slots=(*columns, *other_variables, *constants),
-        seeds=tuple(_seed(atoms, seed, terms, constants, distinct_constants is not None) for seed in range(len(atoms))),
+        seeds=tuple(
+            _seed(atoms, seed, terms, constants, mine, isomorphism=distinct_constants is not None)
+            for seed in range(len(atoms))
+        ),
+        comparisons=mine,
     )
 
 
@@ -266,7 +292,15 @@ def must_not_use_the_change(atoms: Sequence[EdgeAtom], atom: int, seed: int) -> 
     return atom < seed and atoms[atom].relation == atoms[seed].relation
 
 
-def _seed(atoms: tuple[EdgeAtom, ...], seed: int, terms: list[Term], constants: list[Term], isomorphism: bool) -> Seed:
+def _seed(
+    atoms: tuple[EdgeAtom, ...],
+    seed: int,
+    terms: list[Term],
+    constants: list[Term],
+    comparisons: tuple[LinearComparison, ...],
+    *,
+    isomorphism: bool,
+) -> Seed:
     bound: list[Term] = [*constants, *(term for term in dict.fromkeys(_ends(atoms[seed])) if isinstance(term, str))]
     waiting = [number for number in range(len(atoms)) if number != seed]
     tests = _tests(atoms, seed, waiting, bound)
@@ -277,7 +311,7 @@ def _seed(atoms: tuple[EdgeAtom, ...], seed: int, terms: list[Term], constants: 
     steps = []
     while len(bound) < len({*terms, *constants}):
         candidates = [term for term in terms if isinstance(term, str) and term not in bound]
-        variable = max(candidates, key=lambda term: _closeness(atoms, waiting, term, bound))
+        variable = max(candidates, key=lambda term: _closeness(atoms, waiting, term, bound, comparisons))
         assert isinstance(variable, str)
         reaches = []
         for number in waiting.copy():
@@ -297,25 +331,46 @@ def _seed(atoms: tuple[EdgeAtom, ...], seed: int, terms: list[Term], constants: 
                 tests=_tests(atoms, seed, waiting, bound),
                 looks=tuple(_looks(atoms, waiting, variable)),
                 differs_from=earlier_terms if isomorphism else (),
+                comparisons=_last_bound_by(comparisons, variable, bound),
             )
         )
-    return Seed(atom=seed, tests=tests, looks=looks, differ=differ, steps=tuple(steps))
+    of_seed = tuple(one for one in comparisons if one.variables <= {*_ends(atoms[seed])})
+    return Seed(atom=seed, tests=tests, looks=looks, differ=differ, steps=tuple(steps), comparisons=of_seed)
+
+
+def _last_bound_by(
+    comparisons: Sequence[LinearComparison], variable: Term, bound: Sequence[Term]
+) -> tuple[LinearComparison, ...]:
+    """Return the comparisons for which a variable is the last one that is bound."""
+    return tuple(one for one in comparisons if variable in one.variables and one.variables <= {variable, *bound})
 
 
 def _closeness(
-    atoms: Sequence[EdgeAtom], waiting: Sequence[int], variable: Term, bound: Sequence[Term]
-) -> tuple[bool, int, int]:
+    atoms: Sequence[EdgeAtom],
+    waiting: Sequence[int],
+    variable: Term,
+    bound: Sequence[Term],
+    comparisons: Sequence[LinearComparison],
+) -> tuple[bool, bool, int, int, int]:
     """Return the rank of a variable among those to bind next; the greatest is bound.
 
-    The rank is whether a waiting atom reaches the variable from a bound variable, how many do from bound terms, and how many
-    atoms contain it. The list of a constant, for example of all members of a class, may be as long as the window, so it
-    proposes values only if no other list can.
+    The rank is whether a waiting atom reaches the variable from a bound variable, whether one reaches it from an edge whose
+    values are compared, which has one source and one target, how many comparisons of values the variable completes, how many
+    atoms reach it from bound terms, and how many contain it. The list of a constant, for example of all members of a
+    class, may be as long as the window, so it proposes values only if no other list can.
     """
     ends = [_ends(atoms[number]) for number in waiting]
     others = [b if a == variable else a for a, b in ends if (a == variable) != (b == variable)]
     reached_from = [term for term in others if term in bound]
     contained = sum(variable in _ends(atom) for atom in atoms)
-    return any(isinstance(term, str) for term in reached_from), len(reached_from), contained
+    edges = frozenset().union(*(one.variables for one in comparisons))
+    return (
+        any(isinstance(term, str) for term in reached_from),
+        not edges.isdisjoint(reached_from),
+        len(_last_bound_by(comparisons, variable, bound)),
+        len(reached_from),
+        contained,
+    )
 
 
 def _tests(atoms: Sequence[EdgeAtom], seed: int, waiting: list[int], bound: Sequence[Term]) -> tuple[Test, ...]:
@@ -358,17 +413,19 @@ def describe_seed(
     def suffix(one: Reach | Test) -> str:
         return " before" if one.excludes_change else ""
 
-    def clauses(tests: Sequence[Test], looks: Sequence[Look]) -> list[str]:
-        probes = [format_atom(part.atoms[test.atom], relation_name, vertex_name) + suffix(test) for test in tests]
-        return list(dict.fromkeys([*probes, *(walk(look.relation, look.term, look.forward) for look in looks)]))
+    def clauses(one: Seed | Step) -> list[str]:
+        compared = [f"the values of {' and '.join(sorted(comparison.variables))} fit" for comparison in one.comparisons]
+        probes = [format_atom(part.atoms[test.atom], relation_name, vertex_name) + suffix(test) for test in one.tests]
+        looks = [walk(look.relation, look.term, look.forward) for look in one.looks]
+        return list(dict.fromkeys([*compared, *probes, *looks]))
 
-    conditions = clauses(seed.tests, seed.looks)
+    conditions = clauses(seed)
     head = f"{format_atom(part.atoms[seed.atom], relation_name, vertex_name)} changes"
     lines = [head + (f" (if {', '.join(conditions)})" if conditions else "") + ":"]
     for step in seed.steps:
         lists = [walk(part.atoms[r.atom].relation, r.bound_term, r.forward) + suffix(r) for r in step.reaches]
         origin = lists[0] if len(lists) == 1 else f"the shortest of {', '.join(lists)}"
-        conditions = clauses(step.tests, step.looks)
+        conditions = clauses(step)
         lines.append(f"  {step.variable} from {origin}" + (f", if {', '.join(conditions)}" if conditions else ""))
     return lines
 
@@ -382,8 +439,17 @@ class ShapedPart(NamedTuple):
     """The vertices of the constants, or None if the part contains them itself."""
 
 
-def shaped_parts(atoms: Sequence[EdgeAtom], select: Sequence[str], *, isomorphism: bool) -> list[ShapedPart]:
-    """Return the parts of a pattern, followed by its conditions as parts without columns. Raises `QueryError`."""
+def shaped_parts(
+    atoms: Sequence[EdgeAtom],
+    select: Sequence[str],
+    *,
+    isomorphism: bool,
+    comparisons: Sequence[LinearComparison] = (),
+) -> list[ShapedPart]:
+    """Return the parts of a pattern, followed by its conditions as parts without columns. Raises `QueryError`.
+
+    There are no `comparisons` under isomorphism.
+    """
     if isomorphism:
         plan = plan_pattern(atoms, select=select, isomorphism=True)
         if len(plan.parts) > 1:
@@ -392,10 +458,12 @@ def shaped_parts(atoms: Sequence[EdgeAtom], select: Sequence[str], *, isomorphis
             plan = plan_pattern(atoms, select=variables, isomorphism=True)
         parts = [*plan.parts, *map(condition_part, plan.conditions)]
         return [ShapedPart(part, part.columns, None) for part in parts]
-    return [_shape_part(part_atoms, select) for part_atoms in connected_parts(atoms)]
+    return [_shape_part(part_atoms, select, comparisons) for part_atoms in connected_parts(atoms)]
 
 
-def _shape_part(atoms: Sequence[EdgeAtom], select: Sequence[str]) -> ShapedPart:
+def _shape_part(
+    atoms: Sequence[EdgeAtom], select: Sequence[str], comparisons: Sequence[LinearComparison]
+) -> ShapedPart:
     terms = dict.fromkeys(term for source, _, target in atoms for term in (source, target))
     variables = {term: f"?{number}" for number, term in enumerate(t for t in terms if isinstance(t, str))}
     constants = tuple(term for term in terms if not isinstance(term, str))
@@ -403,7 +471,8 @@ def _shape_part(atoms: Sequence[EdgeAtom], select: Sequence[str]) -> ShapedPart:
     in_shape.update(variables.items())
     columns = tuple(name for name in select if name in variables)
     shape = tuple(EdgeAtom(in_shape[source], relation, in_shape[target]) for source, relation, target in atoms)
-    return ShapedPart(_plan_part(shape, tuple(variables[name] for name in columns)), columns, constants)
+    mine = tuple(one.renamed(variables) for one in comparisons if one.variables <= variables.keys())
+    return ShapedPart(_plan_part(shape, tuple(variables[name] for name in columns), mine), columns, constants)
 
 
 def with_label(shaped: ShapedPart, name: str) -> ShapedPart:
@@ -430,6 +499,8 @@ def _with_label_column(part: Component) -> Component:
 
 
 @lru_cache(maxsize=1 << 14)
-def _plan_part(atoms: tuple[EdgeAtom, ...], columns: tuple[str, ...]) -> Component:
-    plan = plan_pattern(atoms, select=columns)
+def _plan_part(
+    atoms: tuple[EdgeAtom, ...], columns: tuple[str, ...], comparisons: tuple[LinearComparison, ...]
+) -> Component:
+    plan = plan_pattern(atoms, select=columns, comparisons=comparisons)
     return plan.parts[0] if plan.parts else condition_part(plan.conditions[0])

@@ -14,6 +14,7 @@ import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS, new_deadline
 from rpq.compiled.views import Record, bound, lengthen, view
+from rpq.language.linear_comparisons import LinearComparison
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins.condition_graph import BranchShape, ConditionGraph, Needs
 from rpq.operators.patterns.joins.plan import Component, Look, Reach, Step, Term, Test
@@ -23,6 +24,7 @@ from rpq.operators.patterns.relations.relation import RelationStore
 from rpq.operators.patterns.tables import IN, NONE, OUT, Plans
 from rpq.stream.edges.outcomes import DELETED, INSERTED
 from rpq.stream.gc_pause import gc_paused
+from rpq.stream.names.edge_vertices import EdgeVertices, NumberName
 
 _RECORDS: dict[str, type[Record]] = {
     "seed": tables.SeedRecord,
@@ -30,6 +32,8 @@ _RECORDS: dict[str, type[Record]] = {
     "reach": tables.ReachRecord,
     "test": tables.TestRecord,
     "look": tables.LookRecord,
+    "comparison": tables.ComparisonRecord,
+    "term": tables.TermRecord,
     "constant": tables.ConstantSlot,
 }
 _MAX_STEPS = 33
@@ -78,9 +82,13 @@ class PlanTables:
         self.sharing = sharing
         self.vertex_of_constant: dict[int, int] = {}
         """The vertices of constants, by their numbers."""
+        self.edges: EdgeVertices | None = None
+        """The edges whose values are compared, None before there are any."""
+        self._number_columns: dict[NumberName, int] = {}
         self.graph = ConditionGraph(store, self.vertex_of_constant)
         self.plans = Plans(
             **{name: record.zeros(0) for name, record in _RECORDS.items()},
+            numbers=np.zeros(0),
             conditions=self.graph.conditions,
             binding=np.zeros(tables.SLOTS, np.int32),
             frame=tables.SearchFrame.zeros(_MAX_STEPS),
@@ -107,6 +115,14 @@ class PlanTables:
         self.graph.ensure_room(self._used_records["seed"])
         if self.plans.conditions is not self.graph.conditions:
             self.plans = self.plans._replace(conditions=self.graph.conditions)
+
+    def update_numbers(self) -> None:
+        """Give kernels the current numbers of edges that are compared. O(1) if they have not moved."""
+        if self._number_columns and self.edges is not None:
+            numbers = self.edges.numbers_with(tuple(self._number_columns))
+            if numbers is not self.plans.numbers:
+                self.plans = self.plans._replace(numbers=numbers)
+                self.plans.state.number_columns = len(self._number_columns)
 
     @property
     def changes(self) -> int:
@@ -456,6 +472,7 @@ class PlanTables:
             record.tests, record.tests_end = self._append("test", _tests(part, slot, seed.tests, seed.differ))
             looks = self._looks(slot, seed.looks, tree, ends, except_atom=seed.atom)
             record.looks, record.looks_end = self._append("look", looks)
+            record.compares, record.compares_end = self._compares(slot, seed.comparisons)
             seeds.append(record)
             all_steps += steps
         constant_slots = [(slot[term], term) for term in part.slots if not isinstance(term, str)]
@@ -477,9 +494,25 @@ class PlanTables:
         record.more, record.more_end = self._append("look", looks[1:])
         tests = _tests(part, slot, step.tests, [(term, step.variable) for term in step.differs_from])
         record.probes, record.probes_end = self._append("test", tests)
+        record.compares, record.compares_end = self._compares(slot, step.comparisons)
         has_one_list = len(step.reaches) == 1 and not step.reaches[0].excludes_change
-        record.is_plain = has_one_list and not tests and len(looks) <= 1
+        record.is_plain = has_one_list and not tests and len(looks) <= 1 and not step.comparisons
         return record
+
+    def _compares(self, slot: dict[Term, int], comparisons: Sequence[LinearComparison]) -> tuple[int, int]:
+        records = []
+        for one in comparisons:
+            terms = [
+                tables.TermRecord(
+                    slot[term.variable],
+                    self._number_columns.setdefault(term.number, len(self._number_columns)),
+                    (term.factor,),
+                )
+                for term in one.terms
+            ]
+            constants = [tables.TermRecord(NONE, 0, (constant,)) for constant in one.constants]
+            records.append(tables.ComparisonRecord(*self._append("term", [*terms, *constants])))
+        return self._append("comparison", records)
 
     def _reach(self, part: Component, slot: dict[Term, int], reach: Reach, tree: Tree | None) -> tables.ReachRecord:
         relation = part.atoms[reach.atom].relation
