@@ -8,11 +8,12 @@ those that are left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
 from rpq.language.edge_variables import Value
+from rpq.language.pattern import edge_column
 from rpq.language.where import Arithmetic, Between, Call, Comparison, Logical, Name, Node, WhereConstant
 from rpq.stream.durations import DurationError, nanoseconds_of
 from rpq.stream.names.edge_vertices import NANOSECONDS, NumberName
@@ -41,19 +42,19 @@ class LinearComparison(NamedTuple):
         """The variables whose values it compares."""
         return frozenset(term.variable for term in self.terms)
 
-    def renamed(self, names: Mapping[str, str]) -> LinearComparison:
+    def renamed(self, name_of: Callable[[str], str]) -> LinearComparison:
         """Return the comparison with other names of variables."""
-        return self._replace(terms=tuple(term._replace(variable=names[term.variable]) for term in self.terms))
+        return self._replace(terms=tuple(term._replace(variable=name_of(term.variable)) for term in self.terms))
 
 
-def linear_comparisons(tree: Node, values: Mapping[str, tuple[str, Value]]) -> Iterator[LinearComparison]:
-    """Yield comparisons that a condition implies. `values` has the variable and the value for names of the condition.
+def linear_comparisons(tree: Node | None, values: Mapping[str, Value]) -> Iterator[LinearComparison]:
+    """Yield comparisons that a condition implies, over the columns of edges; `values` are those of names in the condition.
 
     >>> from rpq.language.where import parse_where
-    >>> values = {f"{edge}.amount": (edge, Value("property", edge, "amount")) for edge in "ef"}
+    >>> values = {f"{edge}.amount": Value("property", edge, "amount") for edge in "ef"}
     >>> (found,) = linear_comparisons(parse_where("f.amount > 0.9 * e.amount and f.amount <> 2").tree, values)
     >>> [term[:2] for term in found.terms]
-    [(0.9, 'e'), (-1.0, 'f')]
+    [(0.9, '.e'), (-1.0, '.f')]
     """
     match tree:
         case Logical("and", parts):
@@ -79,7 +80,7 @@ class _Sum(NamedTuple):
         return _Sum(self.terms + other.terms, self.constants + other.constants, self.has_duration or other.has_duration)
 
 
-def _at_most(less: Node, more: Node, values: Mapping[str, tuple[str, Value]]) -> Iterator[LinearComparison]:
+def _at_most(less: Node, more: Node, values: Mapping[str, Value]) -> Iterator[LinearComparison]:
     """Yield comparisons that follow from one node being at most another."""
     if isinstance(less, Call) and less.function == "abs":
         (inner,) = less.arguments
@@ -98,7 +99,7 @@ def _at_most(less: Node, more: Node, values: Mapping[str, tuple[str, Value]]) ->
                 yield LinearComparison(found.terms, found.constants)
 
 
-def _sum(node: Node, values: Mapping[str, tuple[str, Value]], factor: float) -> _Sum | None:
+def _sum(node: Node, values: Mapping[str, Value], factor: float) -> _Sum | None:
     """Return a factor of a node as a sum, None if it is none."""
     match node:
         case WhereConstant(str(text)):
@@ -108,9 +109,9 @@ def _sum(node: Node, values: Mapping[str, tuple[str, Value]], factor: float) -> 
             with suppress(OverflowError):
                 return _Sum((), (factor * float(number),))
         case Name(name) if name in values:
-            variable, value = values[name]
+            value = values[name]
             if value.kind in ("property", "timestamp"):
-                return _Sum((LinearTerm(factor, variable, NumberName(value.kind, value.name)),))
+                return _Sum((LinearTerm(factor, edge_column(value.variable), NumberName(value.kind, value.name)),))
         case Arithmetic("+" | "-", left, right):
             one, other = _sum(left, values, factor), _sum(right, values, factor if node.sign == "+" else -factor)
             return None if one is None or other is None else one.plus(other)

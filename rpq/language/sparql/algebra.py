@@ -33,6 +33,7 @@ from typing import Literal, NamedTuple, Protocol, assert_never
 
 from rpq.automata.expressions import NegatedSet
 from rpq.language import edge_variables
+from rpq.language.linear_comparisons import LinearComparison
 from rpq.language.pattern import Atom, Blank, Constant, Term, Variable, edge_column, node_column
 from rpq.stream.durations import NANOSECONDS, duration_text
 from rpq.stream.window import Window

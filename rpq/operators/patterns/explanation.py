@@ -17,7 +17,15 @@ from rpq.language.query import PatternQuery, Query, automaton_of
 from rpq.operators.paths.explanation import Drawing, DrawnArrow, DrawnNode
 from rpq.operators.patterns.joins.plan import Component, describe_seed, format_atom, plan_pattern, spanning_tree
 from rpq.operators.patterns.joins.supports import can_have_supports
-from rpq.operators.patterns.meanings import Meaning, NamedVertex, direct_atoms, meanings_of, name_of_read, variable
+from rpq.operators.patterns.meanings import (
+    Meaning,
+    NamedVertex,
+    comparisons_of,
+    direct_atoms,
+    meanings_of,
+    name_of_read,
+    variable,
+)
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.relations.path_relations import PathContent
 from rpq.operators.patterns.relations.shared_relations import RelationKey
@@ -262,7 +270,12 @@ def explain_pattern(
         names = sorted(meaning.names)
         atoms = meaning.atoms(lambda edge, labels=labels: labels.index(name_of_read(edge[1])), names.index)  # type: ignore[misc]
         shown = _constant_texts(names)
-        plan = plan_pattern(atoms, select=[variable(name) for name in join.columns], isomorphism=isomorphism)
+        plan = plan_pattern(
+            atoms,
+            select=[variable(name) for name in join.columns],
+            isomorphism=isomorphism,
+            comparisons=comparisons_of(pattern.filter),
+        )
         meanings.append(
             explain_meaning(
                 meaning,

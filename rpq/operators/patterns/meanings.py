@@ -19,17 +19,20 @@ several *meanings*, whose solutions are added up; others have one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import rpq.automata as automata
 from rpq.automata.expressions import Expression, Inverse, Label, NegatedSet, SizeError
 from rpq.automata.symbols import LabelSymbol, Symbol
 from rpq.errors import ExpressionError, QueryError
+from rpq.language.edge_variables import BindingFilter, Value
+from rpq.language.linear_comparisons import LinearComparison, linear_comparisons
 from rpq.language.pattern import Atom, Constant, Term, vertices_of
 from rpq.language.pattern import Term as AskedTerm
 from rpq.language.query import automaton_of
 from rpq.language.time_order import TimeOrder
+from rpq.language.where import Node
 from rpq.operators.patterns.joins.plan import EdgeAtom
 from rpq.stream.names.stream_labels import NodeValue
 
@@ -218,6 +221,19 @@ def name_of_read(reads: LabelSymbol | PathRead) -> str:
 def variable(name: str) -> str:
     """Return the name of a variable in a `plan`."""
     return f"?{name}"
+
+
+def comparisons_in(tree: Node | None, values: Iterable[tuple[str, Value]]) -> list[LinearComparison]:
+    """Return the comparisons of values of edges that a condition implies, over variables as plans have them.
+
+    `values` are those that names in the condition stand for.
+    """
+    return [one.renamed(variable) for one in linear_comparisons(tree, dict(values))]
+
+
+def comparisons_of(filter: BindingFilter | None) -> list[LinearComparison]:
+    """Return the comparisons of values of edges that a filter implies, over variables as plans have them."""
+    return [] if filter is None else comparisons_in(filter.where.tree, ((one.column, one) for one in filter.values))
 
 
 def meanings_of(atoms: Sequence[DirectedAtom], *, isomorphism: bool) -> list[Meaning]:

@@ -26,7 +26,6 @@ import pyarrow.compute as pc
 from rpq.errors import WhereError
 from rpq.language.edge_variables import ALWAYS, BindingFilter, Value, step_of
 from rpq.language.kinds import QueryKind, content_of, read_content
-from rpq.language.linear_comparisons import linear_comparisons
 from rpq.language.pattern import edge_column, is_of_vertex
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn, kind_of_type
 from rpq.language.protocol import Figures, PresentGraph, Resources
@@ -35,7 +34,7 @@ from rpq.language.sparql.algebra import BETWEEN_LABELS, EdgeCondition, EdgeValue
 from rpq.language.sparql.values.moments import date_time_of
 from rpq.operators.bags.product import DistinctBag
 from rpq.operators.patterns.joins.binding_search import Binding
-from rpq.operators.patterns.meanings import variable
+from rpq.operators.patterns.meanings import comparisons_of, variable
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.pattern_query import RunningPattern
 from rpq.operators.patterns.rows.solutions import PartPlace
@@ -135,11 +134,8 @@ class RunningEdgeValues(RunningPattern):
         pattern, columns = question.pattern, question.join.columns
         self._values = pattern.values
         self._places = [columns.index(column_of_value(value)) for value in pattern.values]
-        self._filter = None
-        if pattern.filter is not None:
-            self._filter = BoundFilter(pattern.filter, columns)
-            of_filter = {value.column: (variable(column_of_value(value)), value) for value in pattern.filter.values}
-            self._comparisons = tuple(linear_comparisons(pattern.filter.where.tree, of_filter))
+        self._filter = None if pattern.filter is None else BoundFilter(pattern.filter, columns)
+        self._comparisons = comparisons_of(pattern.filter)
         self._distinct = DistinctBag(len(pattern.values)) if question.distinct else None
         self._vertices: VertexDictionary | None = None
         self._terms = TermIds()

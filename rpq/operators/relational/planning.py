@@ -16,12 +16,14 @@ say at the end to which outer row a solution of the body belongs.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import NamedTuple
 
 from rpq.automata.symbols import LabelSymbol
+from rpq.language.edge_variables import Value
+from rpq.language.linear_comparisons import LinearComparison
 from rpq.language.pattern import Blank, Constant, Variable
 from rpq.language.sparql.algebra import (
     Conjunction,
@@ -65,6 +67,8 @@ from rpq.operators.patterns.meanings import (
     Meaning,
     NamedVertex,
     PathRead,
+    comparisons_in,
+    comparisons_of,
     direct_atoms,
     edge_step,
     meanings_of,
@@ -128,6 +132,8 @@ class ConjunctionPart(NamedTuple):
     columns: tuple[str, ...]
     label_column: str | None = None
     """The column for the label of the edge, after the others. None if it is not needed, or the part reads one label."""
+    comparisons: tuple[LinearComparison, ...] = ()
+    """Comparisons of values of its variables, in the notation of plans, that hold for all rows that are needed."""
 
     @property
     def reads_every_label(self) -> bool:
@@ -163,7 +169,7 @@ def parts_of(conjunction: Conjunction, needed: Sequence[str]) -> list[list[Conju
     """
     if any(one.predicate is not None for one in conjunction.atoms):
         return _parts_of_every_label(conjunction, needed)
-    return [_parts(meaning, needed) for meaning in meanings_in(conjunction)]
+    return [_parts(meaning, needed, conjunction.comparisons) for meaning in meanings_in(conjunction)]
 
 
 def meanings_in(conjunction: Conjunction) -> list[Meaning]:
@@ -238,14 +244,17 @@ def _parts_of_every_label(conjunction: Conjunction, needed: Sequence[str]) -> li
     ]
 
 
-def _parts(meaning: Meaning, needed: Sequence[str]) -> list[ConjunctionPart]:
+def _parts(
+    meaning: Meaning, needed: Sequence[str], comparisons: Sequence[LinearComparison] = ()
+) -> list[ConjunctionPart]:
     edges = [*dict.fromkeys(meaning.edges)]
     output_variables = [variable(name) for name in needed]
     variables = [{term for term in (source, target) if isinstance(term, str)} for source, _, target in edges]
     parts = []
     for names, places in merge_overlapping(variables):
         columns = tuple(name.removeprefix("?") for name in output_variables if name in names)
-        part = ConjunctionPart(Meaning(tuple(edges[place] for place in places)), columns)
+        mine = tuple(one for one in comparisons if one.variables <= names)
+        part = ConjunctionPart(Meaning(tuple(edges[place] for place in places)), columns, comparisons=mine)
         _check_plan(part)
         parts.append(part)
     return parts
@@ -324,6 +333,53 @@ def replace_exists(formula: Formula, names: Mapping[Exists, str]) -> Formula:
     return formula
 
 
+def add_comparisons(operator: Operator, above: Sequence[Filter | Extend] = ()) -> Operator:
+    """Return an operator whose conjunctions have the comparisons of values of edges in filters above them. O(size).
+
+    `above` are the operators above this one, through which no row passes that they do not need.
+    """
+    match operator:
+        case Filter(inner) | Extend(inner):
+            return replace(operator, inner=add_comparisons(inner, [*above, operator]))
+        case Conjunction():
+            return replace(operator, comparisons=tuple(_comparisons_in(above)))
+        case Join(parts):
+            return replace(operator, parts=tuple(map(add_comparisons, parts)))
+        case Union(branches):
+            return replace(operator, branches=tuple(map(add_comparisons, branches)))
+        case LeftJoin(left, right) | SemiJoin(left, right) | Minus(left, right):
+            return replace(operator, left=add_comparisons(left), right=add_comparisons(right))
+        case Unwind(inner) | Group(inner) | Project(inner) | Distinct(inner) | Slice(inner):
+            return replace(operator, inner=add_comparisons(inner))
+        case Values() | ReportTime():
+            return operator
+
+
+def _comparisons_in(operators: Sequence[Filter | Extend]) -> Iterator[LinearComparison]:
+    """Yield the comparisons of values of edges in filters among operators, which bind these values."""
+    values = {}
+    for one in operators:
+        if isinstance(one, Extend) and isinstance(one.formula, EdgeValue):
+            values[one.variable] = one.formula.value
+    for one in operators:
+        for condition in conditions_of(one.condition) if isinstance(one, Filter) else ():
+            yield from _comparisons_of_condition(condition, values)
+
+
+def _comparisons_of_condition(condition: Formula, values: Mapping[str, Value]) -> list[LinearComparison]:
+    """Return the comparisons of values of edges that a condition implies. `values` are those of variables."""
+    if isinstance(condition, EdgeCondition):
+        return comparisons_of(condition.filter)
+    if isinstance(condition, FunctionCall) and not isinstance(condition.function, str):
+        from rpq.language.match.values.computation import Computation
+
+        if isinstance(condition.function, Computation):
+            inputs = zip(condition.function.inputs, condition.arguments, strict=True)
+            names = [(name, one.name) for (name, _), one in inputs if isinstance(one, Variable)]
+            return comparisons_in(condition.function.tree, [(name, values[one]) for name, one in names if one in values])
+    return []
+
+
 @dataclass(frozen=True)
 class NetworkPlan:
     """A network: the operator whose bag is the answer, the part of a conjunction of each leaf, and the operator of NOW."""
@@ -335,7 +391,7 @@ class NetworkPlan:
 
 def plan_network(question: SparqlQuestion, terms: TermIds) -> NetworkPlan:
     """Return the network of a question. Raises `QueryError`. O(size · depth)."""
-    body = rewrite(question.body)
+    body = add_comparisons(rewrite(question.body))
     planner = _Planner(terms, variables_in_order(body))
     match question.form:
         case "select":

@@ -208,8 +208,10 @@ class RunningSparql(HostedQuery):
             (place_of(edge[0]), self._relations.relation(self._window_relation(edge)), place_of(edge[2]))
             for edge in part.meaning.edges
         )
+        columns = tuple(places[name] for name in part.select)
+        compared = tuple(one.renamed(lambda name: str(places[name])) for one in part.comparisons)
         has_label = part.label_column is not None
-        return atoms, tuple(places[name] for name in part.select), has_label, self._report_steps, self._is_explicit
+        return atoms, columns, compared, has_label, self._report_steps, self._is_explicit
 
     def _window_relation(self, edge: MeaningEdge) -> WindowedEdge | WindowedPath:
         """Return the relation that an atom, an edge of a meaning, requires."""
@@ -278,7 +280,7 @@ class RunningSparql(HostedQuery):
             return self._relations.relation(self._window_relation(edge))
 
         atoms = part.meaning.atoms(relation_of, ids.__getitem__)
-        (shaped,) = shaped_parts(atoms, part.select, isomorphism=False)
+        (shaped,) = shaped_parts(atoms, part.select, isomorphism=False, comparisons=part.comparisons)
         if part.label_column is not None:
             shaped = with_label(shaped, variable(part.label_column))
         number = self._host.add_part(

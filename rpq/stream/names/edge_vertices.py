@@ -155,15 +155,15 @@ class EdgeVertices:
             if number.name in self.types.loose and pa.types.is_string(values.type):
                 is_number = pc.match_substring_regex(values, NUMBER)
                 values = pc.utf8_ltrim(pc.if_else(is_number, values, pa.scalar(None, pa.string())), "+")
-            elif not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)):
+            elif not any(is_of(values.type) for is_of in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)):
                 return np.full(len(ids), math.nan)
             floats: np.ndarray = pc.cast(values, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
             return floats
-        if number == NANOSECONDS and self.unit is None:
-            return np.full(len(ids), math.nan)
+        factor = 1.0
+        if number == NANOSECONDS:
+            factor = math.nan if self.unit is None else float(durations.NANOSECONDS[self.unit])
         times = self._columns.timestamp[ids]
-        factor = durations.NANOSECONDS[self.unit] if number == NANOSECONDS and self.unit is not None else 1
-        return np.where(times == NO_TIME, math.nan, times * float(factor))
+        return np.where(times == NO_TIME, math.nan, factor * times)
 
     def make_current(self, ids: np.ndarray) -> None:
         """Make edges current, until a delete or a replacement ends that."""

@@ -166,8 +166,8 @@ def plan_pattern(
     """Return the plan of a pattern. Without `select`, rows have all variables except blank nodes, in order of appearance.
 
     With `isomorphism`, all variables of a part and the constants of the pattern have pairwise different values. Variables of
-    different parts must be compared where the product is formed. Parts that bind all variables of some `comparisons` find only
-    rows for which these hold. O(atoms³).
+    different parts must be compared where the product is formed. A part that binds all variables of one of the `comparisons`
+    finds only rows for which it may hold. O(atoms³).
     """
     distinct = _different(atoms)
     variables = list(dict.fromkeys(term for atom in distinct for term in _ends(atom) if isinstance(term, str)))
@@ -471,7 +471,7 @@ def _shape_part(
     in_shape.update(variables.items())
     columns = tuple(name for name in select if name in variables)
     shape = tuple(EdgeAtom(in_shape[source], relation, in_shape[target]) for source, relation, target in atoms)
-    mine = tuple(one.renamed(variables) for one in comparisons if one.variables <= variables.keys())
+    mine = tuple(one.renamed(variables.__getitem__) for one in comparisons if one.variables <= variables.keys())
     return ShapedPart(_plan_part(shape, tuple(variables[name] for name in columns), mine), columns, constants)
 
 
