@@ -67,6 +67,12 @@ PATTERNS = (
     ("?x ?e:a ?y . ?z ?f:b ?w", "e.n f.n", "?e.n = ?f.n and ?x <> ?w"),
     ("?x a ?y . ?y b ?z", "x z", "?x <> ?z and not ?y in (?x, 'u')"),
     ("?x ?e:a _:y . _:y ?f:a ?z", "e.n", "?e.timestamp <= ?f.timestamp"),
+    (
+        "?x ?e:a ?y . ?y ?f:a ?z . ?z ?g:(a|^b) ?x",
+        "x y z e.n g.n",
+        "?f.n between 0.5 * ?e.n and 1.5 * ?e.n + 1 and ?g.timestamp - ?f.timestamp >= 0 and ?g.n = ?f.n",
+    ),
+    ("?x ?e:a ?y . ?x ?f:b ?y", "x e.n f.n", "abs(?e.n - ?f.n) <= 1 and ?e.timestamp > 3 and ?e.m < ?f.m"),
 )
 NUMBERED = (
     ("?x ?e:a ?y", "x e", None),
@@ -457,6 +463,52 @@ def test_durations():
     plain = rpq.Engine(query.over(WINDOW), edges="parallel")
     with pytest.raises(rpq.InputError, match="the times of this input are plain numbers"):
         pushed(plain, ("u", "v", 0))
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        "?e.n + 1e20 - 1e20 < ?f.n",
+        "?e.n * 1e-300 <= ?f.n * 0",
+        "0.1 * ?e.n >= ?f.n",
+        "?e.n * 10 - ?e.n * 10 <= ?f.n",
+        "?f.timestamp - ?e.timestamp <= '1ms' and abs(?e.n) <= abs(?f.n)",
+    ],
+)
+def test_a_join_checks_a_filter_as_it_is_written(filter):
+    """The join sums up floats, but refuses nothing because of their rounding; it does not check disjunctions."""
+    window, numbers = rpq.Window(size=100, slide=100), [7.0, 5.0, 1e-300, 0.3, 3.0, -math.inf, 1e308, math.nan, None, 0.1 * 7]
+    count = len(numbers)
+    edges = {"source": ["p", "q"] * count, "target": ["q", "r"] * count, "label": ["a", "b"] * count}
+    engines = []
+    for text in (filter, f"({filter}) or ?e.n = 0.125"):
+        query = rpq.Query("?x ?e:a ?y . ?y ?f:b ?z", window=window, filter=text, select=["e", "f"])
+        engine = rpq.Engine(query, edges="parallel", time_unit="ms")
+        engine.push(edges | {"timestamp": [*range(2 * count)], "n": [one for one in numbers for _ in "ab"]})
+        engines.append(engine)
+    assert sorted(engines[0].answers()) == sorted(engines[1].answers())
+
+
+@pytest.mark.parametrize("language", ["pattern", "gql"])
+def test_the_join_checks_values_as_soon_as_it_binds_their_edges(language):
+    """A hub with edges of all amounts makes a product, of which each edge looks at those of its own amount."""
+    window, count = rpq.Window(size=1_000, slide=1_000), 40
+    if language == "pattern":
+        filter = "?f.n between 0.95 * ?e.n and 1.05 * ?e.n and ?g.n between 0.95 * ?f.n and 1.05 * ?f.n"
+        query = rpq.Query("?x ?e:a ?y . ?y ?f:a ?z . ?z ?g:a ?x", window=window, filter=filter, select=["x", "e.n"])
+    else:
+        filter = "f.n > 0.95 * e.n AND f.n < 1.05 * e.n AND g.n > 0.95 * f.n AND g.n < 1.05 * f.n"
+        query = rpq.Query(f"MATCH (x)-[e:a]->(y)-[f:a]->(z)-[g:a]->(x) WHERE {filter} RETURN x, e.n", window=window)
+    engine = rpq.Engine(query, edges="parallel")
+    amounts = [2**number for number in range(count)]
+    loops = {"source": ["hub"] * count, "target": ["hub"] * count, "label": ["a"] * count}
+    engine.push(loops | {"timestamp": [*range(count)], "n": amounts})
+    assert sorted(engine.answers()) == [("hub", amount) for amount in amounts]
+    (host,) = engine._evaluation.running.hosts
+    (part,) = host.tables.queries()
+    looks, rows = map(sum, zip(*host.tables.work_of(part).values(), strict=True))
+    assert rows == count
+    assert looks < 4 * count**2
 
 
 def test_queries_that_come_in_mid_stream():
