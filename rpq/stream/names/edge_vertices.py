@@ -141,29 +141,34 @@ class EdgeVertices:
             self._values[name] = np.full(self._room, None, object)
         for name, mine in self._values.items():
             mine[ids] = _objects(values[name]) if name in values else None
-        self._set_numbers(ids)
+        if self._number_names:
+            self._set_numbers(ids, values)
 
-    def _set_numbers(self, ids: np.ndarray) -> None:
+    def _set_numbers(self, ids: np.ndarray, values: Mapping[str, pa.Array]) -> None:
+        """Set the numbers of edges that have these properties: floats, NaN for all other values."""
         numbers = self._numbers.reshape(self._room, len(self._number_names))
-        for place, name in enumerate(self._number_names):
-            numbers[ids, place] = self._numbers_with(name, ids)
+        for place, (kind, name) in enumerate(self._number_names):
+            if kind == "property":
+                numbers[ids, place] = self._floats(name, values[name]) if name in values else math.nan
+                continue
+            factor = 1.0
+            if kind == NANOSECONDS.kind:
+                factor = math.nan if self.unit is None else float(durations.NANOSECONDS[self.unit])
+            times = self._columns.timestamp[ids]
+            numbers[ids, place] = np.where(times == NO_TIME, math.nan, factor * times)
 
-    def _numbers_with(self, number: NumberName, ids: np.ndarray) -> np.ndarray:
-        """Return the numbers of edges with a name as floats, NaN for all other values."""
-        if number.kind == "property":
-            values = self.values(number.name, ids)
-            if number.name in self.types.loose and pa.types.is_string(values.type):
-                is_number = pc.match_substring_regex(values, NUMBER)
-                values = pc.utf8_ltrim(pc.if_else(is_number, values, pa.scalar(None, pa.string())), "+")
-            elif not any(is_of(values.type) for is_of in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)):
-                return np.full(len(ids), math.nan)
-            floats: np.ndarray = pc.cast(values, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-            return floats
-        factor = 1.0
-        if number == NANOSECONDS:
-            factor = math.nan if self.unit is None else float(durations.NANOSECONDS[self.unit])
-        times = self._columns.timestamp[ids]
-        return np.where(times == NO_TIME, math.nan, factor * times)
+    def _floats(self, name: str, values: pa.Array) -> np.ndarray | float:
+        """Return values of a property as floats, NaN for what is no number."""
+        kind = values.type
+        if pa.types.is_string(kind) and name in self.types.loose:
+            numbers = pc.if_else(pc.match_substring_regex(values, NUMBER), values, pa.scalar(None, pa.string()))
+            values = pc.utf8_ltrim(numbers, "+")
+        elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
+            return math.nan
+        if kind != pa.float64():
+            values = pc.cast(values, pa.float64(), safe=False)
+        floats: np.ndarray = values.to_numpy(zero_copy_only=False)
+        return floats
 
     def make_current(self, ids: np.ndarray) -> None:
         """Make edges current, until a delete or a replacement ends that."""
@@ -311,7 +316,8 @@ class EdgeVertices:
         if names != self._number_names:
             self._number_names = names
             self._numbers = np.full(self._room * len(names), math.nan)
-            self._set_numbers(np.flatnonzero(self._columns.source[: self._room] != NO_VERTEX))
+            ids = np.flatnonzero(self._columns.source != NO_VERTEX)
+            self._set_numbers(ids, {name: self.values(name, ids) for name in self._values})
         return self._numbers
 
     @property

@@ -477,7 +477,8 @@ def test_durations():
 )
 def test_a_join_checks_a_filter_as_it_is_written(filter):
     """The join sums up floats, but refuses nothing because of their rounding; it does not check disjunctions."""
-    window, numbers = rpq.Window(size=100, slide=100), [7.0, 5.0, 1e-300, 0.3, 3.0, -math.inf, 1e308, math.nan, None, 0.1 * 7]
+    window = rpq.Window(size=100, slide=100)
+    numbers = [7.0, 5.0, 1e-300, 0.3, 3.0, -math.inf, 1e308, math.nan, None, 0.1 * 7]
     count = len(numbers)
     edges = {"source": ["p", "q"] * count, "target": ["q", "r"] * count, "label": ["a", "b"] * count}
     engines = []

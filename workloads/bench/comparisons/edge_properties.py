@@ -13,6 +13,7 @@ import rpq
 from rpq.language.readings import Identity
 from rpq.workloads.bench.comparisons.bounds import Figure, line, window_of
 from rpq.workloads.bench.comparisons.path_speed import stream_of
+from rpq.workloads.bench.comparisons.sparql_speed import edge_a_moment
 from rpq.workloads.bench.experiment import Settings
 from rpq.workloads.bench.measure import RowsDifferError, median
 from rpq.workloads.bench.streams import BATCH_ROWS, Stream
@@ -225,3 +226,42 @@ def _bytes_an_edge(settings: Settings) -> Figure:
             engine.push(batch, collect=False)
         edge_bytes.append(engine._evaluation.edge_bytes)
     return Figure(figure=(edge_bytes[1] - edge_bytes[0]) / engine.statistics().edges_live)
+
+
+def _transfers(window: int, *, seed: int) -> Stream:
+    """Return transfers with amounts between accounts whose degrees follow a Zipf distribution of exponent 0.8."""
+    random, count, accounts = np.random.default_rng(seed), 2 * window, window // 4
+    weights = np.arange(1, accounts + 1) ** -0.8
+    source, other = (random.choice(accounts, count, p=weights / weights.sum()) for _ in range(2))
+    target = np.where(source == other, (other + 1) % accounts, other)
+    stream = edge_a_moment("transfers", window, pa.array(source), pa.array(["pays"] * count), pa.array(target))
+    return with_amounts(stream, seed=seed)
+
+
+def _ring(settings: Settings, *, length: int) -> Figure:
+    """Return the CPU microseconds of a tuple, in pushes of 500, for rings in which amounts differ by 10 % at most."""
+    stream = _transfers(window_of(settings, 10_000), seed=settings.seed)
+    pattern = " . ".join(f"?x{place} ?e{place}:pays ?x{(place + 1) % length}" for place in range(length))
+    conditions = (
+        f"?e{place}.amount between 0.9 * ?e{place - 1}.amount and 1.1 * ?e{place - 1}.amount" for place in range(1, length)
+    )
+    query = rpq.Query(pattern, window=stream.window, filter=" and ".join(conditions), name="line")
+    half, figures = len(stream) // 2, []
+    for _ in range(settings.repeat + 1):  # the first one loads kernels
+        engine = rpq.Engine(query, edges="parallel")
+        engine.push(stream.table.slice(0, half), collect=False)
+        started = process_time()
+        for batch in stream.table.slice(half).to_batches(max_chunksize=500):
+            engine.push(batch, collect=False)
+        figures.append((process_time() - started) / half * 1e6)
+    return Figure(figure=min(figures))
+
+
+for _length, _bound in ((3, 100), (4, 300)):
+    line(
+        f"RING-{_length}",
+        f"rings of {_length} transfers whose amounts differ by 10 % at most, degrees as in a Zipf distribution",
+        unit="µs/tuple",
+        sense="at most",
+        bound=_bound,
+    )(partial(_ring, length=_length))
