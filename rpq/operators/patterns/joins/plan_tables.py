@@ -500,6 +500,7 @@ class PlanTables:
         return record
 
     def _compares(self, slot: dict[Term, int], comparisons: Sequence[LinearComparison]) -> tuple[int, int]:
+        """Write comparisons, and give the numbers that they read columns. Return their places in the table."""
         records = []
         for one in comparisons:
             terms = [
