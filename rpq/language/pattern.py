@@ -28,7 +28,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 import rpq.automata as automata
@@ -42,6 +42,8 @@ from rpq.language.time_order import TimeOrder, time_order
 from rpq.stream.edges.edge_ends import Ends
 from rpq.stream.names.stream_labels import EDGE_ENDS, EdgeEnd, NodeLabel, NodeTest, NodeValue
 from rpq.stream.names.terms import lexical_form
+
+_Member = TypeVar("_Member")
 
 MAX_ATOMS = 32
 _EDGE_VARIABLE = re.compile(r"\?(\w+):\s*")
@@ -134,6 +136,25 @@ class Atom:
         '(a+ in order gap 90m)'
         """
         return str(self.expression) if self.order is None else f"({self.expression} {self.order.text})"
+
+
+def merge_overlapping(sets: Sequence[set[_Member]]) -> list[tuple[set[_Member], list[int]]]:
+    """Merge sets that overlap, directly or through others. Return each union with the places of its sets, in order.
+
+    >>> [(sorted(union), places) for union, places in merge_overlapping([{"x"}, {"y", "z"}, {"x", "w"}, set()])]
+    [(['w', 'x'], [0, 2]), (['y', 'z'], [1]), ([], [3])]
+    """
+    parts: list[tuple[set[_Member], list[int]]] = []
+    for place, union in enumerate(sets):
+        places, disjoint = [place], []
+        for part in parts:
+            if part[0] & union:
+                union = part[0] | union
+                places += part[1]
+            else:
+                disjoint.append(part)
+        parts = [*disjoint, (union, sorted(places))]
+    return sorted(parts, key=lambda part: part[1][0])
 
 
 def never_simple(atoms: Iterable[Atom]) -> tuple[str, ...]:

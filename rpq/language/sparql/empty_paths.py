@@ -16,11 +16,11 @@ to be a node if the variable stands in another atom whose path may be empty and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rpq.automata.transforms import accepts_empty
-from rpq.language.pattern import Blank, Constant, Term, Variable, vertices_of
+from rpq.language.pattern import Blank, Constant, Term, Variable, merge_overlapping, vertices_of
 from rpq.language.sparql.algebra import (
     Conjunction,
     Distinct,
@@ -63,17 +63,23 @@ def with_empty_paths(operator: Operator, new_blank: Callable[[], Blank]) -> Oper
           ?x type animal
     """
     match operator:
-        case Conjunction(atoms):
-            return _divide(atoms, new_blank) if any(map(_may_be_empty, atoms)) else operator
+        case Conjunction(atoms) if any(map(_may_be_empty, atoms)):
+            return make_join(*(_divide(part, new_blank) for part in _connected(atoms)))
         case Join(parts):
             return make_join(*(with_empty_paths(part, new_blank) for part in parts))
         case Union(branches):
             return make_union(*(with_empty_paths(branch, new_blank) for branch in branches))
-    return operator  # a triple with a variable as predicate under a filter
+    return operator  # without such paths, or a triple with a variable as predicate under a filter
 
 
 def _may_be_empty(one: WindowAtom) -> bool:
     return accepts_empty(one.atom.expression)
+
+
+def _connected(atoms: Sequence[WindowAtom]) -> Iterator[list[WindowAtom]]:
+    """Yield the atoms of a conjunction by its parts, which have no term in common: branches would be products of these."""
+    terms = [{one.atom.subject, one.atom.object, one.predicate} - {None} for one in atoms]
+    return ([atoms[place] for place in places] for _, places in merge_overlapping(terms))
 
 
 def _divide(atoms: Sequence[WindowAtom], new_blank: Callable[[], Blank]) -> Operator:

@@ -25,9 +25,8 @@ from typing import NamedTuple, Self
 import rpq.automata as automata
 from rpq.automata import Concatenation, Expression, ExpressionError
 from rpq.automata.expressions import SizeError
-from rpq.language.pattern import Atom, Blank, Constant, Term, Variable
+from rpq.language.pattern import Atom, Blank, Constant, Term, Variable, merge_overlapping
 from rpq.language.query import PatternQuery
-from rpq.operators.patterns.joins.plan import merge_overlapping
 
 _LARGER = 2
 """The automaton of a chain may have at most this many times the states of both automata together."""

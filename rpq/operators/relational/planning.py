@@ -24,7 +24,7 @@ from typing import NamedTuple
 from rpq.automata.symbols import LabelSymbol
 from rpq.language.edge_variables import Value
 from rpq.language.linear_comparisons import LinearComparison
-from rpq.language.pattern import Blank, Constant, Variable
+from rpq.language.pattern import Blank, Constant, Variable, merge_overlapping
 from rpq.language.sparql.algebra import (
     Conjunction,
     Distinct,
@@ -61,7 +61,7 @@ from rpq.language.sparql.algebra import (
 from rpq.language.sparql.rewriting import rewrite
 from rpq.language.sparql.values.typed_values import FALSE, TRUE
 from rpq.operators.bags.value_matching import ValueMode
-from rpq.operators.patterns.joins.plan import merge_overlapping, plan_pattern
+from rpq.operators.patterns.joins.plan import plan_pattern
 from rpq.operators.patterns.meanings import (
     DirectedAtom,
     Meaning,
@@ -300,6 +300,8 @@ def is_join(body: Operator, outer: Names) -> bool:
             return all(is_join(part, outer) for part in parts)
         case Filter(inner, condition):
             return is_join(inner, outer) and not has_exists(condition) and agrees_with_outer(variables_of(condition), inner)
+        case Extend(inner, _, formula, is_joined) if is_joined:
+            return is_join(inner, outer) and variables_of(formula) <= certain_variables(inner)
         case Extend(inner, variable, formula) | Unwind(inner, variable, formula):
             is_its_own = variable not in outer and not has_exists(formula)
             return is_its_own and is_join(inner, outer) and agrees_with_outer(variables_of(formula), inner)
@@ -507,8 +509,16 @@ class _Planner:
         for place, part in enumerate(parts):
             other_parts = (*parts[:place], *parts[place + 1 :])
             other_variables = frozenset().union(*map(possible_variables, other_parts))
-            nodes.append(self.node(part, needed | other_variables))
+            nodes += self._parts_of_join(part, needed | other_variables)
         return nodes
+
+    def _parts_of_join(self, part: Operator, needed: Names) -> Sequence[Node]:
+        """Return the nodes of a part of a join: those of a conjunction may have only other parts of the join in common."""
+        if isinstance(part, Conjunction) and part.atoms and separate_predicates(part) is part:
+            meanings = parts_of(part, self._sort_names(needed))
+            if len(meanings) == 1:
+                return [*map(self._leaf, meanings[0])]
+        return [self.node(part, needed)]
 
     def _join_nodes(self, nodes: Sequence[Node]) -> Node:
         """Return the join of nodes, one after the other. The next node is always the one that shares most columns."""

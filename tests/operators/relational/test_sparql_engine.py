@@ -106,6 +106,29 @@ def test_a_path_between_variables_that_may_be_empty_joins_nodes_alone_with_thems
     assert push(engine("ASK { <z> <a>?/<b>? <z> }"), "x y c 1") == ["+ @1"]
 
 
+@pytest.mark.parametrize("star", ["*", "+", ""])
+def test_steps_of_a_path_around_an_alternative_are_not_multiplied(star):
+    blocked = f"?u <member>{star}/<blocked>/^<parent>{star} ?d"
+    path = f"?u <member>{star}/(<viewer>|<owner>)/^<parent>{star} ?d"
+    running = engine(f"SELECT DISTINCT ?u ?d {{ {path} FILTER NOT EXISTS {{ {blocked} }} }}")
+    members = [(f"u{number}", f"g{number}", "member", 1) for number in range(100)]
+    running.push_rows([*members, *((f"d{number}", f"f{number}", "parent", 1) for number in range(100))])
+    assert running.statistics().index_cells < 4_000  # of 100 · 100 pairs
+    assert "+ u0 d0 @2" in push(running, "g0 f0 viewer 2")
+    assert running.statistics().index_cells < 4_000
+    assert "- u0 d0 @3" in push(running, "g0 f0 blocked 3")
+
+
+def test_a_condition_that_terms_of_columns_are_the_same_takes_no_work_for_each_row():
+    running = engine("SELECT ?x ?z { ?x <a> ?y . ?y <a> ?z FILTER(!SAMETERM(?x, ?z)) }")
+    running.push_rows([("x", "y", "a", 1), ("y", "x", "a", 1)])
+    pushes = [[("y", f"{kind}{number}", "a", 1) for number in range(1_000)] for kind in "zw"]
+    assert len(running.push_rows(pushes[0]).rows()) == 1_000  # and kernels are loaded
+    with counted_calls() as calls:
+        running.push_rows(pushes[1])
+    assert calls.count < 25_000
+
+
 def test_a_window_that_is_named_around_exists_is_that_in_it():
     windows = "FROM NAMED WINDOW <v> [RANGE 10] FROM NAMED WINDOW <w> [RANGE 5]"
     values = "VALUES ?w { <v> <w> <none> }"

@@ -18,15 +18,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from rpq.errors import QueryError
 from rpq.language.linear_comparisons import LinearComparison
+from rpq.language.pattern import merge_overlapping
 
 Term = str | int
 """A variable by its name (a blank node is one whose name begins with `_:`), or a constant by the id of its vertex."""
-
-_Member = TypeVar("_Member")
 
 MAX_ATOMS = 32
 
@@ -226,25 +225,6 @@ def _group_connected(atoms: Sequence[EdgeAtom]) -> list[tuple[EdgeAtom, ...]]:
     """Return the atoms with variables, divided into parts that share no variable, in the order of the pattern."""
     variables = [{term for term in _ends(atom) if isinstance(term, str)} for atom in atoms]
     return [tuple(atoms[i] for i in places) for part, places in merge_overlapping(variables) if part]
-
-
-def merge_overlapping(sets: Sequence[set[_Member]]) -> list[tuple[set[_Member], list[int]]]:
-    """Merge sets that overlap, directly or through others. Return each union with the places of its sets, in order.
-
-    >>> [(sorted(union), places) for union, places in merge_overlapping([{"x"}, {"y", "z"}, {"x", "w"}, set()])]
-    [(['w', 'x'], [0, 2]), (['y', 'z'], [1]), ([], [3])]
-    """
-    parts: list[tuple[set[_Member], list[int]]] = []
-    for place, union in enumerate(sets):
-        places, disjoint = [place], []
-        for part in parts:
-            if part[0] & union:
-                union = part[0] | union
-                places += part[1]
-            else:
-                disjoint.append(part)
-        parts = [*disjoint, (union, sorted(places))]
-    return sorted(parts, key=lambda part: part[1][0])
 
 
 def _part(

@@ -33,7 +33,7 @@ from rpq.operators.relational.values.exact_sums import (
 )
 from rpq.operators.relational.values.group_sums import LARGEST, NO_NUMBER
 from rpq.operators.relational.values.number_ids import DECIMAL, DOUBLE, FLOAT, INTEGER
-from rpq.operators.relational.values.term_ids import FIRST, TermIds
+from rpq.operators.relational.values.term_ids import FIRST, FIRST_NUMBER, TermIds
 from rpq.rows.weighted_rows import UNBOUND
 from rpq.stream.arrays.numpy_arrays import arrow_array, text_offsets
 from rpq.stream.names.terms import XSD, is_blank, is_literal
@@ -341,6 +341,13 @@ class FormulaCondition(NumericColumn):
         is_equality = isinstance(formula, FunctionCall) and formula.function in ("=", "!=") and len(self._places) == 2
         is_of_terms = is_equality and all(isinstance(one, Variable) for one in formula.arguments)  # type: ignore[union-attr]
         self._plain_names = PlainNames(terms) if is_of_terms else None
+        self._is_negated = isinstance(formula, FunctionCall) and formula.function == "!"
+        inner = formula.arguments[0] if isinstance(formula, FunctionCall) and self._is_negated else formula
+        match inner:
+            case FunctionCall("SAMETERM", (Variable(), Variable())):
+                self._compares_ids = len(self._places) == 2
+            case _:
+                self._compares_ids = False
 
     def array_of(self, rows: np.ndarray) -> np.ndarray:
         if self._plain_names is None or not len(rows):
@@ -366,6 +373,11 @@ class FormulaCondition(NumericColumn):
 
     def mask(self, rows: np.ndarray) -> np.ndarray:
         """Return for each row whether the condition holds (bool)."""
+        if self._compares_ids:
+            left, right = rows[:, self._places].T
+            if rows.max(initial=0) < FIRST_NUMBER:  # equal terms have one id, except numbers that groups compute
+                are_same: np.ndarray = left == right
+                return (are_same != self._is_negated) & (left != UNBOUND) & (right != UNBOUND)
         holding: np.ndarray = self.array_of(rows) == 1
         return holding
 
