@@ -505,7 +505,7 @@ class _Planner:
 
     def _nodes(self, parts: Sequence[Operator], needed: Names) -> list[Node]:
         """Return the nodes of parts that are joined, with the columns that other parts share."""
-        nodes = []
+        nodes: list[Node] = []
         for place, part in enumerate(parts):
             other_parts = (*parts[:place], *parts[place + 1 :])
             other_variables = frozenset().union(*map(possible_variables, other_parts))

@@ -23,7 +23,14 @@ from rpq.workloads import named_queries
 from rpq.workloads.bench import measure as measuring
 
 # The lines of these modules are part of the table.
-from rpq.workloads.bench.comparisons import edge_properties, input_speed, match_texts, path_kinds, time_order  # noqa: F401
+from rpq.workloads.bench.comparisons import (  # noqa: F401
+    edge_properties,
+    input_speed,
+    match_texts,
+    path_kinds,
+    permissions,
+    time_order,
+)
 from rpq.workloads.bench.comparisons.bounds import COLUMNS, LINES, Figure, line, tuples_per_second, window_of
 from rpq.workloads.bench.comparisons.path_speed import stream_of
 from rpq.workloads.bench.comparisons.sparql_speed import edge_a_moment
