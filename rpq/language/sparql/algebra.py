@@ -153,6 +153,8 @@ class Conjunction:
 
     atoms: tuple[WindowAtom, ...]
     comparisons: tuple[LinearComparison, ...] = ()
+    restricted: tuple[tuple[str, frozenset[str]], ...] = ()
+    """Variables with the only terms that are of use; their solutions with other terms may be left out."""
 
 
 @dataclass(frozen=True)

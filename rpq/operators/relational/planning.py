@@ -58,6 +58,7 @@ from rpq.language.sparql.algebra import (
     variables_in_order,
     variables_of,
 )
+from rpq.language.sparql.restriction import OneOf, restrict
 from rpq.language.sparql.rewriting import rewrite
 from rpq.language.sparql.values.typed_values import FALSE, TRUE
 from rpq.operators.bags.value_matching import ValueMode
@@ -67,6 +68,7 @@ from rpq.operators.patterns.meanings import (
     Meaning,
     NamedVertex,
     PathRead,
+    Roots,
     comparisons_in,
     comparisons_of,
     direct_atoms,
@@ -151,6 +153,15 @@ class ConjunctionPart(NamedTuple):
         return [read for _, read, _ in self.meaning.edges]  # type: ignore[misc]  # it is of these that meanings were made
 
     @property
+    def roots(self) -> dict[str, frozenset[str]]:
+        """The names of the vertices at which the paths from a variable begin, unless they begin at all vertices."""
+        found: dict[str, Roots] = {}
+        for source, read, _ in self.meaning.edges:
+            if isinstance(source, str) and isinstance(read, RelationRead) and isinstance(read.of, PathRead):
+                found[source.removeprefix("?")] = read.of.roots
+        return {name: roots for name, roots in found.items() if isinstance(roots, frozenset)}
+
+    @property
     def select(self) -> list[str]:
         """The columns, in the notation of variables in plans."""
         return [variable(name) for name in self.columns]
@@ -174,9 +185,12 @@ def parts_of(conjunction: Conjunction, needed: Sequence[str]) -> list[list[Conju
 
 def meanings_in(conjunction: Conjunction) -> list[Meaning]:
     """Return the meanings of a conjunction, with its atoms in the order of `atoms_by_window`. O(atoms²)."""
+    terms = dict(conjunction.restricted)
+    ends = {term for one in conjunction.atoms for term in (one.atom.subject, one.atom.object)}
+    restricted = {term: terms[name] for term in ends if (name := name_of(term)) in terms}
     atoms = []
     for window, group in itertools.groupby(atoms_by_window(conjunction), lambda one: one.window):
-        mine = direct_atoms([one.atom for one in group])
+        mine = direct_atoms([one.atom for one in group], restricted)
         atoms += [DirectedAtom(atom.source, RelationRead(window, atom.reads), atom.target) for atom in mine]  # type: ignore[arg-type]
     return meanings_of(atoms, isomorphism=False)
 
@@ -199,7 +213,7 @@ def separate_predicates(conjunction: Conjunction) -> Operator:
         elif (pairs := _pairs_of_every_label(one, conjunction)) is not None:
             apart[one] = pairs
     rest = tuple(one for one in conjunction.atoms if one not in apart)
-    parts = [*([Conjunction(rest)] if rest else []), *apart.values()]
+    parts = [*([replace(conjunction, atoms=rest)] if rest else []), *apart.values()]
     if not apart or parts == [conjunction]:
         return conjunction
     return parts[0] if len(parts) == 1 else Join(tuple(parts))
@@ -252,9 +266,10 @@ def _parts(
     variables = [{term for term in (source, target) if isinstance(term, str)} for source, _, target in edges]
     parts = []
     for names, places in merge_overlapping(variables):
-        columns = tuple(name.removeprefix("?") for name in output_variables if name in names)
-        mine = tuple(one for one in comparisons if one.variables <= names)
-        part = ConjunctionPart(Meaning(tuple(edges[place] for place in places)), columns, comparisons=mine)
+        meaning = Meaning(tuple(edges[place] for place in places))
+        output = dict.fromkeys([*output_variables, *map(variable, ConjunctionPart(meaning, ()).roots)])
+        columns = tuple(name.removeprefix("?") for name in output if name in names)
+        part = ConjunctionPart(meaning, columns, comparisons=tuple(one for one in comparisons if one.variables <= names))
         _check_plan(part)
         parts.append(part)
     return parts
@@ -393,7 +408,7 @@ class NetworkPlan:
 
 def plan_network(question: SparqlQuestion, terms: TermIds) -> NetworkPlan:
     """Return the network of a question. Raises `QueryError`. O(size · depth)."""
-    body = add_comparisons(rewrite(question.body))
+    body = add_comparisons(restrict(rewrite(question.body), {}))
     planner = _Planner(terms, variables_in_order(body))
     match question.form:
         case "select":
@@ -498,7 +513,10 @@ class _Planner:
     def _leaf(self, part: ConjunctionPart) -> Node:
         leaf = LeafNode(part.leaf_columns, str(part))
         self.leaves.append((leaf, part))
-        return leaf
+        node: Node = leaf
+        for name, terms in part.roots.items():  # the relation has pairs of other roots while other queries need them
+            node = FilterNode(node, FunctionCall(OneOf(terms), (Variable(name),)), self._terms)
+        return node
 
     def _join(self, parts: Sequence[Operator], needed: Names) -> Node:
         return self._join_nodes(self._nodes(parts, needed))

@@ -140,7 +140,7 @@ class RunningSparql(HostedQuery):
         """True if the kernels find rows that expire; otherwise, rows that leave were deleted."""
         self._passed_places = self._places_in_leaf(network) if is_joined_alone else None
         """The places of its columns in those of its only leaf; None if operators change rows."""
-        self._names = sorted({name for _, part in self._leaves for name in part.meaning.names})
+        self._names = sorted({name for _, part in self._leaves for name in part.meaning.names.union(*part.roots.values())})
         self._places = {name: place for place, name in enumerate(question.windows)}
         self._reads_every_label = any(part.reads_every_label for _, part in self._leaves)
         self._relation_reads: dict[MeaningEdge, WindowedEdge | WindowedPath] = {}

@@ -119,6 +119,28 @@ def test_steps_of_a_path_around_an_alternative_are_not_multiplied(star):
     assert "- u0 d0 @3" in push(running, "g0 f0 blocked 3")
 
 
+@pytest.mark.parametrize(
+    "restriction",
+    ["VALUES ?{0} {{ <{1}> }}", "FILTER(?{0} IN (<{1}>, <none>))", "FILTER(sameTerm(?{0}, <{1}>) || ?{0} = <none>)"],
+)
+@pytest.mark.parametrize(("name", "vertex"), [("x", "v1"), ("y", "v98")])
+def test_paths_begin_at_the_terms_that_a_variable_may_have(restriction, name, vertex):
+    body = "?x <a>+ ?y FILTER NOT EXISTS { ?x <b>/<a>* ?y }"
+    running = engine(f"SELECT ?x ?y {{ {body} {restriction.format(name, vertex)} }}")
+    other = engine(f'SELECT ?x ?y {{ {body} FILTER(STR(?{name}) = "{vertex}") }}')
+    edges = [*((f"v{number}", f"v{number + 1}", "a", 1) for number in range(99)), ("v1", "v98", "b", 1)]
+    rows = running.push_rows(edges).rows()
+    assert rows and sorted(rows) == sorted(other.push_rows(edges).rows())
+    assert running.statistics().index_cells < other.statistics().index_cells / 8
+    # The pairs of other roots come and go with a query.
+    running.register(rpq.Query("ASK { ?x <a>+ ?y }", window=TEN, name="more"))
+    cut = ["v40 v41 a 2 -", "v0 v1 b 2", "v40 v41 a 3"]
+    assert sorted(push(running, *cut)) == sorted(push(other, *cut))
+    running.unregister("more")
+    collect(running)
+    assert push(running, "v1 v98 b 4 -") == push(other, "v1 v98 b 4 -")
+
+
 def test_a_condition_that_terms_of_columns_are_the_same_takes_no_work_for_each_row():
     running = engine("SELECT ?x ?z { ?x <a> ?y . ?y <a> ?z FILTER(!SAMETERM(?x, ?z)) }")
     running.push_rows([("x", "y", "a", 1), ("y", "x", "a", 1)])
