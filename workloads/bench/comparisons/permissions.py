@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+import rpq
 from rpq.workloads.bench.comparisons.bounds import Figure, line, tuples_per_second, window_of
 from rpq.workloads.bench.comparisons.sparql_speed import edge_a_moment
 from rpq.workloads.bench.experiment import Settings
@@ -47,3 +48,20 @@ def _permissions(settings: Settings) -> Figure:
     rights, blocked = path.format("<urn:viewer>|<urn:editor>|<urn:owner>"), path.format("<urn:blocked>")
     text = f"SELECT DISTINCT ?u ?d {{ {rights} FILTER NOT EXISTS {{ {blocked} }} }}"
     return Figure(figure=tuples_per_second(text, permissions(window_of(settings, 10_000), settings.seed), settings))
+
+
+@line("PERMISSIONS-OF-USERS", "memory for three users in VALUES", unit="× sources=", sense="at most", bound=4)
+def _permissions_of_users(settings: Settings) -> Figure:
+    """Return the bytes of the index with VALUES in SPARQL, divided by those of a path query with sources."""
+    stream = permissions(window_of(settings, 10_000), settings.seed)
+    users = [f"urn:user:{number}" for number in range(3)]
+    path = "(<urn:member>*/(<urn:viewer>|<urn:editor>|<urn:owner>)/^<urn:parent>*)"
+    listed = " ".join(f"<{user}>" for user in users)
+    in_sparql = rpq.Query(f"SELECT ?u ?d {{ VALUES ?u {{ {listed} }} ?u {path}{{1}} ?d }}", window=stream.window)
+    sizes = []
+    for query in (in_sparql, rpq.Query(path, window=stream.window, sources=users)):
+        engine = rpq.Engine(query)
+        for batch in stream.batches():
+            engine.push(batch, collect=False)
+        sizes.append(engine.statistics().index_bytes)
+    return Figure(figure=sizes[0] / sizes[1])
