@@ -48,6 +48,7 @@ class EdgeReadings:
     def __init__(self, labels: LabelDictionary) -> None:
         self._labels = labels
         self._questions: dict[str, Question] = {}
+        self._ordered: dict[str, Any] = {}
         self._readings: dict[str, tuple[Reading, ...]] = {}
         self._conditions_by_label: dict[str, set[str]] = {}
         self._tests_by_label: dict[str, set[str]] = {}
@@ -70,6 +71,8 @@ class EdgeReadings:
         """Add queries, each with its readings over its windows."""
         for question in questions:
             self._questions[question.name] = question
+            if is_ordered(question):
+                self._ordered[question.name] = question
             self._facts[question.name] = _facts_of(question, readings[question.name])
         self._readings |= readings
         self._index()
@@ -77,7 +80,7 @@ class EdgeReadings:
     def remove(self, names: Iterable[str]) -> None:
         """Remove queries."""
         for name in names:
-            for of_query in (self._questions, self._readings, self._facts):
+            for of_query in (self._questions, self._ordered, self._readings, self._facts):
                 of_query.pop(name, None)
         self._index()
 
@@ -108,7 +111,7 @@ class EdgeReadings:
     @property
     def ordered_questions(self) -> list[Any]:
         """The queries about paths in time order."""
-        return [question for question in self._questions.values() if is_ordered(question)]
+        return [*self._ordered.values()]
 
     # --- conditions and values -------------------------------------------------------------------------------
 
