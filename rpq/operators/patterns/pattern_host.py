@@ -37,8 +37,9 @@ from rpq.stream.names.vertices import VertexDictionary
 
 _UNREAD = 1 << 20
 """The largest number of values in a piece of rows that are only counted."""
-_OPERATOR_COPIES = 2
-"""The copies of the rows of parts that exist at once while they are netted, and while operators change them."""
+_OPERATOR_COPIES = 6
+"""The copies of the rows of parts that exist at once while they are netted, and while operators change them: a ring in MATCH
+with conditions and values of its edges has a filter and a column for each, whose rows stay until the push has ended."""
 _PIECES = 4
 """The number of pieces of rows for which memory is requested from the guard at once."""
 
