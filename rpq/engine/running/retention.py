@@ -194,10 +194,9 @@ class WindowContents:
         self._graph = graph
         self._is_fact = is_fact
         self._parallel = None if empty else parallel
+        self._is_empty = empty
         self._live: np.ndarray | None = None
-        if empty:  # facts of nodes are there whenever a query begins
-            live = graph.live_edges()
-            self._live = live[self._is_fact[graph.edges.label[live]]]
+        """The live edges in the order of their labels; of queries that start empty facts of nodes alone, which are there."""
         self._edges: dict[Hashable, _EdgesByLabel] = {}
 
     def are_facts(self, edges: Chunk) -> np.ndarray:
@@ -225,6 +224,8 @@ class WindowContents:
         if key not in self._edges:
             if self._live is None:
                 live = self._graph.live_edges()
+                if self._is_empty:
+                    live = live[self._is_fact[self._graph.edges.label[live]]]
                 self._live = live[np.argsort(self._graph.edges.label[live], kind="stable")]
             slides = [self._graph.slides(window, numbered, self._live) for window, numbered in windows]
             is_inside = np.zeros(len(self._live), bool)

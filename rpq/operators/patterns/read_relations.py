@@ -554,7 +554,7 @@ class WindowedReads:
         """Fill the relations that are empty with their edges.
 
         `slides` are those at which the edges leave the window of each reading. The host's time must be that of the stream
-        already (`PatternHost.advance`). Nothing is enumerated. Raises `MemoryLimitError`, `Damage`.
+        already (`PatternHost.advance`). Nothing is enumerated. Raises `MemoryLimitError`.
         """
         now = self._membership.current_slides()
         for content, place in self._edge_contents.items():

@@ -338,25 +338,33 @@ class FormulaCondition(NumericColumn):
 
     def __init__(self, formula: Formula, columns: tuple[str, ...], terms: TermIds) -> None:
         super().__init__(formula, columns, terms)
-        is_equality = isinstance(formula, FunctionCall) and formula.function in ("=", "!=") and len(self._places) == 2
-        is_of_terms = is_equality and all(isinstance(one, Variable) for one in formula.arguments)  # type: ignore[union-attr]
-        self._plain_names = PlainNames(terms) if is_of_terms else None
-        self._is_negated = isinstance(formula, FunctionCall) and formula.function == "!"
-        inner = formula.arguments[0] if isinstance(formula, FunctionCall) and self._is_negated else formula
+        inner, is_negated = formula, isinstance(formula, FunctionCall) and formula.function == "!"
+        if isinstance(formula, FunctionCall) and is_negated:
+            inner = formula.arguments[0]
+        self._is_equality: bool | None = None  # None: ids do not decide it
+        self._plain_names: PlainNames | None = None
         match inner:
-            case FunctionCall("SAMETERM", (Variable(), Variable())):
-                self._compares_ids = len(self._places) == 2
-            case _:
-                self._compares_ids = False
+            case FunctionCall("SAMETERM" | "=" | "!=" as function, (Variable(), Variable())) if len(self._places) == 2:
+                self._is_equality = (function != "!=") != is_negated
+                self._plain_names = None if function == "SAMETERM" else PlainNames(terms)
 
     def array_of(self, rows: np.ndarray) -> np.ndarray:
-        if self._plain_names is None or not len(rows):
+        if self._is_equality is None or not len(rows):
             return super().array_of(rows)
-        ids = rows.take(self._places, axis=1)  # two plain names are equal if they are the same
-        found = ((ids[:, 0] == ids[:, 1]) == (self._formula.function == "=")).view(np.int8)  # type: ignore[union-attr]
-        are_others = ~self._plain_names.array_of(ids.reshape(-1, 1)).view(bool).reshape(-1, 2).all(axis=1)
-        if are_others.any():
-            found[are_others] = super().array_of(rows[are_others])
+        ids = rows.take(self._places, axis=1)
+        found = ((ids[:, 0] == ids[:, 1]) == self._is_equality).view(np.int8)
+        are_decided = self._have_one_id(ids)
+        if not are_decided.all():
+            found[~are_decided] = super().array_of(rows[~are_decided])
+        return found
+
+    def _have_one_id(self, ids: np.ndarray) -> np.ndarray:
+        """Return for each row of ids whether they belong to terms that equal no term with another id (bool)."""
+        if self._plain_names is None:
+            are_they = (ids != UNBOUND) & (ids < FIRST_NUMBER)  # groups compute numbers more than once
+        else:
+            are_they = self._plain_names.array_of(ids.reshape(-1, 1)).view(bool).reshape(ids.shape)
+        found: np.ndarray = are_they.all(axis=1)
         return found
 
     def discard_ids(self, new_ids: np.ndarray) -> None:
@@ -373,11 +381,6 @@ class FormulaCondition(NumericColumn):
 
     def mask(self, rows: np.ndarray) -> np.ndarray:
         """Return for each row whether the condition holds (bool)."""
-        if self._compares_ids:
-            left, right = rows[:, self._places].T
-            if rows.max(initial=0) < FIRST_NUMBER:  # equal terms have one id, except numbers that groups compute
-                are_same: np.ndarray = left == right
-                return (are_same != self._is_negated) & (left != UNBOUND) & (right != UNBOUND)
         holding: np.ndarray = self.array_of(rows) == 1
         return holding
 
