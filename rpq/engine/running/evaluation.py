@@ -92,7 +92,11 @@ Threads wait for each other at the end of each chunk, so chunks are as large as 
 smaller, because nothing is applied while its names get ids. Paths are slower with larger chunks.
 """
 _SMALLEST_CHUNK = 8192
-"""Where a window has few edges, too: the fixed cost of a chunk is that of two thousand tuples that no query reads."""
+"""Where a window has few edges, too: the fixed cost of a chunk is that of two thousand tuples that no query reads.
+
+While chunks of paths bring no more rows than tuples, they have the largest size; with more rows they would be up to twice as
+slow. Hosts also make rows that no query reports.
+"""
 _FIRST_CHUNK_WITH_THREADS = 4096
 
 _BYTES_OF_RECORD, _BYTES_OF_FACT = 16, 20
@@ -205,6 +209,7 @@ class Evaluation:
         self._entered: list[np.ndarray] | None = None  # tuples with rows that need a witness, where they are collected
         self._single = SingleTuple()
         self._uncounted_outcomes = np.zeros(1, np.uint8), np.zeros(OUTCOME_COUNT, np.int64)
+        self._has_few_rows = False  # whether the last chunk of paths had no more than tuples
         self._singles = 0  # single tuples since the last check whether to collect, which costs as much as a tuple
         self._check_interval = min(64, capacity)
         self._threads = threads
@@ -276,7 +281,7 @@ class Evaluation:
         """
         if self.events == "alone":
             return _LARGEST_CHUNK
-        least, most = _SMALLEST_CHUNK, _LARGEST_CHUNK
+        least, most = _LARGEST_CHUNK if self._has_few_rows else _SMALLEST_CHUNK, _LARGEST_CHUNK
         if self._crew.has_others:
             least = min(_CHUNK_WITH_THREADS, most)
             most = most if self.running.are_hosted else least
@@ -473,6 +478,7 @@ class Evaluation:
         rows: ChunkRows = []
         try:
             deltas = self._deltas(before)
+            self._has_few_rows = not running.hosts and sum([len(delta) for _, delta in deltas]) <= count
             if is_netted:
                 times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
                 if times is not None and tuple_of is not None:

@@ -693,34 +693,36 @@ def _intern_numbers(names, numbers, is_selected, ids, new_ids, row, new):
 @njit(cache=True, nogil=True)
 def _intern_text(names, offsets, data, is_selected, ids, new_ids, row, new):
     """Write the ids of rows in batches, so that the places of a batch in the table are prefetched together."""
-    hashes = np.empty(_TOGETHER, np.uint64)
+    hashes, rows = np.empty(_TOGETHER, np.uint64), np.empty(_TOGETHER, np.int64)
     entries = names.fields.table
     while row < len(ids):
-        first, end = row, min(row + _TOGETHER, len(ids))
-        for i in range(first, end):
-            if is_selected[i]:
-                start = np.int64(offsets[i])
-                h = _hash_text(data, start, np.int64(offsets[i + 1]) - start)
-                hashes[i - first] = h
-                prefetch_at(names.table, home_of(entries, h))
-        for i in range(first, end):
-            candidate = id_at(names.table, home_of(entries, hashes[i - first])) if is_selected[i] else np.int64(-1)
+        count, end = np.int64(0), row
+        while count < _TOGETHER and end < len(ids):  # without a branch that depends on the row, which cannot be predicted
+            ids[end] = -1
+            rows[count] = end
+            count += np.int64(is_selected[end] != 0)
+            end += 1
+        for i in range(count):
+            start = np.int64(offsets[rows[i]])
+            hashes[i] = _hash_text(data, start, np.int64(offsets[rows[i] + 1]) - start)
+            prefetch_at(names.table, home_of(entries, hashes[i]))
+        for i in range(count):
+            candidate = id_at(names.table, home_of(entries, hashes[i]))
             if candidate >= 0:
                 prefetch_at(names.hash, candidate)
                 prefetch_at(names.start, candidate)
                 prefetch_at(names.length, candidate)
-        while row < end:
-            ids[row] = -1
-            if is_selected[row]:
-                start = np.int64(offsets[row])
-                code = _enter_text(names, hashes[row - first], data, start, np.int64(offsets[row + 1]) - start)
-                if code < 0:
-                    return row, new
-                ids[row] = code >> 1
-                if code & 1:
-                    new_ids[new] = code >> 1
-                    new += 1
-            row += 1
+        for i in range(count):
+            row = rows[i]
+            start = np.int64(offsets[row])
+            code = _enter_text(names, hashes[i], data, start, np.int64(offsets[row + 1]) - start)
+            if code < 0:
+                return row, new
+            ids[row] = code >> 1
+            if code & 1:
+                new_ids[new] = code >> 1
+                new += 1
+        row = end
     return row, new
 
 
