@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
-from tests.twins import Tuple, examples, tiny
+from tests.twins import Tuple, chunk_sizes, examples, tiny
 
 SEEDS = st.integers(0, 2**32)
 Row = tuple  # query, source, target, timestamp, op
@@ -208,6 +208,20 @@ def test_chunks_are_invisible() -> None:
     assert (counted.added, counted.removed) == (whole.added, whole.removed)
     assert counted.late_rows.tolist() == whole.late_rows.tolist() != []
     assert counted.rows() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "are_large"),
+    [("a", True), ("a+", False), ("SELECT (COUNT(*) AS ?n) { ?x <a>/<b>* ?y }", False)],
+    ids=["few rows", "many rows", "rows that no query reports"],
+)
+def test_chunks_grow_while_paths_have_few_rows(text: str, are_large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rpq.engine.running.evaluation._LARGEST_CHUNK", 400)
+    monkeypatch.setattr("rpq.engine.running.evaluation._SMALLEST_CHUNK", 100)
+    sizes = chunk_sizes(monkeypatch)
+    tuples = [(number, number + 1, "a", number) for number in range(1_000)]
+    tiny(4)(rpq.Query(text, window=rpq.Window(size=20, slide=1), name="q")).push_rows(tuples)
+    assert sizes == ([100, 400, 400, 100] if are_large else [100] * 10)
 
 
 def test_a_slice_of_a_table_is_what_it_shows() -> None:

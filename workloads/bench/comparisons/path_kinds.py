@@ -1,4 +1,4 @@
-"""Path queries with lengths, and simple cycles, beside the same query without them."""
+"""Path queries with lengths, and simple cycles, beside the same query without them; a path of a single label."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from functools import cache
 from time import process_time
 from typing import Any
 
+import pyarrow.compute as pc
+
 import rpq
-from rpq.workloads.bench.comparisons.bounds import Figure, line
+from rpq.workloads.bench.comparisons.bounds import Figure, line, tuples_per_second
 from rpq.workloads.bench.comparisons.path_speed import stream_of
 from rpq.workloads.bench.experiment import Settings
 from rpq.workloads.bench.measure import median
@@ -47,3 +49,11 @@ def _with_lengths(settings: Settings) -> Figure:
 @line("SIMPLE-CYCLE", f"{_TEXT} with simple cycles", unit="× simple paths", sense="at most", bound=1.2)
 def _with_simple_cycles(settings: Settings) -> Figure:
     return _times_as_long(settings, {"paths": "simple_cycle"}, {"paths": "simple"})
+
+
+@line("ONE-LABEL", "path of a single label, an edge with it", unit="ns/edge", sense="at most", bound=750)
+def _of_one_label(settings: Settings) -> Figure:
+    """Return what names, labels, the graph and expiry take for an edge, which has no walks beside itself."""
+    stream = _stream(settings)
+    edges = pc.sum(pc.equal(stream.table["label"].cast("string"), "a2q")).as_py()
+    return Figure(figure=1e9 * len(stream) / edges / tuples_per_second("a2q", stream, settings))
