@@ -751,3 +751,14 @@ def test_memory_does_not_grow_with_what_a_filter_drops(is_match):
     found = sorted(zip(*(rows[name].to_pylist() for name in query.columns), strict=True))
     numbers = range(count)
     assert found == [(e, f, g) for e in numbers for f in numbers[1:] if e / f >= least for g in numbers[1:]]
+
+
+@pytest.mark.parametrize("semantics", ["implicit", "explicit"])
+def test_bindings_that_expire_silently_are_not_searched_for(semantics):
+    query = rpq.Query("?x ?e:a ?y . ?y ?f:a ?x", window=WINDOW, filter="?e.d <= ?f.d", semantics=semantics, name="q")
+    engine = rpq.Engine(query, edges="parallel")
+    engine.push({"source": ["v"] * 9, "target": ["v"] * 9, "label": ["a"] * 9, "timestamp": [1] * 9, "d": [*range(9)]})
+    (host,) = engine._evaluation.running.hosts
+    before = host.tables.plans.seed["written_rows"].sum()
+    engine.advance(1000)
+    assert (host.tables.plans.seed["written_rows"].sum() > before) == (semantics == "explicit")
