@@ -659,7 +659,9 @@ class EdgeValuesQuery(PatternQuery):
     def joined_pattern(self) -> PatternQuery:
         """The pattern that is joined. Its solutions, filtered and with values in place of edges, are those of this one."""
         joined = object.__new__(PatternQuery)
-        options = {"select": None, "filter": None, "distinct": False, "semantics": "explicit", "report": "change"}
+        # Bindings that expire silently need not be found, unless rows are counted or may come back in the same event.
+        semantics = "explicit" if self.distinct or self.window.kind == "count" else self.semantics
+        options = {"select": None, "filter": None, "distinct": False, "semantics": semantics, "report": "change"}
         joined.__dict__.update(self.__dict__ | options | {"matching": "homomorphism", "_pattern": self.join})
         return joined
 

@@ -119,6 +119,11 @@ class Delta:
             return int(self.ends[-1]) if len(self.ends) else 0
         return len(self._ids.values)
 
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of its rows."""
+        return 0 if self._ids is None else self._ids.values.nbytes
+
     def without_ids(self) -> Delta:
         """Return the same events without their rows, whose number remains."""
         return Delta(ids=None, times=self.times, ends=self.ends, kinds=self.kinds, orders=self.orders)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +39,9 @@ class ChunkDetails(NamedTuple):
     """True if rows are only counted, so that deltas may lack them."""
     has_edge_ids: bool = True
     """False if another thread applies the chunk to the graph meanwhile: the `edge` of tuples is not known yet."""
+    wait_for_names: Callable[[], object] | None = None
+    """Waits for another thread that gives ids to the names of the next chunk, after which names can be read; None if there
+    is none."""
 
 
 NO_DETAILS = ChunkDetails()

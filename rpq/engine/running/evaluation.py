@@ -465,6 +465,8 @@ class Evaluation:
         is_netted = details.first is not None or tuples.reported_time is not None
         if not (collect or is_netted or self._entered is not None):
             details = details._replace(counts_only=True)
+        if self._next_chunk is not None:
+            details = details._replace(wait_for_names=self._next_chunk.wait)
         failure = self._crew.apply(self._schedule, chunk, view_of_chunk, self.graph.edges, details, extra_task=extra_task)
         if self._next_chunk is not None:
             self._next_chunk.wait()  # from here on names are read

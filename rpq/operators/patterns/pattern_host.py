@@ -39,7 +39,10 @@ _UNREAD = 1 << 20
 """The largest number of values in a piece of rows that are only counted."""
 _OPERATOR_COPIES = 6
 """The copies of the rows of parts that exist at once while they are netted, and while operators change them: a ring in MATCH
-with conditions and values of its edges has a filter and a column for each, whose rows stay until the push has ended."""
+with conditions and values of its edges has a filter and a column for each, whose rows stay until the operators are done."""
+_VALUES_AT_ONCE, _VALUES_A_QUERY = 1 << 20, 1 << 12
+"""The number of values from which rows are passed on to operators before the chunk has ended, so that the copies that these
+make do not grow with the chunk; and by how much it is larger for each query, whose fixed cost is about that of as many."""
 _PIECES = 4
 """The number of pieces of rows for which memory is requested from the guard at once."""
 
@@ -121,6 +124,8 @@ class PatternHost:
         self._memberships: dict[Hashable, WindowMembership] = {}
         self._graph: SnapshotGraph | None = None
         self._delivered_rows = DeliveredRows()
+        self._passed_on: list[tuple[str, Delta]] = []  # what follows from the rows of the chunk that were passed on
+        self._wait_for_names: Callable[[], object] | None = None
         self._sink = self._delivered_rows
         self._live = LivePatterns(
             self.store,
@@ -373,6 +378,20 @@ class PatternHost:
         if self._most_rows > (self._rows.effective_limit if self._is_by_tuple else self._rows.found_limit):
             last = output.state.runs - 1
             self._count_event(output.runs["order"].item(last), output.runs["time"].item(last))
+        can_pass_on = self._other_parts and not self.readers_of_report_time
+        if can_pass_on and self._delivered_rows.value_count > _VALUES_AT_ONCE + _VALUES_A_QUERY * len(self.members):
+            self._pass_on(output.runs["order"].item(output.state.runs - 1))
+
+    def _pass_on(self, order: int) -> None:
+        """Compute what follows from the rows of all events before the one that is at a place in the order of the chunk."""
+        if self.first is not None:
+            order = min(order, 2 * self.first.item(order // 2) + 1)
+        changed = self._delivered_rows.take_before(order)
+        if changed:
+            if self._wait_for_names is not None:
+                self._wait_for_names()
+            self._passed_on += self._deltas_of(changed)
+            self._granted_bytes = 0
 
     def _count_event(self, order: int, time: int) -> None:
         """Count the rows that the last event has brought so far. Raises `RowLimitError` where they are too many."""
@@ -401,7 +420,7 @@ class PatternHost:
         if not len(changes.order):
             return []
         time = self.store.relations.state.stream_time
-        return self._deltas_of(self._collect_separately(lambda: self._live.advance(time, changes)))
+        return self._deltas_of(self._collect_separately(lambda: self._live.advance(time, changes)).by_part())
 
     # --- jobs of the crew ------------------------------------------------------------------------------------
 
@@ -447,8 +466,9 @@ class PatternHost:
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk (and of its view); `deltas` returns the rows. Raises `LimitError`."""
-        self._delivered_rows.clear()
-        self._times = chunk.timestamp
+        self._clear_rows()
+        self.chunk_times = self._times = chunk.timestamp
+        self.is_delete, self.first, self._wait_for_names = chunk.delete, details.first, details.wait_for_names
         self._most_rows = self._granted_bytes = 0
         self._is_by_tuple, self._counts_only = details.first is None, details.counts_only
         count = len(chunk.timestamp)
@@ -466,7 +486,6 @@ class PatternHost:
         if details.has_edge_ids:
             self.judge(tuples, details, count)
         self.tuples += count
-        self.is_delete, self.first = chunk.delete, details.first
 
     def judge(self, tuples: Any, details: ChunkDetails, count: int) -> None:
         """Count the outcomes of the tuples of a chunk for queries with paths or several windows, by the ids of its edges.
@@ -493,7 +512,7 @@ class PatternHost:
         rows = self._collect_separately(lambda: self._live.apply_view(tuples, place, changes))
         self.chunk_times = self._times = chunk.timestamp
         self.is_delete, self.first = chunk.delete, None
-        self._deltas_of(rows)
+        self._deltas_of(rows.by_part())
         for array, copied in zip(counts, before, strict=True):
             array[:] = copied
         for outcome, count in enumerate(outcomes):
@@ -504,7 +523,7 @@ class PatternHost:
     @property
     def has_rows(self) -> bool:
         """True if the last chunk changed rows of parts, or moved the time that a query reads."""
-        return bool(len(self._delivered_rows)) or bool(self.readers_of_report_time)
+        return bool(len(self._delivered_rows)) or bool(self._passed_on) or bool(self.readers_of_report_time)
 
     def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:
         """Return the rows of the last chunk by the number of the query, only those `before` a tuple of it if given.
@@ -512,8 +531,13 @@ class PatternHost:
         To be called once a chunk.
         """
         self.chunk_times = self._times if before is None else self._times[:before]
-        deltas = self._deltas_of(self._delivered_rows, before=before, timed=self.readers_of_report_time)
-        self._delivered_rows.clear()
+        changed = self._delivered_rows.by_part()
+        deltas = self._passed_on
+        if before is not None:
+            changed = {number: rows.events_before(2 * before) for number, rows in changed.items()}
+            deltas = [(name, delta.events_before(2 * before)) for name, delta in deltas]
+        deltas = deltas + self._deltas_of(changed, timed=self.readers_of_report_time)
+        self._clear_rows()
         return sorted(((numbers[name], delta) for name, delta in deltas), key=itemgetter(0))
 
     def is_silent(self, orders: np.ndarray) -> np.ndarray:
@@ -528,14 +552,13 @@ class PatternHost:
             silent[is_tuple] = deletes[orders[is_tuple] // 2] == 0
         return silent
 
-    def _deltas_of(
-        self, delivered: DeliveredRows, *, before: int | None = None, timed: Iterable[str] = ()
-    ) -> list[tuple[str, Delta]]:
+    def _clear_rows(self) -> None:
+        self._delivered_rows.clear()
+        self._passed_on = []
+
+    def _deltas_of(self, changed: Mapping[int, Delta], *, timed: Iterable[str] = ()) -> list[tuple[str, Delta]]:
         """Return the rows that follow from changes of parts, and those of the `timed` queries, which time may change."""
         parts_of: dict[str, dict[PartPlace, Delta]] = {name: {} for name in timed}
-        changed = delivered.by_part()
-        if before is not None:
-            changed = {number: rows.events_before(2 * before) for number, rows in changed.items()}
         for number, rows in changed.items():
             for name, place in self._parts[number]:
                 parts_of.setdefault(name, {})[place] = rows
@@ -547,7 +570,7 @@ class PatternHost:
 
     def advance(self, time: int) -> None:
         """Move the stream time without a tuple; `deltas` returns the rows. Raises `LimitError`."""
-        self._delivered_rows.clear()
+        self._clear_rows()
         self._times = np.array([time])
         self._most_rows = self._granted_bytes = 0
         self._is_by_tuple, self._counts_only, self.first = True, False, None
@@ -567,7 +590,7 @@ class PatternHost:
     def nbytes(self) -> int:
         """The size in memory, in bytes."""
         shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._hashes.nbytes
-        shared += self._delivered_rows.nbytes
+        shared += self._delivered_rows.nbytes + sum([delta.nbytes for _, delta in self._passed_on])
         of_paths = self.paths.nbytes + sum(membership.nbytes for membership in self._memberships.values())
         return shared + of_paths + self._bytes_of_members()
 

@@ -730,3 +730,35 @@ def test_links_of_bound_edges_survive_states(texts, static, edges, identity):
     for place, text in enumerate(["v a w 30", "w b u 31", "u a v 31"], len(edges)):
         assert insert(again, place, text) == insert(engine, place, text)
         again._check()
+
+
+@pytest.mark.parametrize("is_match", [False, True], ids=["pattern", "MATCH"])
+def test_memory_does_not_grow_with_what_a_filter_drops(is_match):
+    count, least = 140, 139 / 2
+    ring = [*zip("xyz", "efg", "yzx")]
+    if is_match:  # the join cannot check a quotient
+        text = "MATCH (x)-[e:a]->(y)-[f:a]->(z)-[g:a]->(x) WHERE e.d / f.d >= 69.5 AND g.d >= 1 "
+        text += "RETURN e.d AS e, f.d AS f, g.d AS g"
+        query = rpq.Query(text, window=WINDOW, name="q")
+    else:
+        text = " . ".join(f"?{one} ?{edge}:a ?{other}" for one, edge, other in ring)
+        query = rpq.Query(
+            text, window=WINDOW, name="q", filter="?e.d / ?f.d >= 69.5 and ?g.d >= 1", select=["e.d", "f.d", "g.d"]
+        )
+    engine = rpq.Engine(query, edges="parallel", memory_limit=150_000_000)
+    loops = {"source": ["v"] * count, "target": ["v"] * count, "label": ["a"] * count, "timestamp": [1] * count}
+    rows = engine.push(loops | {"d": [float(value) for value in range(count)]}).to_arrow("q")
+    found = sorted(zip(*(rows[name].to_pylist() for name in query.columns), strict=True))
+    numbers = range(count)
+    assert found == [(e, f, g) for e in numbers for f in numbers[1:] if e / f >= least for g in numbers[1:]]
+
+
+@pytest.mark.parametrize("semantics", ["implicit", "explicit"])
+def test_bindings_that_expire_silently_are_not_searched_for(semantics):
+    query = rpq.Query("?x ?e:a ?y . ?y ?f:a ?x", window=WINDOW, filter="?e.d <= ?f.d", semantics=semantics, name="q")
+    engine = rpq.Engine(query, edges="parallel")
+    engine.push({"source": ["v"] * 9, "target": ["v"] * 9, "label": ["a"] * 9, "timestamp": [1] * 9, "d": [*range(9)]})
+    (host,) = engine._evaluation.running.hosts
+    before = host.tables.plans.seed["written_rows"].sum()
+    engine.advance(1000)
+    assert (host.tables.plans.seed["written_rows"].sum() > before) == (semantics == "explicit")

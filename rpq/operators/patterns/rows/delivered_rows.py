@@ -52,6 +52,11 @@ class DeliveredRows:
         return self._values.nbytes + 4 * self._begin + self._bytes_of_runs
 
     @property
+    def value_count(self) -> int:
+        """The number of values of all rows."""
+        return self._count
+
+    @property
     def row_count(self) -> int:
         """The number of rows of all pieces. O(pieces)."""
         return sum(int(runs[:, RUN_ROWS].sum()) for runs in self._runs)
@@ -72,6 +77,9 @@ class DeliveredRows:
         values = output.values[: output.state.values]
         if parts is not None:
             values = _select_parts(runs, values, parts)
+        self._append(runs, values)
+
+    def _append(self, runs: np.ndarray, values: np.ndarray) -> None:
         end = self._count + len(values)
         if end - self._begin > len(self._values):
             self._make_room(len(values))
@@ -144,10 +152,34 @@ class DeliveredRows:
         """
         if not self._runs:
             return {}
-        runs = self._runs[0] if len(self._runs) == 1 else np.concatenate(self._runs)
-        values, count = self._all_values(), self._count
+        runs, values = self._all_runs(), self._all_values()
         self.clear()
-        first = int(runs[0, RUN_QUERY])
+        return self._give_away(runs, values)
+
+    def take_before(self, order: int) -> dict[int, Delta]:
+        """Return the rows of events before a place in the order of the chunk as `by_part` does, and remove them here.
+
+        O(1) if there are none, otherwise like `by_part`.
+        """
+        if not self._runs or self._runs[0][0, RUN_ORDER] >= order:
+            return {}
+        runs, values = self._all_runs(), self._all_values()
+        cut = int(np.searchsorted(runs[:, RUN_ORDER], order))
+        begin = int(runs[cut, RUN_VALUES]) if cut < len(runs) else len(values)
+        later_runs, later_values = runs[cut:].copy(), values[begin:].copy()
+        self.clear()
+        found = self._give_away(runs[:cut], values[:begin])
+        if len(later_runs):
+            later_runs[:, RUN_VALUES] -= begin
+            self._append(later_runs, later_values)
+        return found
+
+    def _all_runs(self) -> np.ndarray:
+        return self._runs[0] if len(self._runs) == 1 else np.concatenate(self._runs)
+
+    def _give_away(self, runs: np.ndarray, values: np.ndarray) -> dict[int, Delta]:
+        """Return rows that were removed here by the number of the part."""
+        first, count = int(runs[0, RUN_QUERY]), len(values)
         if len(runs) == 1 or (runs[:, RUN_QUERY] == first).all():
             if count <= _FEW_VALUES:
                 return {first: _delta_of(runs, values.copy())}
