@@ -2,8 +2,8 @@
 
 - Queries: `Query`; `Window`, `CountWindow`, `UnboundedWindow`; `read_queries` reads several from a file;
   `motif` translates a motif of GraphFrames
-- Evaluation: `Engine`, whose `push` returns `Changes` (rows: `Change`) and whose `answers` are `Answers`; `Path`, and
-  `Witness` with `AtomWitness` and `Step`; `NodeFacts` is what `Engine.node` returns
+- Evaluation: `Engine`, whose `push` returns `Changes` (rows: `Change`) and whose `answers` are `Answers`; `find` returns
+  `Found`; `Path`, and `Witness` with `AtomWitness` and `Step`; `NodeFacts` is what `Engine.node` returns
 - Inputs of other packages: `Source`, which yields `Records`
 - Inspection: `Statistics`; `explain` returns an `Explanation` of the evaluation of a pattern
 - `run_topics` runs queries from topics of Kafka to topics or tables
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from rpq.errors import (
     ConflictBudgetError,
     ExpressionError,
+    FindLimitError,
     InputError,
     MemoryLimitError,
     PushLimitError,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from rpq.operators.paths.path import Path
     from rpq.operators.patterns.explanation import Explanation, explain
     from rpq.operators.patterns.witness import AtomWitness, Step, Witness
-    from rpq.rows.answers import Answers
+    from rpq.rows.answers import Answers, Found
     from rpq.rows.changes import Change, Changes, SetAside
     from rpq.stream.sources import Records, Source
 
@@ -59,6 +60,8 @@ __all__ = [
     "Engine",
     "Explanation",
     "ExpressionError",
+    "FindLimitError",
+    "Found",
     "InputError",
     "MemoryLimitError",
     "NodeFacts",
@@ -92,6 +95,7 @@ _LAZY = {
     "Changes": "rpq.rows.changes",
     "Engine": "rpq.engine.engine",
     "Explanation": "rpq.operators.patterns.explanation",
+    "Found": "rpq.rows.answers",
     "NodeFacts": "rpq.engine.engine",
     "Path": "rpq.operators.paths.path",
     "Query": "rpq.language.query",

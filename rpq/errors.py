@@ -190,6 +190,14 @@ class PushLimitError(LimitError):
         self.changes: Any = None
 
 
+class FindLimitError(RpqError):
+    """`Engine.find` or `check` would look at more edges than its `max_edges`, the `limit`. The engine remains usable."""
+
+    def __init__(self, message: str, *, limit: int | None) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
 class ConflictBudgetError(RpqError):
     """The search for simple paths from one root exceeded the budget, and the root was set aside.
 

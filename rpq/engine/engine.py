@@ -8,20 +8,29 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.stopwatch import Stopwatch
 from rpq.engine.dry_run import DryRun
+from rpq.engine.finder import Finder, KnownExpression
 from rpq.engine.handlers import Handler, Handlers, one_thread_at_a_time, refuse_unless_callable
 from rpq.engine.machine_memory import default_limit
-from rpq.engine.running.edge_restrictions import begins_empty, refuse_forgotten_edges, refuse_unread_conditions
+from rpq.engine.running.edge_restrictions import (
+    begins_empty,
+    readings_in,
+    refuse_forgotten_edges,
+    refuse_late_conditions,
+    refuse_order,
+    refuse_unkept_facts,
+    refuse_unread_conditions,
+)
 from rpq.engine.running.evaluation import ChunkRows, Evaluation
 from rpq.engine.running.retention import keep_option, refuse_if_lost
 from rpq.engine.statistics import Statistics, statistics_of
-from rpq.errors import InputError, LimitError, QueryError, RowLimitError, RpqError, StateFormatError
+from rpq.errors import InputError, LimitError, QueryError, RegistrationError, RowLimitError, RpqError, StateFormatError
 from rpq.language import kinds
 from rpq.language.conditions import TUPLE_COLUMNS, node_test_of
 from rpq.language.hypercube import Share
@@ -33,12 +42,14 @@ from rpq.language.readings import (
     describe_identity,
     for_identity,
     for_nodes,
+    has_values,
     node_tests_of,
     node_values_of,
     over_dataset,
+    readings_of,
 )
 from rpq.operators.paths import path_query
-from rpq.rows.answers import Answers, cursor_of, html_table, position_of
+from rpq.rows.answers import Answers, Found, cursor_of, html_table, position_of
 from rpq.rows.blocks import RowBlock, columns_of_names
 from rpq.rows.changes import Changes
 from rpq.rows.typed_columns import kinds_of
@@ -50,7 +61,7 @@ from rpq.stream.nodes.node_columns import NodeColumns, node_columns
 from rpq.stream.nodes.node_rows import are_records, node_table, tuples_of, uniform_parts
 from rpq.stream.nodes.node_table import OWN_COLUMNS
 from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, lengths_of, windows_of
-from rpq.stream.window import INT64_MAX, Window
+from rpq.stream.window import INT64_MAX, AnyWindow, UnboundedWindow, Window
 
 if TYPE_CHECKING:  # modules of saved states are imported where one is written or read
     from rpq.engine.state.engine_state import SavedState
@@ -59,6 +70,8 @@ if TYPE_CHECKING:  # modules of saved states are imported where one is written o
     from rpq.operators.patterns.explanation import Explanation
     from rpq.operators.patterns.witness import Witness
     from rpq.operators.relational.explanation import SparqlExplanation
+
+_Witness = TypeVar("_Witness", "Path", "Witness")
 
 kinds.register(path_query.KIND)
 kinds.register_module("pattern", "rpq.operators.patterns.pattern_query", question="rpq.language.query.PatternQuery")
@@ -159,7 +172,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         time_unit: Literal["s", "ms", "us", "ns"] | None = None,
         share: tuple[int, int] | tuple[int, int, Mapping[str, int]] | Share = (0, 1),
         events: Literal["window", "alone"] | None = None,
-        keep: Window | None = None,
+        keep: Window | UnboundedWindow | None = None,
         max_ahead: int | str | timedelta | np.timedelta64 | None = None,
         edges: Literal["triple", "parallel", "id"] = "triple",
         static: Any = None,
@@ -200,6 +213,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             node_properties=node_properties,
         )
         self._dry_run = DryRun(least=min(64, _capacity))
+        self._capacity = _capacity
+        self._finder: Finder | None = None
         self.push_limit = push_limit
         self._times = StreamTime(unit=time_unit)
         self._max_ahead: MaxAhead | None = None
@@ -885,23 +900,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         reach = max((window.reach for one in queries for window in windows_of(one)), default=0)
         if time is not None and time > INT64_MAX - reach:
             raise InputError(f"the stream time {self.time} and the size of the window, {reach}, exceed 64 bits")
-        if not evaluation.running.are_read(queries, evaluation.labels):
-            evaluation.collector.collect()  # afterwards the lost edges are known
-        multigraph = evaluation.multigraph
-        running_forms = queries if multigraph is None else [multigraph.retained_form(one) for one in queries]
-        if start == "window":
-            for one in running_forms:
-                refuse_if_lost(
-                    one,
-                    evaluation.labels,
-                    evaluation.graph,
-                    to_timestamp=self._times.to_timestamp,
-                    begins_empty=begins_empty(one, evaluation),
-                )
-                refuse_forgotten_edges(one, evaluation, to_timestamp=self._times.to_timestamp)
-        for one in running_forms:
-            is_empty, to_timestamp = start == "empty", self._times.to_timestamp
-            refuse_unread_conditions(one, evaluation, empty=is_empty, to_timestamp=to_timestamp)
+        self._refuse_unstored(queries, empty=start == "empty")
         evaluation.midway = True
         try:
             added = evaluation.add(*queries, is_late=time is not None and start == "empty")
@@ -928,6 +927,21 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         changes = self._changes([rows], counts)
         self._raise_overrun(changes)
         return changes
+
+    def _refuse_unstored(self, queries: Sequence[Any], *, empty: bool = False) -> None:
+        """Raise `RegistrationError` if windows of queries lack edges, which those that start `empty` do not need."""
+        evaluation, to_timestamp = self._evaluation, self._times.to_timestamp
+        if not evaluation.running.are_read(queries, evaluation.labels):
+            evaluation.collector.collect()  # afterwards the lost edges are known
+        multigraph = evaluation.multigraph
+        for one in queries if multigraph is None else [multigraph.retained_form(one) for one in queries]:
+            if not empty:
+                offers_empty = begins_empty(one, evaluation)
+                refuse_if_lost(
+                    one, evaluation.labels, evaluation.graph, to_timestamp=to_timestamp, begins_empty=offers_empty
+                )
+                refuse_forgotten_edges(one, evaluation, to_timestamp=to_timestamp)
+            refuse_unread_conditions(one, evaluation, empty=empty, to_timestamp=to_timestamp)
 
     @one_thread_at_a_time
     def unregister(self, name: str | Iterable[str]) -> None:
@@ -1128,6 +1142,129 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return Answers(columns, values, count=sum(len(some.values) for some in rows), cursor=cursor)
 
     @one_thread_at_a_time
+    def find(
+        self,
+        expression: str,
+        *,
+        source: Vertex | Iterable[Vertex] | None = None,
+        target: Vertex | Iterable[Vertex] | None = None,
+        limit: int | None = None,
+        witness: bool = False,
+        window: AnyWindow | None = None,
+        max_edges: int | None = None,
+    ) -> Found:
+        """Return the pairs that a path expression has now, from some sources, to some targets, or both.
+
+        The answer is that of a registered query with the expression, by a search for this call alone: from the side with
+        fewer names. `limit` is the largest number of pairs, which are in no order; `is_cut` of the result says whether there
+        are more. With `witness`, its `paths` are one path for each pair, with the fewest edges from that side.
+
+        The `window` is by default that of `keep`, otherwise the one over which all registered queries read. Raises
+        `RegistrationError` if edges in it were not stored, and `FindLimitError` if the search would look at more than
+        `max_edges` edges. O(edges reached); an expression that is new is compiled first.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(keep=rpq.Window(size=10, slide=1))
+        >>> engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2), ("z", "y", "b", 3)]).added
+        0
+        >>> sorted(engine.find("a+/^b?", source="x"))
+        [('x', 'y'), ('x', 'z')]
+        >>> engine.find("a+", target=["z", "w"], limit=1, witness=True).paths
+        (Path(vertices=('y', 'z'), labels=('a',)),)
+        """
+        sources, targets = _names(source), _names(target)
+        if sources is None and targets is None:
+            raise QueryError("find follows paths from given vertices, or to given ones: pass source=, target=, or both")
+        if limit is not None and (isinstance(limit, bool) or not hasattr(limit, "__index__") or limit < 1):
+            raise QueryError(f"limit is a whole number of pairs, at least one, or None for all, not {limit!r}")
+        finder, known = self._known_expression(expression, window)
+        found = finder.pairs(known, sources, targets, limit=limit, budget=max_edges, witness=witness)
+        if found.paths is not None and known.tests is not None:
+            found.paths = tuple(self._with_facts(known.question, path) for path in found.paths)
+        return found
+
+    @one_thread_at_a_time
+    def check(
+        self,
+        expression: str,
+        source: Vertex,
+        target: Vertex,
+        *,
+        window: AnyWindow | None = None,
+        max_edges: int | None = None,
+    ) -> Path | None:
+        """Return a path that spells a word of an expression now, from one vertex to another; None if there is none.
+
+        The search goes on from both ends, so a vertex with many edges costs nothing where the other end has few. The
+        options and errors are those of `find`.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(keep=rpq.UnboundedWindow())
+        >>> tuples = [("ann", "staff", "member", 1), ("staff", "doc", "viewer", 2)]
+        >>> engine.push_rows(tuples).added
+        0
+        >>> engine.check("member*/(viewer|editor)", "ann", "doc")
+        Path(vertices=('ann', 'staff', 'doc'), labels=('member', 'viewer'))
+        >>> engine.check("member*/editor", "ann", "doc") is None
+        True
+        """
+        finder, known = self._known_expression(expression, window)
+        path = finder.path(known, source, target, max_edges)
+        return path if path is None or known.tests is None else self._with_facts(known.question, path)
+
+    def _known_expression(self, expression: str, window: AnyWindow | None) -> tuple[Finder, KnownExpression]:
+        """Return an expression that is ready for a search. Raises `QueryError`."""
+        self._usable()
+        if self._finder is None or self._finder.evaluation is not self._evaluation:
+            self._finder = Finder(self._evaluation, room=self._capacity)
+        self._finder.to_timestamp = self._times.to_timestamp
+        return self._finder, self._finder.expression(
+            (expression, window), lambda: self._question(expression, window), self._refuse_find
+        )
+
+    def _question(self, expression: str, window: AnyWindow | None) -> Query:
+        """Return an expression as a query over a window in the integers of the stream. Raises `QueryError`."""
+        question = Query(expression, window=self._find_window() if window is None else window, language="path")
+        return self._resolve(question, self._times.with_queries([*self._queries_by_window.values(), question]))
+
+    def _find_window(self) -> Any:
+        """Return the window of questions that name none. Raises `QueryError`."""
+        if self._keep is not None:
+            return self._keep.window
+        windows = {
+            one.window for query in self._original_queries.values() for one in readings_of(query) if not one.is_of_facts
+        }
+        if len(windows) == 1:
+            return windows.pop()
+        why = "queries have different windows: pass window=, one of these" if windows else "no edges are stored"
+        raise QueryError(f"{why}; or store all edges of a window, with rpq.Engine(keep=rpq.Window(size=…, slide=…))")
+
+    def _refuse_find(self, question: Query) -> None:
+        """Raise `RegistrationError` if the window of a question has edges that were not stored."""
+        evaluation = self._evaluation
+        if self._clock is not None:
+            raise QueryError('with events="alone" the graph has one event at a time, and no edges in which paths are found')
+        try:
+            refuse_order(question, evaluation.identity)
+            refuse_unkept_facts(question, evaluation.nodes.kept)
+            if evaluation.multigraph is not None:
+                readings_in(question, evaluation)
+            elif has_values(question):
+                refuse_late_conditions([question], evaluation)
+            self._refuse_unstored([question])
+        except RegistrationError as error:
+            raise RegistrationError(
+                f"{question.expression!r} is asked over {question.window!r}, which has edges that were not stored "
+                f"({error}). What registered queries read over that window is stored, and everything in the window of "
+                "rpq.Engine(keep=…), except which edges satisfy a condition",
+                available_from=error.available_from,
+            ) from error
+
+    def _with_facts(self, question: Any, found: _Witness) -> _Witness:
+        """Return a witness with the facts of its vertices that a question reads."""
+        return replace(found, facts=tuple(self._facts_read(question, found.vertices)))
+
+    @one_thread_at_a_time
     def witness(
         self, *answer: Vertex | None, query: str | None = None, source: Vertex | None = None, target: Vertex | None = None
     ) -> Path | Witness | None:
@@ -1172,8 +1309,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         evaluation.midway = False
         if found is None:
             return None
-        facts = tuple(self._facts_read(running.question, found.vertices))
-        return replace(found, facts=facts).with_times(self._times.to_timestamp)
+        return self._with_facts(running.question, found).with_times(self._times.to_timestamp)
 
     def _facts_read(self, question: Any, vertices: Iterable[Vertex]) -> Iterator[tuple[Vertex, dict[str, Any]]]:
         """Yield the vertices that have facts which a query reads, with these."""
@@ -1467,6 +1603,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def _check(self) -> None:
         """Assert the invariants of every part."""
         self._evaluation.check()
+        if self._finder is not None:
+            self._finder.search.links._check()
 
 
 def _identity(edges: Any) -> Identity:
@@ -1484,6 +1622,17 @@ def _queries_by_window(queries: Iterable[Any]) -> dict[Hashable, Any]:
     for query in queries:
         found.setdefault(lengths_of(query), query)
     return found
+
+
+def _names(ends: Vertex | Iterable[Vertex] | None) -> list[Vertex] | None:
+    """Return one name, or many, as a list; None for none. Raises `QueryError`."""
+    if ends is None:
+        return None
+    names = [ends] if isinstance(ends, (str, int)) else [*ends]
+    for name in names:
+        if isinstance(name, bool) or not isinstance(name, (str, int)):
+            raise QueryError(f"source and target are names of vertices, texts or integers, and not {name!r}")
+    return names
 
 
 def _as_list(query: Any) -> list[Query]:

@@ -16,6 +16,8 @@ from rpq.rows.delta import Position
 if TYPE_CHECKING:
     import pandas
 
+    from rpq.operators.paths.path import Path
+
 LENGTH = 80  # characters of a value that are shown
 
 
@@ -110,7 +112,8 @@ class Answers:
         first = ", ".join(map(str, self._first(_SHOWN)))
         more = ", …" if len(self) > _SHOWN else ""
         noun = "pair" if self._columns == _PAIR else "answer"
-        return f"<Answers: {len(self):,} {noun}{'' if len(self) == 1 else 's'}{f': {first}{more}' if first else ''}>"
+        kind, plural = type(self).__name__, "" if len(self) == 1 else "s"
+        return f"<{kind}: {len(self):,} {noun}{plural}{f': {first}{more}' if first else ''}>"
 
     def _repr_html_(self) -> str:
         rows = self._first(_SHOWN_IN_HTML)
@@ -173,3 +176,24 @@ class Answers:
         if not self._values:
             return [()] * min(count, self._count)
         return list(zip(*(column[:count].to_pylist() for column in self._values), strict=True))
+
+
+class Found(Answers):
+    """The pairs that `Engine.find` found.
+
+    `is_cut` is true if a `limit` left some out. `paths` has a path for each pair, in their order; None unless paths were
+    asked for.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        values: Sequence[pa.Array],
+        *,
+        count: int,
+        is_cut: bool = False,
+        paths: tuple[Path, ...] | None = None,
+    ) -> None:
+        super().__init__(columns, values, count=count)
+        self.is_cut = is_cut
+        self.paths = paths

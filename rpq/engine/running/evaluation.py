@@ -77,7 +77,7 @@ from rpq.stream.names.stream_labels import (
 )
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.nodes.node_table import NO_TIME, NodeRecords, NodeTable
-from rpq.stream.window import CountWindow, Window
+from rpq.stream.window import CountWindow, UnboundedWindow, Window
 
 if TYPE_CHECKING:
     from rpq.engine.running.derived_edges import DerivedChunk
@@ -215,7 +215,8 @@ class Evaluation:
         self._threads = threads
         self._capacity = capacity
         self.collector = Collector(self.intake, self.graph, self.running, self.nodes)
-        self._keep_window: Window | None = None
+        self.keep_window: Window | UnboundedWindow | None = None
+        """The window whose edges are all stored, if there is one."""
         if edges != "triple":
             self.begin_multigraph()
 
@@ -247,7 +248,7 @@ class Evaluation:
             nodes=self.nodes,
             keeps_values=self.keeps_values,
         )
-        self.multigraph.keep_window = self._keep_window
+        self.multigraph.keep_window = self.keep_window
         questions = [running.question for running in self.running]
         self._record_statics(self.multigraph)
         self.multigraph.add(questions, {question.name: readings_in(question, self) for question in questions})
@@ -1309,9 +1310,9 @@ class Evaluation:
         if is_less_read:
             self.collector.collect()
 
-    def retain_window(self, window: Window) -> None:
+    def retain_window(self, window: Window | UnboundedWindow) -> None:
         """Keep all edges of a window, in the integers of the stream, from the first tuple on."""
-        self._keep_window = window
+        self.keep_window = window
         if self.multigraph is not None:
             self.multigraph.keep_window = window
         self.running.retain_window(window, self.labels, self.graph)

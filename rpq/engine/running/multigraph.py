@@ -108,7 +108,7 @@ class Multigraph:
         """The window over which all queries read, if that is a count window or edges hide static edges."""
         self.hides = False
         """True if edges of the window hide the static edges of their identity."""
-        self.keep_window: Window | None = None
+        self.keep_window: Window | UnboundedWindow | None = None
         """The window whose edges are all stored, if there is one."""
         self.inserts = 0
         """The number of well-formed inserts so far, whatever their outcome."""

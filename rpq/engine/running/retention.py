@@ -41,10 +41,13 @@ class KeepOption:
         return replace(self, window=window)
 
 
-def keep_option(window: Window) -> KeepOption:
-    """Return the option `keep` for a window. Raises `QueryError` if it is no window of time."""
-    if not isinstance(window, Window):
-        raise QueryError(f"keep is a window of time, as in keep=rpq.Window(size=…, slide=…), not {window!r}")
+def keep_option(window: Window | UnboundedWindow) -> KeepOption:
+    """Return the option `keep` for a window. Raises `QueryError` if it is neither one of time nor unbounded."""
+    if not isinstance(window, Window | UnboundedWindow):
+        raise QueryError(
+            "keep is a window of time, as in keep=rpq.Window(size=…, slide=…), or rpq.UnboundedWindow(), not "
+            f"{window!r}"
+        )
     return KeepOption(window)
 
 

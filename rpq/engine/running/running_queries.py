@@ -26,7 +26,7 @@ from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import ConditionLabel, LabelName, LabelSymbol, StreamLabel, merged_name, name_in
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.stream_time import report_steps
-from rpq.stream.window import INT64_MAX, AnyWindow, Window
+from rpq.stream.window import INT64_MAX, AnyWindow, UnboundedWindow, Window
 
 _NO_ROWS = np.zeros(2, np.int64)
 
@@ -65,8 +65,9 @@ class RunningQueries:
         self._queries_with_tests: set[str] = set()  # queries that read edges with tests of their ends
         self._queries_of_other_labels: dict[str, None] = {}  # queries that read labels which they do not name
         self._users_of_edges: dict[LabelSymbol, Counter[Ends]] = {}  # a label that queries name: the edges that they accept
+        self.registrations = 0  # how often queries came or went
         self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
-        self._keep_window: Window | None = None  # its edges are kept whether a query reads them or not
+        self._keep_window: Window | UnboundedWindow | None = None  # its edges are kept whether a query reads them or not
         self._windows: dict[tuple[AnyWindow, Hashable], int] = {}  # windows of queries, and their numbers
         self._readers: Counter[tuple[AnyWindow, Hashable]] = Counter()  # queries that read over a window
         self._reading = np.zeros((0, 0), np.int32)  # (label, window): how many queries read it
@@ -263,6 +264,7 @@ class RunningQueries:
 
         The remaining queries are renumbered before the next rows are reported, in O(queries).
         """
+        self.registrations += 1
         ids, labels_read = np.fromiter(labels.ids.values(), np.int64, len(labels)), [*labels.ids]
         before = self._reading[ids] > 0
         for name in names:
@@ -328,7 +330,7 @@ class RunningQueries:
                     narrowed.add(text)
         return sorted(narrowed)
 
-    def retain_window(self, window: Window, labels: LabelDictionary, graph: SnapshotGraph) -> None:
+    def retain_window(self, window: Window | UnboundedWindow, labels: LabelDictionary, graph: SnapshotGraph) -> None:
         """Keep all edges of a window in the graph, whether a query reads them or not. Comes before the first tuple."""
         self._keep_window = window
         self._recount_readings(labels, graph)
@@ -371,7 +373,7 @@ class RunningQueries:
             number = None if reading.window.kind == "count" else self._windows.get((reading.window, None))
             if number is None or reading.labels.has_others:
                 return False
-            ids = [labels.ids.get(name_in(label, reading.stream), -1) for label in reading.labels.named]
+            ids = [labels.ids.get(name_in(label, reading.stream), -1) for label in reading.labels.without_tests]
             if min(ids, default=0) < 0 or not self._reading[ids, number].all():
                 return False
         return True
@@ -411,6 +413,7 @@ class RunningQueries:
 
     def settle_added(self, added: Sequence[RunningQuery], labels: LabelDictionary, graph: SnapshotGraph) -> None:
         """Add started queries to those that run. O(labels) for each; for a new window, O(labels · windows)."""
+        self.registrations += 1
         windows = len(self._windows)
         schemas, numbers, first = self.schemas, self.numbers, len(self._columns)
         columns = {running.question.name: running.columns for running in added}

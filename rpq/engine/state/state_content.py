@@ -17,7 +17,7 @@ from rpq.stream.edges.outcomes import OUTCOMES
 from rpq.stream.json_values import Damage, JsonValue
 from rpq.stream.names.stream_labels import EDGE_ENDS, ConditionLabel, EdgeEnd, LabelName, StreamLabel, text_of
 from rpq.stream.stream_time import windows_of
-from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
+from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, UnboundedWindow, Window
 
 _LONGEST = INT64_MAX * 10**9  # nanoseconds in the most seconds that fit into 64 bits
 _LARGEST_COUNT = 2**56
@@ -130,17 +130,21 @@ class EventsState(NamedTuple):
 class KeepWindow:
     """The window whose edges are all kept, in the integers of the stream, and its `original` form."""
 
-    window: Window
-    original: Window
+    window: Window | UnboundedWindow
+    original: Window | UnboundedWindow
 
     def to_json(self) -> dict[str, Any]:
         """Return the window as JSON values."""
+        if not (isinstance(self.window, Window) and isinstance(self.original, Window)):
+            return {"window": None, "duration": None}
         duration = None if self.original.unit is None else [self.original.size, self.original.slide]
         return {"window": [self.window.size, self.window.slide], "duration": duration}
 
     @classmethod
     def read(cls, content: JsonValue) -> KeepWindow:
         """Read the output of `to_json`. Raises `Damage`."""
+        if content["window"].is_none:
+            return cls(window=UnboundedWindow(), original=UnboundedWindow())
         size, slide = (length.integer(1, INT64_MAX) for length in content["window"].tuple_of(2))
         window = original = Window(size=size, slide=slide)
         if not content["duration"].is_none:

@@ -330,6 +330,10 @@ class CountedWindows:
         found: np.ndarray = self.arrays.leaves[edges * len(self.keys) + self.keys.index(key)]
         return found
 
+    def holds(self, window: int, edge: int) -> bool:
+        """Return whether the window with a number holds an edge."""
+        return self.arrays.leaves.item(edge * len(self.keys) + window) != NOT_HELD
+
     def fill(self, key: Hashable, number: int, edges: np.ndarray, slides: np.ndarray, holders: np.ndarray) -> None:
         """Fill an empty window with its number of inserts and the edges that leave at these slides."""
         window = self.keys.index(key)

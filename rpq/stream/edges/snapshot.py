@@ -84,6 +84,8 @@ class SnapshotGraph:
         self.counted.make_room(capacity)
         self.statics = 0
         """The number of static edges."""
+        self.collections = 0
+        """The number of collections, in each of which ids of edges may become free."""
         self._keys: list[Hashable] = []  # a window: what tells a count window from others
         self._counts: list[list[int]] = []  # a group: the count windows over which its labels are read
         self._groups: dict[bytes, int] = {}  # the windows over which a group's labels are read, as bytes: its number
@@ -99,6 +101,11 @@ class SnapshotGraph:
         edges.fields.vertices = len(edges.degree)
         self._edges = edges
         self._edges_view = view(edges)
+
+    @property
+    def edges_view(self) -> Any:
+        """The arrays as kernels take them."""
+        return self._edges_view
 
     @property
     def horizons(self) -> Horizons:
@@ -373,6 +380,7 @@ class SnapshotGraph:
 
     def collect(self) -> np.ndarray:
         """Release the ids of edges that have left. Return the vertices that are no longer an end of an edge."""
+        self.collections += 1
         return _collect(self._edges_view, self._horizons_view)
 
     def _check(self) -> None:

@@ -82,6 +82,8 @@ class LabelDictionary:
         self.names: list[LabelName] = []  # by id; "" where the id is free
         self.forgotten = NEVER_LOST
         self.forgotten_of_streams = NEVER_LOST
+        self.changes = 0
+        """The number of times that labels came or went."""
         self._has_others = False
         self._remembered = remembered
         self._free: list[int] = []
@@ -113,6 +115,7 @@ class LabelDictionary:
             number = len(self.names)
             self.names.append(name)
         self.ids[name] = number
+        self.changes += 1
         self._has_others |= not isinstance(name, str)
         return number
 
@@ -282,6 +285,7 @@ class LabelDictionary:
             self.names[number] = ""
         self._free += free_ids
         if free_ids:
+            self.changes += 1
             self._forget_rows()
             self._texts, self._ids_of_texts = _Texts(), np.zeros(0, np.int32)
         self._count_after_forget = len(self.ids)

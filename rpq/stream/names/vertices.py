@@ -111,6 +111,7 @@ class VertexDictionary:
         """The edges whose ids have no name."""
         self._intern_one: Any = None
         self._intern_ends: Any = None
+        self._find: Any = None
         # The names of ids in use that were read or given lately, by id; `_is_remembered` says which are there.
         self._objects, self._is_remembered = np.empty(0, object), np.zeros(0, bool)
         self._remembered = 0
@@ -352,14 +353,19 @@ class VertexDictionary:
         if self.kind == "int64":
             if not isinstance(name, (int, np.integer)) or not -(1 << 63) <= name < 1 << 63:
                 return -1
-            return int(_find_number(self._view, np.int64(name)))
+            return self._find_one(_find_number, np.int64(name))
         if not isinstance(name, str):
             return -1
         try:
             data = np.frombuffer(name.encode(), np.uint8)
         except UnicodeEncodeError:  # a lone surrogate, which no name has
             return -1
-        return int(find_text(self._view, data, np.int64(0), np.int64(len(data))))
+        return self._find_one(find_text, data, 0, len(data))
+
+    def _find_one(self, kernel: Any, *name: Any) -> int:
+        if self._find is None:
+            self._find = bound(kernel, self._view, *name)
+        return int(self._find(self._view, *name))
 
     def ids_of(self, column: pa.Array) -> np.ndarray:
         """Return the ids (int32) of the names of a string array, -1 for those that are not in the dictionary, of text."""
