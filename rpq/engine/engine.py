@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 
+from rpq.automata import parse, reversal
 from rpq.compiled.stopwatch import Stopwatch
 from rpq.engine.dry_run import DryRun
 from rpq.engine.finder import Finder, KnownExpression
@@ -70,8 +71,6 @@ if TYPE_CHECKING:  # modules of saved states are imported where one is written o
     from rpq.operators.patterns.explanation import Explanation
     from rpq.operators.patterns.witness import Witness
     from rpq.operators.relational.explanation import SparqlExplanation
-
-_Witness = TypeVar("_Witness", "Path", "Witness")
 
 kinds.register(path_query.KIND)
 kinds.register_module("pattern", "rpq.operators.patterns.pattern_query", question="rpq.language.query.PatternQuery")
@@ -1151,6 +1150,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         limit: int | None = None,
         witness: bool = False,
         window: AnyWindow | None = None,
+        order: Literal["increasing", "non_decreasing"] | None = None,
+        max_gap: int | str | timedelta | np.timedelta64 | None = None,
+        max_span: int | str | timedelta | np.timedelta64 | None = None,
         max_edges: int | None = None,
     ) -> Found:
         """Return the pairs that a path expression has now, from some sources, to some targets, or both.
@@ -1177,8 +1179,28 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise QueryError("find follows paths from given vertices, or to given ones: pass source=, target=, or both")
         if limit is not None and (isinstance(limit, bool) or not hasattr(limit, "__index__") or limit < 1):
             raise QueryError(f"limit is a whole number of pairs, at least one, or None for all, not {limit!r}")
-        finder, known = self._known_expression(expression, window)
-        found = finder.pairs(known, sources, targets, limit=limit, budget=max_edges, witness=witness)
+        return self._find(expression, sources, targets, (window, order, max_gap, max_span), limit, witness, max_edges)
+
+    def _find(
+        self,
+        expression: str,
+        sources: list[Vertex] | None,
+        targets: list[Vertex] | None,
+        options: tuple[Any, Any, Any, Any],
+        limit: int | None,
+        witness: bool,
+        max_edges: int | None,
+    ) -> Found:
+        is_ordered = options[1] is not None
+        to_targets = sources is None or (targets is not None and len(targets) < len(sources))
+        finder, known = self._known_expression(expression, options, is_reversed=is_ordered and to_targets)
+        if is_ordered:
+            roots, others = (targets, sources) if to_targets else (sources, targets)
+            found = finder.ordered_pairs(
+                known, roots or (), others, is_reversed=to_targets, limit=limit, budget=max_edges, witness=witness
+            )
+        else:
+            found = finder.pairs(known, sources, targets, limit=limit, budget=max_edges, witness=witness)
         if found.paths is not None and known.tests is not None:
             found.paths = tuple(self._with_facts(known.question, path) for path in found.paths)
         return found
@@ -1191,6 +1213,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         target: Vertex,
         *,
         window: AnyWindow | None = None,
+        order: Literal["increasing", "non_decreasing"] | None = None,
+        max_gap: int | str | timedelta | np.timedelta64 | None = None,
+        max_span: int | str | timedelta | np.timedelta64 | None = None,
         max_edges: int | None = None,
     ) -> Path | None:
         """Return a path that spells a word of an expression now, from one vertex to another; None if there is none.
@@ -1208,23 +1233,46 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> engine.check("member*/editor", "ann", "doc") is None
         True
         """
-        finder, known = self._known_expression(expression, window)
+        options = window, order, max_gap, max_span
+        if order is not None:
+            paths = self._find(expression, [source], [target], options, None, True, max_edges).paths
+            return paths[0] if paths else None
+        finder, known = self._known_expression(expression, options)
         path = finder.path(known, source, target, max_edges)
         return path if path is None or known.tests is None else self._with_facts(known.question, path)
 
-    def _known_expression(self, expression: str, window: AnyWindow | None) -> tuple[Finder, KnownExpression]:
+    def _known_expression(
+        self, expression: str, options: tuple[Any, Any, Any, Any], *, is_reversed: bool = False
+    ) -> tuple[Finder, KnownExpression]:
         """Return an expression that is ready for a search. Raises `QueryError`."""
         self._usable()
         if self._finder is None or self._finder.evaluation is not self._evaluation:
             self._finder = Finder(self._evaluation, room=self._capacity)
         self._finder.to_timestamp = self._times.to_timestamp
-        return self._finder, self._finder.expression(
-            (expression, window), lambda: self._question(expression, window), self._refuse_find
-        )
+        key = expression, options, is_reversed
+        return self._finder, self._finder.expression(key, lambda: self._question(*key), self._refuse_find)
 
-    def _question(self, expression: str, window: AnyWindow | None) -> Query:
-        """Return an expression as a query over a window in the integers of the stream. Raises `QueryError`."""
-        question = Query(expression, window=self._find_window() if window is None else window, language="path")
+    def _question(self, expression: str, options: tuple[Any, Any, Any, Any], is_reversed: bool) -> Query:
+        """Return an expression, or its reversal, as a query over a window in the integers of the stream.
+
+        Raises `QueryError`.
+        """
+        window, order, max_gap, max_span = options
+        question = Query(
+            expression,
+            window=self._find_window() if window is None else window,
+            language="path",
+            order=order,
+            max_gap=max_gap,
+            max_span=max_span,
+        )
+        if question.is_ordered and question.window.kind == "count":
+            raise QueryError(
+                f"{expression!r} is asked over {question.window!r}: paths in time order are found in windows of time, and "
+                "in unbounded ones"
+            )
+        if is_reversed:
+            question = replace(question, expression=str(reversal(parse(expression))))
         return self._resolve(question, self._times.with_queries([*self._queries_by_window.values(), question]))
 
     def _find_window(self) -> Any:
@@ -1254,13 +1302,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             self._refuse_unstored([question])
         except RegistrationError as error:
             raise RegistrationError(
-                f"{question.expression!r} is asked over {question.window!r}, which has edges that were not stored "
+                f"{question.name!r} is asked over {question.window!r}, which has edges that were not stored "
                 f"({error}). What registered queries read over that window is stored, and everything in the window of "
                 "rpq.Engine(keep=…), except which edges satisfy a condition",
                 available_from=error.available_from,
             ) from error
 
-    def _with_facts(self, question: Any, found: _Witness) -> _Witness:
+    def _with_facts(self, question: Any, found: Any) -> Any:
         """Return a witness with the facts of its vertices that a question reads."""
         return replace(found, facts=tuple(self._facts_read(question, found.vertices)))
 
@@ -1309,7 +1357,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         evaluation.midway = False
         if found is None:
             return None
-        return self._with_facts(running.question, found).with_times(self._times.to_timestamp)
+        shown: Path | Witness = self._with_facts(running.question, found).with_times(self._times.to_timestamp)
+        return shown
 
     def _facts_read(self, question: Any, vertices: Iterable[Vertex]) -> Iterator[tuple[Vertex, dict[str, Any]]]:
         """Yield the vertices that have facts which a query reads, with these."""

@@ -23,15 +23,22 @@ from rpq.errors import FindLimitError
 from rpq.language.options import Vertex
 from rpq.language.query import PAIR, Query
 from rpq.language.readings import has_values, node_tests_of, readings_of
+from rpq.operators.paths.find.kernels import Letters
 from rpq.operators.paths.find.letters import guards_of, letters_of
 from rpq.operators.paths.find.product_search import OverBudget, ProductSearch, WindowBound
+from rpq.operators.paths.index.layout import LOW_HALF
+from rpq.operators.paths.index.path_delta import rows_of_pairs
 from rpq.operators.paths.path import Path
+from rpq.operators.paths.program import CompiledExpression
 from rpq.rows.answers import Found
 from rpq.rows.blocks import columns_of_names
 from rpq.rows.delta import IdRows
+from rpq.stream.chunk import Chunk
 from rpq.stream.edges.edge_store import LONG_AGO, TIMELESS
+from rpq.stream.edges.outcomes import NEVER
+from rpq.stream.edges.parallel_edges import ParallelColumns, edge_numbers
 from rpq.stream.nodes.node_table import APPLIED
-from rpq.stream.window import INT64_MAX, CountWindow, UnboundedWindow, Window
+from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, UnboundedWindow, Window
 
 _EXPRESSIONS = 256
 """The number of expressions whose automata are kept."""
@@ -48,8 +55,11 @@ class KnownExpression:
     """The tests of vertices; None if there are none."""
     is_stored: bool
     """True if the graph has all edges of the window in any case, as long as the same queries run."""
+    window: AnyWindow
+    """Its window in the graph: an unbounded one where the window is decided before the graph."""
     state: Hashable = None
     """What the tables depend on, besides the expression."""
+    tables: Letters | None = None
     letters: Any = None
     """The view of the tables."""
     texts: Sequence[str] = ()
@@ -95,8 +105,10 @@ class Finder:
             check(question)
             texts = sorted(node_tests_of(question))
             tests = NodeTests(texts, evaluation.nodes, evaluation.vertices) if texts else None
+            multigraph = evaluation.multigraph
+            window = question.window if multigraph is None else multigraph.running_form(question).window
             known = self._known[key] = KnownExpression(
-                question=question, tests=tests, is_stored=self._is_stored(question)
+                question=question, tests=tests, is_stored=self._is_stored(question), window=window
             )
             if len(self._known) > _EXPRESSIONS:
                 self._known.popitem(last=False)
@@ -138,15 +150,16 @@ class Finder:
                 set_of[nodes.vertices] = tests.sets_of(nodes.vertices)
             places = [[tests.number[test] for test in guard] for guard in guards]
             holds = np.stack([tests.holds[:, place].all(axis=1) for place in places], axis=1)
-        known.letters = view(letters_of(question.dfa, labels, evaluation.labels.names, set_of, holds))
+        known.tables = letters_of(question.dfa, labels, evaluation.labels.names, set_of, holds)
+        known.letters = view(known.tables)
         known.texts = evaluation.labels.texts
 
-    def _bound(self, question: Query) -> WindowBound:
-        """Return which edges of the graph are in the window of a question now."""
-        graph, window = self.evaluation.graph, question.window
+    def _bound(self, known: KnownExpression) -> WindowBound:
+        """Return which edges of the graph are in the window of an expression now."""
+        graph, window = self.evaluation.graph, known.window
         if isinstance(window, CountWindow):
             keys = graph.counted.keys
-            key = count_key(readings_of(question)[0], None)
+            key = count_key(readings_of(known.question)[0], None)
             return WindowBound(INT64_MAX, keys.index(key)) if key in keys else WindowBound(INT64_MAX)
         return WindowBound(LONG_AGO if graph.time is None else max(LONG_AGO, lower_bound(window, graph.time)))
 
@@ -158,7 +171,7 @@ class Finder:
         root, end = id_of(source), id_of(target)
         if root < 0 or end < 0:
             return None
-        window = self._bound(known.question)
+        window = self._bound(known)
         try:
             steps = self.search.path(known.letters, root, end, window, INT64_MAX if budget is None else budget)
         except OverBudget:
@@ -182,7 +195,7 @@ class Finder:
         assert roots is not None
         if among is not None and not len(among):
             roots = roots[:0]
-        window, left = self._bound(known.question), INT64_MAX if budget is None else budget
+        window, left = self._bound(known), INT64_MAX if budget is None else budget
         most = INT64_MAX if limit is None else limit + 1
         found: list[np.ndarray] = []
         paths: list[Path] = []
@@ -219,31 +232,141 @@ class Finder:
 
     def _path(self, known: KnownExpression, source: int, steps: list[int], window: WindowBound) -> Path:
         """Return a path from its first vertex and its steps; it has a few, so no array is made of them."""
-        evaluation, edges = self.evaluation, self.evaluation.graph.edges
-        vertices, labels, times = [source], [], []
-        for step in steps:
-            edge, is_against = step >> 1, step & 1
-            vertices.append((edges.source if is_against else edges.target).item(edge))
-            labels.append("^" * is_against + known.texts[edges.label.item(edge)])
+        graph = self.evaluation.graph
+        edges = graph.edges
+        columns = edges.source, edges.label, edges.target
+        times: list[int | None] = []
+        for edge in [step >> 1 for step in steps]:
             time = edges.timestamp.item(edge)
             if window.column >= 0:
-                is_inside = evaluation.graph.counted.holds(window.column, edge)
+                is_inside = graph.counted.holds(window.column, edge)
             else:
                 is_inside = time > max(window.after, TIMELESS)
-            times.append(self.to_timestamp(time) if is_inside else None)
+            times.append(time if is_inside else None)
+        return self._named_path(known, source, steps, columns, times)
+
+    def _named_path(
+        self,
+        known: KnownExpression,
+        source: int,
+        steps: Sequence[int],
+        columns: tuple[np.ndarray, np.ndarray, np.ndarray],
+        times: Sequence[int | None],
+    ) -> Path:
+        """Return a path whose edges are among `columns` (source, label, target), with `times`, None for static edges."""
+        evaluation, vertices, labels = self.evaluation, [source], []
+        for step in steps:
+            vertices.append(columns[0 if step & 1 else 2].item(step >> 1))
+            labels.append("^" * (step & 1) + known.texts[columns[1].item(step >> 1)])
         properties: tuple[Any, ...] = ()
         if evaluation.keeps_values and (values := evaluation.output.present_graph().values) is not None:
-            properties = tuple(
-                values(edges.source.item(step >> 1), edges.label.item(step >> 1), edges.target.item(step >> 1))
-                for step in steps
+            properties = tuple(values(*(column.item(step >> 1) for column in columns)) for step in steps)
+        return Path(
+            tuple([evaluation.vertices.name_of(vertex) for vertex in vertices]),
+            tuple(labels),
+            tuple([None if time is None else self.to_timestamp(time) for time in times]),
+            properties,
+        )
+
+    # --- paths in time order -----------------------------------------------------------------------------------
+
+    def ordered_pairs(
+        self,
+        known: KnownExpression,
+        roots: Sequence[Vertex],
+        others: Sequence[Vertex] | None,
+        *,
+        is_reversed: bool,
+        limit: int | None,
+        budget: int | None,
+        witness: bool,
+    ) -> Found:
+        """Return pairs like `pairs`, whose paths are in time order, from an index of these roots alone.
+
+        If it `is_reversed`, the expression is, and roots are targets: paths then go back in time. O(edges · log edges).
+        """
+        evaluation, tables = self.evaluation, known.tables
+        assert tables is not None and evaluation.multigraph is not None
+        edges, letter = self._letters_in_time(known)
+        if budget is not None and len(letter) > budget:
+            raise _over(known, budget)
+        from rpq.operators.paths.ordered.ordered_index import OrderedIndex  # its kernels take memory
+
+        sign, order = -1 if is_reversed else 1, known.question.time_order
+        assert order is not None
+        index = OrderedIndex(
+            CompiledExpression(known.question.dfa).program,
+            UnboundedWindow(),
+            order=order,
+            is_reversed=is_reversed,
+            capacity=max(1, len(letter)),
+            guard=evaluation.guard.of(lambda: "find", lambda: (index,)),
+            deadline=evaluation.guard.deadline,
+        )
+        index.set_labels(tables.forward, tables.inverse, np.zeros(len(tables.forward), np.uint8))
+        is_root, is_end = np.zeros((2, max(1, evaluation.vertices.count)), np.uint8)
+        is_root[self._ids(roots)] = 1
+        is_end[slice(None) if others is None else self._ids(others)] = 1
+        index.make_room(len(is_end), max(1, len(letter)), is_root, is_end)
+        pairs = np.zeros(0, np.int64)
+        if len(letter):
+            time = sign * edges.timestamp
+            chunk = Chunk(
+                source=edges.source,
+                target=edges.target,
+                label=letter.astype(np.int32),
+                timestamp=time,
+                delete=np.zeros(len(letter), np.uint8),
+                edge=np.arange(len(letter), dtype=np.int32),
             )
-        names = map(evaluation.vertices.name_of, vertices)
-        return Path(tuple(names), tuple(labels), tuple(times), properties)
+            index.advance(int(time.max()))
+            index.load(chunk, np.full(len(letter), NEVER), quiet=True)
+            pairs = index.answers()
+        found = pairs if limit is None else pairs[:limit]
+        columns = columns_of_names(
+            [rows_of_pairs(found, is_reversed=is_reversed)], evaluation.vertices, columns=PAIR, texts=None
+        )
+        paths: list[Path] = []
+        for pair in found.tolist() if witness else ():
+            path = index.witness(pair >> 32, pair & LOW_HALF)
+            assert path is not None and path.times is not None
+            steps, times = path.steps, sign * path.times
+            if is_reversed:
+                steps, times = steps[::-1] ^ 1, times[::-1]
+            source = (pair & LOW_HALF) if is_reversed else pair >> 32
+            paths.append(
+                self._named_path(known, source, steps.tolist(), (edges.source, edges.label, edges.target), times.tolist())
+            )
+        return Found(
+            PAIR, columns, count=len(found), is_cut=len(found) < len(pairs), paths=tuple(paths) if witness else None
+        )
+
+    def _letters_in_time(self, known: KnownExpression) -> tuple[ParallelColumns, np.ndarray]:
+        """Return the edges of the window that an expression reads, one by one, and their letters; some are there again."""
+        graph, multigraph, tables = self.evaluation.graph, self.evaluation.multigraph, known.tables
+        assert tables is not None and multigraph is not None
+        edges = multigraph.parallel_columns(graph, all_labels=True)
+        live = graph.live_edges()
+        ends = (graph.edges.source[live], graph.edges.label[live], graph.edges.target[live])
+        is_there = edge_numbers(ends, (edges.source, edges.label, edges.target)) >= 0
+        rows = np.flatnonzero(is_there & (edges.timestamp > self._bound(known).after))
+        first, found = tables.letter_first, [np.zeros((2, 0), np.int64)]
+        for label in np.unique(edges.label[rows]).tolist():
+            mine = rows[edges.label[rows] == label]
+            for letter in range(first[label], first[label + 1]):
+                is_letter = np.full(len(mine), True)
+                for guard, ids in ((tables.source[letter], edges.source), (tables.target[letter], edges.target)):
+                    if guard >= 0:
+                        is_letter &= tables.holds.reshape(-1, tables.sizes.guards)[tables.set_of[ids[mine]], guard] != 0
+                found.append(np.stack([mine[is_letter], np.full(int(is_letter.sum()), letter)]))
+        places, letters = np.concatenate(found, axis=1)
+        source, label, target, timestamp = (column[places] for column in edges[:4])
+        return ParallelColumns(source, label, target, timestamp, {}), letters
 
 
 def _over(known: KnownExpression, budget: int | None) -> FindLimitError:
     return FindLimitError(
-        f"{known.question.expression!r}: the search would look at more than {budget:,} edges, its limit max_edges: give "
+        f"{known.question.name!r}: the search would look at more than {budget:,} edges, its limit max_edges: give "
         "both ends, or a higher limit",
         limit=budget,
     )

@@ -16,8 +16,6 @@ from rpq.rows.delta import Position
 if TYPE_CHECKING:
     import pandas
 
-    from rpq.operators.paths.path import Path
-
 LENGTH = 80  # characters of a value that are shown
 
 
@@ -192,7 +190,7 @@ class Found(Answers):
         *,
         count: int,
         is_cut: bool = False,
-        paths: tuple[Path, ...] | None = None,
+        paths: tuple[Any, ...] | None = None,
     ) -> None:
         super().__init__(columns, values, count=count)
         self.is_cut = is_cut

@@ -15,16 +15,17 @@ import rpq
 from tests.engine.edges.edge_streams import restored, static_columns, static_of
 from tests.engine.nodes.node_queries import Advance, Described, changes_of, push_together, told
 from tests.engine.nodes.test_node_streams import EXPRESSIONS, VERTICES, drawn_batch, latest
-from tests.reference_nodes import NodeEngine
+from tests.reference_nodes import NodeEngine, PathOrder
 from tests.twins import collect, examples
 
 PLAIN = ("a", "a/b*", "^a/(a|b)+", "(a|^b){2,3}", "!(a)", "(!(b)|^c)+", "a*/(b|c)/^a*", "a?", "(a/b)+|c", "(a|b)*/a/(a|b)")
 NAMES = "uvwsz"
 
 
-def assert_found(engine: rpq.Engine, oracle: NodeEngine, one: Described, sources, targets, **options) -> None:
+def assert_found(engine: rpq.Engine, oracle: NodeEngine, one: Described, sources, targets) -> None:
     """Assert that find and check have the answers of the oracle, with paths over live edges that spell a word."""
     name = one.query.name
+    options = {option: getattr(one.query, option) for option in ("order", "max_gap", "max_span")}
     expected = {
         (x, y)
         for x, y in oracle.solutions(name)
@@ -68,7 +69,7 @@ def drawn_engine(data, **options) -> rpq.Engine:
     return rpq.Engine(**options)
 
 
-def check_stream(data, engine: rpq.Engine, oracle: NodeEngine, asked: list[Described], identity: str, **options) -> None:
+def check_stream(data, engine: rpq.Engine, oracle: NodeEngine, asked: list[Described], identity: str) -> None:
     """Push drawn batches, and ask in between."""
     time = 5
     for _ in range(data.draw(st.integers(1, 6))):
@@ -87,12 +88,12 @@ def check_stream(data, engine: rpq.Engine, oracle: NodeEngine, asked: list[Descr
             collect(engine)
         if data.draw(st.booleans()):
             for one in asked:
-                assert_found(engine, oracle, one, *drawn_ends(data), **options)
+                assert_found(engine, oracle, one, *drawn_ends(data))
             engine._check()
         if data.draw(st.integers(0, 4)) == 0:
             engine = restored(engine, threads=1)
     for one in asked:
-        assert_found(engine, oracle, one, *drawn_ends(data), **options)
+        assert_found(engine, oracle, one, *drawn_ends(data))
 
 
 @examples(200)
@@ -126,6 +127,26 @@ def test_find_what_registered_queries_read(data):
     note([one.query for one in asked])
     oracle = NodeEngine(*(one.oracle for one in asked), identity=identity)
     engine = rpq.Engine(*(one.query for one in asked), edges=identity, _capacity=data.draw(st.sampled_from((1, 16))))
+    check_stream(data, engine, oracle, asked, identity)
+
+
+@examples(200)
+@given(data=st.data())
+def test_find_in_time_order(data):
+    identity = data.draw(st.sampled_from(("parallel", "id")))
+    texts = data.draw(st.lists(st.sampled_from((*PLAIN, *EXPRESSIONS)), min_size=1, max_size=3))
+    asked = []
+    for place, text in enumerate(texts):
+        bounds = data.draw(st.sampled_from(((None, None), (2, None), (None, 4), (3, 5))))
+        order = PathOrder(data.draw(st.booleans()), *bounds)
+        asked.append(Described(text, name=f"q{place}", size=9, slide=3, order=order))
+    note([one.query for one in asked])
+    oracle = NodeEngine(*(one.oracle for one in asked), identity=identity)
+    # Without conditions, versions of edges with ids are all edges that are needed.
+    is_kept = identity == "id" and not any("[n" in text for text in texts) and data.draw(st.booleans())
+    queries = () if is_kept else [one.query for one in asked]
+    keep = rpq.Window(size=9, slide=3) if is_kept else None
+    engine = rpq.Engine(*queries, edges=identity, keep=keep, _capacity=data.draw(st.sampled_from((1, 16))))
     check_stream(data, engine, oracle, asked, identity)
 
 

@@ -229,9 +229,12 @@ class Multigraph:
         """Return whether parallel edges have the slides at which they leave a content."""
         return self.parallel is not None and key in self.parallel.trackers
 
-    def parallel_columns(self, graph: SnapshotGraph) -> ParallelColumns:
-        """Return the edges that queries about paths in time order read, one by one. O(edges · log edges)."""
-        if not self.readings.ordered_questions:
+    def parallel_columns(self, graph: SnapshotGraph, *, all_labels: bool = False) -> ParallelColumns:
+        """Return the edges that queries about paths in time order read, one by one, or all that are stored in this way.
+
+        O(edges · log edges).
+        """
+        if not (all_labels or self.readings.ordered_questions):
             return ParallelColumns.none()
         bound = self.lower_bound(graph.time)
         if self.parallel is not None:
@@ -244,7 +247,7 @@ class Multigraph:
         labels = np.append(label, np.array([number for one in derived for number in one], np.int32))
         made = Operations(source[row], labels, target[row], timestamp[row], np.zeros(len(row), np.uint8), row)
         *versions, _, _ = self.node_edges.extend_tested(made)
-        is_read = self.readings.ordered_labels()[versions[1]] != 0
+        is_read = np.full(len(versions[1]), True) if all_labels else self.readings.ordered_labels()[versions[1]] != 0
         edges = graph.edges
         of_links = edges.source[links], edges.label[links], edges.target[links], edges.timestamp[links]
         columns = (np.append(one[is_read], other) for one, other in zip(versions, of_links, strict=True))
