@@ -194,7 +194,7 @@ class RunCommand(SeveralValuesCommand):
 @click.option(
     "--keep",
     metavar="WINDOW",
-    help="Window whose edges are all stored in checkpoints, so that queries over it can be registered later: 30d.",
+    help="Window whose edges are all stored in checkpoints, for queries that are registered later: 30d, or unbounded.",
 )
 @shared.max_ahead(
     "Maximum distance of a tuple ahead of the stream time; a tuple beyond it is a bad line: 1d, a number in the stream's "

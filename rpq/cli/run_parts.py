@@ -150,7 +150,7 @@ def _time_type(settings: RunSettings, unit: str | None) -> pa.DataType | None:
     return pa.timestamp(unit, "UTC")
 
 
-def _retention_window(settings: RunSettings, unit: str | None) -> rpq.Window | None:
+def _retention_window(settings: RunSettings, unit: str | None) -> rpq.Window | rpq.UnboundedWindow | None:
     """Return the window of `--keep`; it slides as the queries do, or by one unit of the stream's time."""
     if settings.keep is None:
         return None
@@ -158,6 +158,6 @@ def _retention_window(settings: RunSettings, unit: str | None) -> rpq.Window | N
         window = window_of(settings.keep, settings.slide or 1, unit=unit)
     except WindowTextError as error:
         raise click.BadParameter(str(error), param_hint="--keep") from error
-    if not isinstance(window, rpq.Window):
-        raise click.BadParameter("expected a time window, such as 30d", param_hint="--keep")
+    if isinstance(window, rpq.CountWindow):
+        raise click.BadParameter("expected a time window, such as 30d, or unbounded", param_hint="--keep")
     return window

@@ -111,7 +111,7 @@ class Engine:
     - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `flush`, `run`; `load_static` adds edges without time
     - Nodes: `push_nodes`, `set_node`, `remove_node`, `node`
     - Queries: `queries`, `register`, `unregister`; `on_change` adds a function that is called with their rows
-    - Present state: `time`, `answers`, `witness`, `statistics`
+    - Present state: `time`, `answers`, `witness`, `find`, `check`, `statistics`
     - Saved states: `save`, `restore`
 
     `threads` divide the roots of each path query; one of them evaluates all patterns, SPARQL queries and MATCH texts.
@@ -135,8 +135,9 @@ class Engine:
     "1000x", a thousand times the longest window of the registered queries (and of `keep`). A tuple that is further ahead
     raises an `InputError` and does not move the stream time. None, the default, means no limit.
 
-    `keep` is a window whose edges are all stored, so that any query over it or a smaller window can be registered at any
-    time. Without `keep`, an edge is stored while some query reads its label over a window that contains it.
+    `keep` is a window of time, or an unbounded one, whose edges are all stored, so that any query over it or a smaller
+    window can be registered at any time, and any path expression asked (`find`, `check`). Without `keep`, an edge is stored
+    while some query reads its label over a window that contains it.
 
     `static` are edges without time, as `load_static` takes them, or a mapping from the names of graphs to their edges.
 

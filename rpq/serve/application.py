@@ -54,7 +54,7 @@ from rpq.serve.requests import (
     read_node_body,
     read_tuple_body,
 )
-from rpq.serve.responses import FORMATS, AnswersRead, ServingFigures, vertex_of, witness_model
+from rpq.serve.responses import FORMATS, AnswersRead, ServingFigures, edges_of, vertex_of, witness_model
 from rpq.serve.service import Service
 from rpq.stream.gc_pause import gc_paused
 
@@ -66,6 +66,9 @@ MAX_NULLS = 256
 
 MAX_MESSAGE = 1000
 """The maximum length of the text that a follower requests for each row."""
+
+MAX_ASKED = 1000
+"""The number of searches whose expressions are known to compile within the limit."""
 
 BUSY_SECONDS = 10.0
 """Seconds for which the engine may be busy with one step before the server is no longer ready."""
@@ -96,6 +99,7 @@ class Application:
         self._checks = QueryChecks() if checks is None else checks
         self._has_own_checks = checks is None
         self._kernels = KernelCompiler() if kernels is None else kernels
+        self._asked: dict[Any, dict[str, Any]] = {}  # the options of searches whose expressions were compiled
         self.playback = playback
         self.figures = ServingFigures(service)
         self.bodies = RequestBodies(service.limits)
@@ -388,6 +392,87 @@ class Application:
         fields = await self.bodies.json(request)
         service = self.service
         return json_response(await ignore_disconnect(request, self._checks.check(fields, service.defaults, service.limits)))
+
+    # --- paths that are found once ---------------------------------------------------------------------------
+
+    @operation(
+        "POST /find",
+        "Find the pairs that a path expression has now, from some sources, to some targets, or both.",
+        description="The pairs are those of a query with this expression, by a search for this request alone.",
+        takes=models.FindRequest,
+        gives=models.Found,
+        refusals=(409,),
+    )
+    async def find(self, request: Request) -> Response:
+        asked: Any = models.read_model(await self.bodies.json(request), models.FindRequest)
+        options = await self._search_options(request, asked)
+
+        def search() -> models.Found:
+            self.service.require_engine()
+            engine = self.service.engine
+            found = engine.find(
+                asked.expression,
+                source=self._names(asked.source),
+                target=self._names(asked.target),
+                limit=asked.limit,
+                witness=asked.witness,
+                **options,
+            )
+            return models.Found(
+                pairs=[list(pair) for pair in found],
+                is_cut=found.is_cut,
+                time=json_value(engine.time),
+                position=self.service.position,
+                paths=UNSET if found.paths is None else [edges_of(path) for path in found.paths],
+            )
+
+        return json_response(await self.service.call(search))
+
+    @operation(
+        "GET /check",
+        "Return a path that a path expression has now between two vertices, or null.",
+        parameters=models.CheckParameters,
+        gives=models.Checked,
+        refusals=(409,),
+    )
+    async def find_path(self, request: Request, parameters: Any) -> Response:
+        options = await self._search_options(request, parameters)
+
+        def search() -> models.Checked:
+            self.service.require_engine()
+            engine = self.service.engine
+            source, target = (self._names(end) for end in (parameters.source, parameters.target))
+            path = engine.check(parameters.expression, source, target, **options)
+            return models.Checked(
+                path=None if path is None else edges_of(path), time=json_value(engine.time), position=self.service.position
+            )
+
+        return json_response(await self.service.call(search))
+
+    async def _search_options(self, request: Request, asked: Any) -> dict[str, Any]:
+        """Return the options of a search; an expression that is new is compiled in another process, within a time limit."""
+        named = ("window", "slide", "order", "max_gap", "max_span")
+        given = {name: value for name in named if (value := getattr(asked, name)) is not None}
+        key = asked.expression, *given.items()
+        if key not in self._asked:
+            fields = {"expression": asked.expression, "language": "path", "window": 1, "slide": 1, **given}
+            if "window" in given and "slide" not in given:
+                del fields["slide"]
+            query = await ignore_disconnect(
+                request, self._checks.compile(fields, self.service.defaults, self.service.limits)
+            )
+            if len(self._asked) == MAX_ASKED:
+                self._asked.clear()
+            self._asked[key] = {"window": query.window if "window" in given else None} | {
+                name: getattr(query, name) for name in ("order", "max_gap", "max_span")
+            }
+        return {**self._asked[key], "max_edges": asked.max_edges}
+
+    def _names(self, names: Any) -> Any:
+        """Return names of vertices from those in a request."""
+        if isinstance(names, list):
+            return [self._names(name) for name in names]
+        return vertex_of(names, is_integer=self.service.has_integers) if isinstance(names, str) else names
 
     # --- changes ---------------------------------------------------------------------------------------------
 

@@ -125,7 +125,9 @@ def _limit(name: str, field: str, kind: click.ParamType, default: int | str, hel
 @shared.time_unit("if windows are durations or tuples have times")
 @shared.times
 @click.option(
-    "--keep", metavar="WINDOW", help="Window whose edges are all stored, for queries that are registered later: 30d."
+    "--keep",
+    metavar="WINDOW",
+    help="Window whose edges are all stored, for /find and queries that are registered later: 30d, or unbounded.",
 )
 @shared.max_ahead(
     "Maximum distance of a tuple ahead of the stream time; a tuple beyond it is rejected: 1d, a number in the stream's "

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 from rpq.errors import RpqError
 
 if TYPE_CHECKING:
-    from rpq import Answers, Changes, Engine, NodeFacts, Path, Query, Statistics, Witness
+    from rpq import Answers, Changes, Engine, Found, NodeFacts, Path, Query, Statistics, Witness
     from rpq.language.options import Vertex
 
 LOG = logging.getLogger("rpq.serve")
@@ -440,7 +440,7 @@ class AsyncEngine:
 
     - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `flush`; records of nodes: `push_nodes`
     - Queries: `queries`, `register`, `unregister`
-    - Present state: `time`, `node`, `answers`, `witness`, `statistics`
+    - Present state: `time`, `node`, `answers`, `witness`, `find`, `check`, `statistics`
     - Changes as they happen, from all callers: `follow`
     - To continue later: `save`
 
@@ -676,6 +676,26 @@ class AsyncEngine:
         True
         """
         return await self._call(lambda: self._engine.witness(*answer, query=query))
+
+    async def find(self, expression: str, **options: Any) -> Found:
+        """Return the pairs that a path expression has now, with the options of `Engine.find`.
+
+        >>> import asyncio, rpq
+        >>> engine = AsyncEngine(keep=rpq.UnboundedWindow())
+        >>> len(asyncio.run(engine.find("a+", source="x")))
+        0
+        """
+        return await self._call(lambda: self._engine.find(expression, **options))
+
+    async def check(self, expression: str, source: Vertex, target: Vertex, **options: Any) -> Path | None:
+        """Return a path that a path expression has now, with the options of `Engine.check`; None if there is none.
+
+        >>> import asyncio, rpq
+        >>> engine = AsyncEngine(keep=rpq.UnboundedWindow())
+        >>> asyncio.run(engine.check("a+", "x", "y")) is None
+        True
+        """
+        return await self._call(lambda: self._engine.check(expression, source, target, **options))
 
     async def statistics(self, query: str | None = None) -> Statistics:
         """Return counts and measures of the engine as a whole, or of one query.

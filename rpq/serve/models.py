@@ -187,6 +187,66 @@ class Witness(Struct, frozen=True):
     binding: dict[str, Value] | UnsetType = UNSET
 
 
+# --- paths that are found once ---------------------------------------------------------------------------------------
+
+MAX_EDGES = 10_000_000
+"""The most edges at which a search may look: those take about a second, in which other requests wait."""
+
+_PATH = Annotated[str, Meta(pattern=r"\S", description="A path expression.", examples=["member*/(viewer|editor)"])]
+_MAX_EDGES = Annotated[int, Meta(ge=1, le=MAX_EDGES, description="The most edges at which the search may look.")]
+_NAMES = Integer | str | list[Integer | str] | None
+
+_SEARCH: list[Any] = [
+    *(_field_of(OPTIONS[name]) for name in ("window", "slide", "order", "max_gap", "max_span")),
+    ("max_edges", _MAX_EDGES, 1_000_000),
+]
+
+FindRequest = msgspec.defstruct(
+    "FindRequest",
+    [
+        ("expression", _PATH),
+        ("source", Annotated[_NAMES, Meta(description="One source of paths, or a list; null for any.")], None),
+        ("target", Annotated[_NAMES, Meta(description="One target of paths, or a list; null for any.")], None),
+        ("limit", Annotated[int, Meta(ge=1, le=1_000_000, description="The maximum number of pairs.")], 1000),
+        ("witness", Annotated[bool, Meta(description="Whether to return a path for each pair.")], False),
+        *_SEARCH,
+    ],
+    bases=(RequestFields,),
+    namespace={"__doc__": "A path expression and the ends of its paths; the window is by default that of --keep."},
+    frozen=True,
+)
+
+CheckParameters = msgspec.defstruct(
+    "CheckParameters",
+    [
+        ("expression", _PATH),
+        ("source", Annotated[str, Meta(description="The source of the path.")]),
+        ("target", Annotated[str, Meta(description="The target of the path.")]),
+        *_SEARCH,
+    ],
+    bases=(RequestFields,),
+    frozen=True,
+)
+
+
+class Found(Struct, frozen=True):
+    """The pairs that were found; `is_cut` is true if the limit left some out. `paths` has one for each pair, if wanted."""
+
+    pairs: list[list[Value]]
+    is_cut: bool
+    time: Time
+    position: Count
+    paths: list[list[Edge]] | UnsetType = UNSET
+
+
+class Checked(Struct, frozen=True):
+    """The edges of a path, in its order; null if there is none."""
+
+    path: list[Edge] | None
+    time: Time
+    position: Count
+
+
 # --- tuples and changes ----------------------------------------------------------------------------------------------
 
 

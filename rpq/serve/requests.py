@@ -22,6 +22,7 @@ from starlette.responses import Response
 from rpq.cli.options import advice_for_command
 from rpq.errors import (
     ExpressionError,
+    FindLimitError,
     InputError,
     LimitError,
     PushLimitError,
@@ -108,6 +109,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (TooManyQueries, 429),
     (RegistrationError, 409),
     (LimitError, 507),
+    (FindLimitError, 422),
     (InputSizeError, 413),
     (QueryError, 422),
     (InputError, 422),

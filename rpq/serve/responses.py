@@ -112,10 +112,7 @@ def witness_model(witness: Path | Witness, *, time: Any, position: int) -> model
     """Return a witness: its edges in the order of the walk and, for a pattern, the binding and the edges of each atom."""
     about: dict[str, Any] = {"time": json_value(time), "position": position}
     if isinstance(witness, Path):
-        times = witness.timestamps or (None,) * len(witness.labels)
-        values = witness.properties or (None,) * len(witness.labels)
-        steps = zip(witness.vertices, witness.labels, witness.vertices[1:], times, values, strict=False)
-        return models.Witness(edges=[_edge_in_graph(*step) for step in steps], **about)
+        return models.Witness(edges=edges_of(witness), **about)
     atoms = [models.Atom(atom=atom.atom, edges=[_edge_of(step) for step in atom.steps]) for atom in witness.atoms]
     return models.Witness(
         edges=[edge for atom in atoms for edge in atom.edges],
@@ -123,6 +120,14 @@ def witness_model(witness: Path | Witness, *, time: Any, position: int) -> model
         binding={name: json_value(value) for name, value in witness.binding},
         **about,
     )
+
+
+def edges_of(path: Path) -> list[models.Edge]:
+    """Return the edges of a path in its order."""
+    times = path.timestamps or (None,) * len(path.labels)
+    values = path.properties or (None,) * len(path.labels)
+    steps = zip(path.vertices, path.labels, path.vertices[1:], times, values, strict=False)
+    return [_edge_in_graph(*step) for step in steps]
 
 
 def _edge_in_graph(first: Any, label: str, last: Any, time: Any, properties: Mapping[str, Any] | None) -> models.Edge:

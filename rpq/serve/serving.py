@@ -44,7 +44,7 @@ from rpq.serve.requests import NameTaken, QueryDefaults, parse_query
 from rpq.serve.service import INTERRUPT_SECONDS, Service
 from rpq.serve.storage import EngineOptions
 from rpq.stream.durations import NANOSECONDS, duration_text
-from rpq.stream.window import WindowTextError, kind_of_text, window_of
+from rpq.stream.window import UNBOUNDED, WindowTextError, kind_of_text, window_of
 
 if TYPE_CHECKING:
     from rpq.readers import EdgeRules
@@ -333,7 +333,7 @@ def _service(
         raise click.ClickException(str(error)) from error
 
 
-def _keep_window(settings: RunSettings) -> rpq.Window | None:
+def _keep_window(settings: RunSettings) -> rpq.Window | rpq.UnboundedWindow | None:
     """Return the window whose edges are all stored; None without --keep."""
     if settings.keep is None:
         return None
@@ -341,25 +341,31 @@ def _keep_window(settings: RunSettings) -> rpq.Window | None:
         window = window_of(settings.keep, settings.slide or 1, unit=settings.time_unit)
     except WindowTextError as error:
         raise click.BadParameter(f"{error}{_unit_hint(settings)}", param_hint="--keep") from error
-    if not isinstance(window, rpq.Window):
-        raise click.BadParameter("expected a time window, such as 30d", param_hint="--keep")
+    if isinstance(window, rpq.CountWindow):
+        raise click.BadParameter("expected a time window, such as 30d, or unbounded", param_hint="--keep")
     return window
 
 
 def _keep_warning(settings: RunSettings, engine: rpq.Engine) -> str | None:
     """Return a warning if --keep is of another size than the window whose edges the checkpoint stores; None otherwise."""
-    window, kept = _keep_window(settings), None
-    if engine._keep is not None:
-        kept = engine._times.resolve(engine._keep).window.size
-    if (None if window is None else window.size) == kept:
+    window = _keep_window(settings)
+    kept = None if engine._keep is None else _extent(engine._times.resolve(engine._keep).window)
+    if (None if window is None else _extent(window)) == kept:
         return None
     given = "there is no --keep" if window is None else f"--keep {settings.keep} has no effect"
     if kept is None:
         stored = "only edges that its queries read"
+    elif kept == UNBOUNDED:
+        stored = "all edges"
     else:
         unit = engine._times.unit
-        stored = f"the edges of {kept if unit is None else duration_text(kept * NANOSECONDS[unit])}"
+        stored = f"the edges of {kept if unit is None or isinstance(kept, str) else duration_text(kept * NANOSECONDS[unit])}"
     return f"{given}: the checkpoint, with which the server continues, stores {stored}"
+
+
+def _extent(window: rpq.Window | rpq.UnboundedWindow) -> int | str:
+    """Return the size of a window of time, or the text of an unbounded one."""
+    return window.size if isinstance(window, rpq.Window) else UNBOUNDED
 
 
 def _register(service: Service, query_fields: Sequence[dict[str, Any]], queries: Sequence[rpq.Query]) -> None:

@@ -5,9 +5,11 @@ semantics.md S18
 
 from __future__ import annotations
 
+import datetime
 import itertools
 from collections import Counter
 
+import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
@@ -171,3 +173,158 @@ def test_find_over_static_edges(data):
         (engine.insert if op == "+" else engine.delete)(source, target, label, time)
         assert {*engine.find(asked[0].text, source=[*NAMES])} == {*oracle.solutions("q")}
         engine._check()
+
+
+def engine_of(*tuples: str, **options) -> rpq.Engine:
+    """An engine that was pushed tuples written "source target label timestamp"."""
+    engine = rpq.Engine(**{"keep": rpq.Window(size=10, slide=1), **options})
+    engine.push_rows([(*text.split()[:3], int(text.split()[3])) for text in tuples])
+    return engine
+
+
+def test_find_over_a_window_that_is_named():
+    engine = engine_of("x y a 1", "y z a 8")
+    small = rpq.Window(size=5, slide=1)
+    assert {*engine.find("a+", source="x")} == {("x", "y"), ("x", "z")}
+    assert (engine.check("a", "x", "y", window=small), [*engine.find("a", target="z", window=small)]) == (None, [("y", "z")])
+    with pytest.raises(rpq.RegistrationError, match="edges that were not stored") as refused:
+        engine_of("x y a 1", "y z a 20").find("a", source="x", window=rpq.UnboundedWindow())
+    assert refused.value.available_from is None
+
+
+def test_find_over_a_count_window():
+    query = rpq.Query("a|b", window=rpq.CountWindow(size=2))
+    engine = rpq.Engine(query, static=[("w", "x", "a")])
+    engine.push_rows([("x", "y", "a", 1), ("y", "z", "b", 1), ("z", "u", "a", 1), ("y", "z", "b", 2, "-")])
+    assert {*engine.find("a|b", source=["w", "x", "y", "z"])} == {*engine.answers()} == {("w", "x"), ("z", "u")}
+    with pytest.raises(rpq.RegistrationError, match="edges that were not stored"):
+        engine.find("a", source="x")
+
+
+def test_what_is_not_stored_is_an_error_that_says_how_to_store_it():
+    window = rpq.Window(size=10, slide=1)
+    engine = rpq.Engine(rpq.Query("a", window=window))
+    engine.push_rows([("x", "y", "a", 1), ("x", "y", "b", 1)])
+    assert len(engine.find("a", source="x")) == 1
+    with pytest.raises(rpq.RegistrationError, match=r"rpq.Engine\(keep=") as refused:
+        engine.find("a|b", source="x")
+    assert refused.value.available_from == 11
+    with pytest.raises(rpq.RegistrationError, match="no query read any"):
+        engine.check("a[n > 1]", "x", "y")
+    engine.advance(11)
+    assert len(engine.find("a|b", source="x")) == 0
+    engine.register(rpq.Query("b", window=rpq.Window(size=5, slide=1)))
+    with pytest.raises(rpq.QueryError, match="different windows"):
+        engine.find("a", source="x")
+    with pytest.raises(rpq.QueryError, match="no edges are stored"):
+        rpq.Engine().find("a", source="x")
+    with pytest.raises(rpq.QueryError, match="alone"):
+        rpq.Engine(rpq.Query("a", window=window), events="alone").find("a", source="x")
+    with pytest.raises(rpq.QueryError, match="edges=\"parallel\""):
+        engine_of("x y a 1").find("a+", source="x", order="increasing")
+    with pytest.raises(rpq.RegistrationError, match="parallel edges were not stored"):
+        engine_of("x y a 1", edges="parallel").find("a+", source="x", order="increasing")
+    counting = rpq.Engine(rpq.Query("a", window=rpq.CountWindow(size=2)), edges="parallel")
+    with pytest.raises(rpq.QueryError, match="windows of time"):
+        counting.find("a+", source="x", order="increasing")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "pass source="),
+        ({"source": "x", "limit": 0}, "limit is a whole number"),
+        ({"source": [None]}, "names of vertices"),
+        ({"source": "x", "max_gap": 3}, "max_gap"),
+        ({"source": "x", "expression": "a/"}, "ends too early"),
+        ({"source": "x", "expression": "?x a ?y"}, "unexpected"),
+    ],
+)
+def test_errors_of_find(options, message):
+    with pytest.raises(rpq.QueryError, match=message):
+        engine_of("x y a 1").find(**{"expression": "a", **options})
+
+
+def test_a_search_ends_at_its_limit_on_edges():
+    engine = engine_of(*(f"x y{number} a 1" for number in range(100)))
+    with pytest.raises(rpq.FindLimitError, match="more than 50 edges") as error:
+        engine.find("a", source="x", max_edges=50)
+    assert error.value.limit == 50
+    assert engine.check("a", "x", "y7", max_edges=3) is not None, "the other end has one edge"
+    assert len(engine.find("a", source="x", max_edges=100)) == 100
+
+
+def test_a_hub_costs_nothing_where_the_other_end_has_few_edges():
+    """Its members are not looked at, from either side."""
+    members = [f"u{number} hub member 1" for number in range(1000)]
+    engine = engine_of(*members, "hub doc viewer 1", "hub secret editor 1")
+    for expression in ("member*/viewer", "^viewer/^member"):
+        ends = ("u7", "doc") if expression[0] == "m" else ("doc", "u7")
+        assert engine.check(expression, *ends, max_edges=10) is not None
+    assert engine.check("member/viewer", "u7", "secret", max_edges=10) is None
+
+
+def test_nothing_is_built_anew_after_a_tuple():
+    """What a search adds to the lists of edges are those that came since the last one."""
+    engine = engine_of(*(f"x{number} y a 1" for number in range(1000)))
+    engine.find("a", source="x1")
+    links, linked = engine._finder.search.links, []
+    link = links._link
+    links._link = lambda *arguments: linked.append(arguments[-2:]) or link(*arguments)
+    engine.insert("x1", "z", "a", 2)
+    assert len(engine.find("a", source="x1")) == 2
+    assert linked == [(1000, 1001)], "the edge with this id alone"
+    letters = [known.letters for known in engine._finder._known.values()]
+    engine.insert("x1", "w", "a", 2)
+    assert len(engine.find("a", source="x1")) == 3
+    assert [known.letters for known in engine._finder._known.values()] == letters
+
+
+def test_room_that_a_large_search_took_is_released():
+    engine = engine_of(*(f"x{number} x{number + 1} a 1" for number in range(200_000)), keep=rpq.UnboundedWindow())
+    engine.find("a", source="x1")
+    before = engine._finder.nbytes
+    assert len(engine.find("a+", source="x0")) == 200_000
+    assert engine._finder.nbytes > before + 1_000_000
+    engine.find("a", source="x1")
+    assert engine._finder.nbytes < before + 5_000_000
+
+
+def test_only_the_latest_expressions_are_kept():
+    engine = engine_of("x y a 1")
+    for number in range(600):
+        engine.find(f"a|b{number}", source="x")
+    assert len(engine._finder._known) <= 256
+
+
+def test_finds_between_the_tuples_change_no_rows():
+    query = rpq.Query("(a|b)+", window=rpq.Window(size=5, slide=2), semantics="explicit")
+    rows = [(f"v{number * 7 % 11}", f"v{number * 5 % 11}", "ab"[number % 2], number // 3) for number in range(300)]
+    quiet, asked = rpq.Engine(query, _capacity=4), rpq.Engine(query, _capacity=4)
+    for row in rows:
+        changes = asked.insert(*row).rows()
+        assert sorted(changes) == sorted(quiet.insert(*row).rows())
+        asked.find("a/^b*", source=[row[0], "v3"], witness=True)
+        asked._check()
+
+
+def test_paths_have_the_times_and_the_facts_of_the_stream():
+    window = rpq.Window(size="10d", slide="1d")
+    engine = rpq.Engine(keep=window)
+    engine.push(source=["x"], target=["y"], label=["a"], timestamp=[datetime.date(2026, 1, 1)])
+    engine.set_node("y", labels=["A"], properties={"risk": 4})
+    path = engine.check("a/@[:A]/@[risk > 3]", "x", "y")
+    assert path.facts == (("y", {"risk": 4, "labels": ["A"]}),)
+    assert path.timestamps == (datetime.date(2026, 1, 1),)
+    engine.set_node("y", properties={"risk": 2})
+    assert engine.check("a/@[:A]/@[risk > 3]", "x", "y") is None
+
+
+def test_keep_may_be_unbounded_and_is_saved(tmp_path):
+    engine = engine_of("x y a 1", "y z a 1000000", keep=rpq.UnboundedWindow())
+    engine.save(tmp_path / "state")
+    for one in (engine, rpq.Engine.restore(tmp_path / "state")):
+        assert {*one.find("a+", source="x")} == {("x", "y"), ("x", "z")}
+        assert one.register(rpq.Query("a", window=rpq.UnboundedWindow())).added == 2
+    with pytest.raises(rpq.QueryError, match="keep is a window of time"):
+        rpq.Engine(keep=rpq.CountWindow(size=3))

@@ -135,6 +135,7 @@ REQUESTS = {
     "read": [
         ("GET", "/queries"), ("GET", "/queries/a%2B/answers"), ("GET", "/queries/a%2B/explain"), ("GET", "/statistics"),
         ("GET", "/metrics"), ("GET", "/playback"), ("POST", "/flush"), ("GET", "/changes?message=of+no+query"),
+        ("POST", "/find"), ("GET", "/check?expression=a&source=x&target=y"),
     ],
     "write": [("POST", "/tuples"), ("POST", "/playback")],
     "register": [("POST", "/queries"), ("POST", "/check"), ("DELETE", "/queries/q")],

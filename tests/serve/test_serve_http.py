@@ -768,6 +768,28 @@ def test_the_next_reports_are_told_before_their_time_and_nothing_changes():
         assert ("o", "+", 10, ("p", "q")) in rows and ("q", "=", 10, ("p", "q")) in rows, "reported again when due"
 
 
+def test_paths_are_found_in_the_window_now():
+    with Served({"expression": "a|b", "window": 10, "slide": 5}) as served:
+        served.post(["x", "y", "a", 1], ["y", "z", "b", 2], ["z", "x", "c", 3])
+        found = served.client.post("/find", json={"expression": "a/b?", "source": "x"}).json()
+        assert (sorted(found["pairs"]), found["is_cut"], found["time"]) == ([["x", "y"], ["x", "z"]], False, 3)
+        asked = {"expression": "a|b", "target": ["y", "z"], "limit": 1, "witness": True}
+        found = served.client.post("/find", json=asked).json()
+        ((source, target),) = found["pairs"]
+        ((edge,),) = found["paths"]
+        assert found["is_cut"] and (edge["source"], edge["target"]) == (source, target)
+        ends = {"source": "z", "target": "y"}
+        path = served.client.get("/check", params={"expression": "^b", **ends}).json()["path"]
+        assert path == [{"source": "y", "target": "z", "label": "b", "timestamp": 2}]
+        assert served.client.get("/check", params={"expression": "b", **ends}).json()["path"] is None
+        lost = served.client.get("/check", params={"expression": "c", **ends})
+        assert lost.status_code == 409 and "keep" in lost.json()["error"]["message"]
+        few = served.client.get("/check", params={"expression": "(a|b)+", "source": "x", "target": "z", "max_edges": 1})
+        assert (few.status_code, few.json()["error"]["type"]) == (422, "FindLimitError")
+        for fields in ({"expression": "a"}, {"expression": "a/", "source": "x"}, {"expression": "a", "source": 1.5}):
+            assert served.client.post("/find", json=fields).status_code == 422
+
+
 def test_a_flush_beyond_the_limit_on_rows_leaves_the_engine_as_it_is():
     window = {"window": 10, "slide": 5}
     with Served({"expression": REPORTS, **window}, max_rows=2) as served:

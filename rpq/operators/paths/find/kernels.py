@@ -255,11 +255,11 @@ def find_path(edges, links, counted, letters, search, source, target):
         return FULL
     while True:
         side = FORWARD if fields.looked[FORWARD] <= fields.looked[BACKWARD] else BACKWARD
-        if fields.looked[FORWARD] + fields.looked[BACKWARD] > fields.budget:
-            return OVER_BUDGET
         result = _go_on(edges, links, counted, letters, search, side)
         if result == _EXHAUSTED:
             return NO_PATH
+        if fields.looked[FORWARD] + fields.looked[BACKWARD] > fields.budget:
+            return OVER_BUDGET
         if result != _GOES_ON:
             return result
 
@@ -278,11 +278,11 @@ def find_ends(edges, links, counted, letters, search, side, root, ends, limit):
     seen = fields.end[side]
     most = min(limit, len(ends)) if len(ends) else limit
     while fields.found < most:
-        if fields.looked[side] > fields.budget:
-            return OVER_BUDGET
         result = _go_on(edges, links, counted, letters, search, side)
         if result == _EXHAUSTED:
             return NO_PATH
+        if fields.looked[side] > fields.budget:
+            return OVER_BUDGET
         if result != _GOES_ON:
             return result
         # All nodes up to `seen` are among the ends, if they are ends.
