@@ -149,6 +149,8 @@ def _follow_paths(query: Query, vertices: str, *, threads: int) -> None:
     engine.push_rows([(y, names[4], "b", 0), (names[4], y, "c", 0), (x, names[3], "a", 0)])
     engine.push_rows([(names[3], names[4], "b", 0), (names[3], names[4], "b", 0, "-"), (names[3], names[4], "b", 0)])
     engine.answers()
+    engine.find("a/b", source=x)
+    engine.check("a/b", x, z)
     engine.statistics()
     engine._evaluation.collector.collect()
     _save_and_restore(engine, threads=threads, witness=True)
