@@ -144,6 +144,9 @@ class Engine:
     `edges` says when two inserts are the same edge: with equal source, label and target ("triple"), or with equal ids,
     whatever their ends ("id"), where the later one replaces the edge, or never ("parallel").
 
+    `edge_properties` are properties of edges whose values are stored for conditions that no query has, which `find` and
+    `check` evaluate over the window.
+
     Records of nodes (`push_nodes`) state facts about vertices, which queries read beside the edges. All their properties are
     kept, or those that `node_properties` names.
 
@@ -178,6 +181,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         static: Any = None,
         report_empty: bool = False,
         node_properties: Collection[str] | None = None,
+        edge_properties: Collection[str] = (),
         _capacity: int = 256,
         _sharing: Literal["auto", "always", "never"] = "auto",
         _keeps_values: bool = False,
@@ -193,6 +197,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise QueryError(f"max_rows is a whole number of rows, or None for no limit, not {max_rows!r}")
         if events not in (None, "window", "alone"):
             raise QueryError(f"events are 'window' or 'alone', or None where each tuple is one, not {events!r}")
+        if edge_properties and edges == "parallel":
+            raise QueryError(
+                'edge_properties are stored for one edge with a source, label and target, edges="triple", or with an id, '
+                'edges="id"; where each insert is an edge, register a query that has the conditions'
+            )
+        if isinstance(edge_properties, str):
+            raise QueryError(f"edge_properties is a collection of names, as in [{edge_properties!r}]")
         if events is not None and witness:
             raise QueryError("rows of events with several tuples have no witnesses: leave out witness, or events")
         self._turn = threading.Lock()
@@ -211,6 +222,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             report_empty=report_empty,
             deadline=_deadline,
             node_properties=node_properties,
+            edge_properties=edge_properties,
         )
         self._dry_run = DryRun(least=min(64, _capacity))
         self._capacity = _capacity
@@ -1305,7 +1317,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise RegistrationError(
                 f"{question.name!r} is asked over {question.window!r}, which has edges that were not stored "
                 f"({error}). What registered queries read over that window is stored, and everything in the window of "
-                "rpq.Engine(keep=…), except which edges satisfy a condition",
+                "rpq.Engine(keep=…), for conditions with edge_properties=[…]",
                 available_from=error.available_from,
             ) from error
 
@@ -1513,10 +1525,12 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     ) -> Engine:
         """Return an engine with a saved state except for the queries `_without`, and with these options."""
         events = saved.content.events
+        multigraph = saved.content.multigraph
         engine = cls(
             share=saved.content.share,
             events=None if events is None else events.mode,
-            edges="triple" if saved.content.multigraph is None else saved.content.multigraph.identity,
+            edges="triple" if multigraph is None else multigraph.identity,
+            edge_properties=() if multigraph is None else multigraph.kept,
             **options,
         )
         engine._evaluation.has_nodes = _has_nodes

@@ -14,15 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from rpq.automata.symbols import write_name
 from rpq.compiled.views import view
+from rpq.engine.running.condition_sets import misfit
 from rpq.engine.running.evaluation import Evaluation
 from rpq.engine.running.node_edges import NodeTests
 from rpq.engine.running.outcome_counts import lower_bound
 from rpq.engine.running.retention import count_key
-from rpq.errors import FindLimitError
+from rpq.errors import FindLimitError, QueryError, RegistrationError, WhereError
 from rpq.language.options import Vertex
 from rpq.language.query import PAIR, Query
-from rpq.language.readings import has_values, node_tests_of, readings_of
+from rpq.language.readings import has_values, node_tests_of, properties_of, readings_of
 from rpq.operators.paths.find.kernels import Letters
 from rpq.operators.paths.find.letters import guards_of, letters_of
 from rpq.operators.paths.find.product_search import OverBudget, ProductSearch, WindowBound
@@ -53,6 +55,8 @@ class KnownExpression:
     question: Query
     tests: NodeTests | None
     """The tests of vertices; None if there are none."""
+    stored: Query
+    """The query whose edges have to be stored: this, or one without conditions if these are asked of stored values."""
     is_stored: bool
     """True if the graph has all edges of the window in any case, as long as the same queries run."""
     window: AnyWindow
@@ -101,29 +105,64 @@ class Finder:
             self._known.clear()
         known = self._known.get(key)
         if known is None:
-            question = question_of()
-            check(question)
+            question = stored = question_of()
+            try:
+                check(question)
+            except RegistrationError:
+                stored = self._without_conditions(question)
+                if stored is question:
+                    raise
+                check(stored)
             texts = sorted(node_tests_of(question))
             tests = NodeTests(texts, evaluation.nodes, evaluation.vertices) if texts else None
             multigraph = evaluation.multigraph
             window = question.window if multigraph is None else multigraph.running_form(question).window
             known = self._known[key] = KnownExpression(
-                question=question, tests=tests, is_stored=self._is_stored(question), window=window
+                question=question, tests=tests, stored=stored, is_stored=self._is_stored(stored), window=window
             )
             if len(self._known) > _EXPRESSIONS:
                 self._known.popitem(last=False)
         else:
             self._known.move_to_end(key)
             if not known.is_stored:
-                check(known.question)
-                known.is_stored = self._is_stored(known.question)
+                try:
+                    check(known.stored)
+                except RegistrationError:  # edges came of which only values are stored, if those are
+                    del self._known[key]
+                    return self.expression(key, question_of, check)
+                known.is_stored = self._is_stored(known.stored)
         tests, vertices, nodes = known.tests, evaluation.vertices, evaluation.nodes
         of_tests = None if tests is None else (nodes.counts.item(APPLIED), vertices.room)
         state = evaluation.labels.changes, of_tests
         if state != known.state or (tests is not None and tests.reads_id):
             self._set_letters(known)
             known.state = state
+        if known.stored is not known.question:
+            self._ask_conditions(known)
         return known
+
+    def _without_conditions(self, question: Query) -> Query:
+        """Return a query that reads the labels without conditions, if these can be asked of stored values; or the same."""
+        multigraph = self.evaluation.multigraph
+        if multigraph is None or not has_values(question) or question.is_ordered or self.evaluation.graph.statics:
+            return question
+        if not (multigraph.kept_properties and properties_of(question) <= multigraph.kept_properties):
+            return question
+        plain = question.label_set.plain
+        text = "!()" if plain.has_others else "|".join(map(write_name, sorted(plain.named)))
+        return Query(text, window=question.window, name=question.name, language="path")
+
+    def _ask_conditions(self, known: KnownExpression) -> None:
+        """Set which edges of the graph satisfy the conditions of an expression now. O(edges)."""
+        multigraph = self.evaluation.multigraph
+        assert multigraph is not None and known.tables is not None
+        try:
+            satisfied = multigraph.satisfied(
+                _conditions_of(known.question), self.evaluation.graph, self._bound(known).after
+            )
+        except WhereError as error:
+            raise QueryError(misfit(error, multigraph.sets.types)) from error
+        known.letters = view(known.tables._replace(satisfied=satisfied.ravel()))
 
     def _is_stored(self, question: Query) -> bool:
         """Return whether the graph has the edges of the window of a question as long as the same queries run."""
@@ -150,7 +189,8 @@ class Finder:
                 set_of[nodes.vertices] = tests.sets_of(nodes.vertices)
             places = [[tests.number[test] for test in guard] for guard in guards]
             holds = np.stack([tests.holds[:, place].all(axis=1) for place in places], axis=1)
-        known.tables = letters_of(question.dfa, labels, evaluation.labels.names, set_of, holds)
+        conditions = () if known.stored is question else _conditions_of(question)
+        known.tables = letters_of(question.dfa, labels, evaluation.labels.names, set_of, holds, conditions)
         known.letters = view(known.tables)
         known.texts = evaluation.labels.texts
 
@@ -362,6 +402,11 @@ class Finder:
         places, letters = np.concatenate(found, axis=1)
         source, label, target, timestamp = (column[places] for column in edges[:4])
         return ParallelColumns(source, label, target, timestamp, {}), letters
+
+
+def _conditions_of(question: Query) -> list[str]:
+    """Return the conditions on edges."""
+    return sorted({step.edge for step in question.label_set.step_tests} - {""})
 
 
 def _over(known: KnownExpression, budget: int | None) -> FindLimitError:

@@ -21,6 +21,13 @@ from tests.reference_nodes import NodeEngine, PathOrder
 from tests.twins import collect, examples
 
 PLAIN = ("a", "a/b*", "^a/(a|b)+", "(a|^b){2,3}", "!(a)", "(!(b)|^c)+", "a*/(b|c)/^a*", "a?", "(a/b)+|c", "(a|b)*/a/(a|b)")
+CONDITIONS = (
+    *(text for text in EXPRESSIONS if "[n" in text),
+    "(a[n > 1]|b)+",
+    "a[n is null]/^a[n >= 2]",
+    "!(b)[n = 2]/a?",
+    "a[n > 1 and timestamp > 6]",
+)
 NAMES = "uvwsz"
 
 
@@ -132,6 +139,22 @@ def test_find_what_registered_queries_read(data):
     check_stream(data, engine, oracle, asked, identity)
 
 
+@examples(150)
+@given(data=st.data())
+def test_find_asks_conditions_of_the_properties_that_are_stored(data):
+    identity = data.draw(st.sampled_from(("triple", "id")))
+    size, slide = data.draw(st.sampled_from(((10**6, 1), (9, 3), (4, 1))))
+    texts = data.draw(st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=3, unique=True))
+    asked = [Described(text, name=f"q{place}", size=size, slide=slide) for place, text in enumerate(texts)]
+    note([one.query for one in asked])
+    oracle = NodeEngine(*(one.oracle for one in asked), identity=identity)
+    keep = rpq.UnboundedWindow() if size > 9 else rpq.Window(size=size, slide=slide)
+    engine = drawn_engine(data, edges=identity, keep=keep, edge_properties=["n"])
+    if data.draw(st.booleans()):  # a registered query has one of the conditions, over a smaller window
+        engine.register(rpq.Query("a[n > 1]", window=rpq.Window(size=3, slide=1)))
+    check_stream(data, engine, oracle, asked, identity)
+
+
 @examples(200)
 @given(data=st.data())
 def test_find_in_time_order(data):
@@ -211,6 +234,12 @@ def test_what_is_not_stored_is_an_error_that_says_how_to_store_it():
     assert refused.value.available_from == 11
     with pytest.raises(rpq.RegistrationError, match="no query read any"):
         engine.check("a[n > 1]", "x", "y")
+    with pytest.raises(rpq.RegistrationError, match="edge_properties="):
+        engine_of("x y a 1", edge_properties=["m"]).check("a[n > 1]", "x", "y")
+    with pytest.raises(rpq.QueryError, match="edge_properties are stored"):
+        rpq.Engine(edges="parallel", edge_properties=["n"])
+    with pytest.raises(rpq.QueryError, match="collection of names"):
+        rpq.Engine(edge_properties="amount")
     engine.advance(11)
     assert len(engine.find("a|b", source="x")) == 0
     engine.register(rpq.Query("b", window=rpq.Window(size=5, slide=1)))

@@ -410,6 +410,12 @@ class ConditionSets:
         for constants, _ in conditions.sorted_constants:
             yield constants.places, constants.find(columns[constants.name])
 
+    def satisfy(self, text: str, columns: Mapping[str, pa.Array], timestamp: np.ndarray) -> np.ndarray:
+        """Return which edges satisfy a condition that no query need have (bool). Raises `WhereError`."""
+        count = len(timestamp)
+        found: np.ndarray = self._bound(text, self.types).mask(self.complete(columns, timestamp, count), count)[0]
+        return found
+
     def verdicts(self, text: str, columns: Mapping[str, pa.Array], count: int) -> np.ndarray:
         """Return which tuples satisfy a condition. Comparisons of numbers without nulls are evaluated without Arrow."""
         found = comparison_of(condition_of(text), self.types)

@@ -153,6 +153,7 @@ class Evaluation:
         report_empty: bool = False,
         deadline: np.ndarray | None = None,
         node_properties: Collection[str] | None = None,
+        edge_properties: Collection[str] = (),
     ) -> None:
         self.events = events
         self.identity: Identity = edges
@@ -161,6 +162,8 @@ class Evaluation:
         self.static_properties: frozenset[str] | None = frozenset()
         """The names of properties that static edges had; None where they are not known."""
         self.witness = witness
+        self.edge_properties = frozenset(edge_properties)
+        """The properties of edges whose values are stored, whatever queries read."""
         self.keeps_values = witness or keeps_values
         """True if values of properties are stored for witnesses."""
         self._sharing: Literal["auto", "always", "never"] = sharing
@@ -217,7 +220,7 @@ class Evaluation:
         self.collector = Collector(self.intake, self.graph, self.running, self.nodes)
         self.keep_window: Window | UnboundedWindow | None = None
         """The window whose edges are all stored, if there is one."""
-        if edges != "triple":
+        if edges != "triple" or self.edge_properties:
             self.begin_multigraph()
 
     @property
@@ -247,6 +250,7 @@ class Evaluation:
             capacity=self._capacity,
             nodes=self.nodes,
             keeps_values=self.keeps_values,
+            kept_properties=self.edge_properties,
         )
         self.multigraph.keep_window = self.keep_window
         questions = [running.question for running in self.running]

@@ -55,7 +55,7 @@ from rpq.stream.columns import EdgeIds
 from rpq.stream.edges.edge_store import TIMELESS
 from rpq.stream.edges.edge_table import ABSENT_VERSION, EdgeTable, Operations, PriorEdges
 from rpq.stream.edges.edge_values import EdgeValues, ValuesOf, values_at
-from rpq.stream.edges.parallel_edges import ContentTracker, ParallelColumns, ParallelEdges
+from rpq.stream.edges.parallel_edges import ContentTracker, ParallelColumns, ParallelEdges, edge_numbers
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.edges.static_edges import StaticEdges
 from rpq.stream.edges.window_edges import HidingEdge, Link, StaticEdge, Steps, WindowEdges
@@ -98,6 +98,7 @@ class Multigraph:
         capacity: int,
         nodes: NodeTable,
         keeps_values: bool = False,
+        kept_properties: frozenset[str] = frozenset(),
     ) -> None:
         self.identity: Identity = identity
         self.sets = ConditionSets(ids_of=self._ids_of, count_non_numeric=vertices.edges.count_non_numeric)
@@ -114,7 +115,9 @@ class Multigraph:
         """The number of well-formed inserts so far, whatever their outcome."""
         self.parallel: ParallelEdges | None = None
         """All edges that queries about paths in time order read; None without such a query, or if versions are all edges."""
-        self.witness_values: EdgeValues | None = EdgeValues() if keeps_values else None
+        self.kept_properties = kept_properties
+        """The properties that are stored for conditions which no query has."""
+        self.witness_values: EdgeValues | None = EdgeValues() if keeps_values or kept_properties else None
         """The values of edges by source, label in the graph and target, or by id; None where no witnesses show them."""
         self.statics = StaticEdges()
         """The static edges one by one."""
@@ -322,7 +325,10 @@ class Multigraph:
         readings = self.readings
         self._links.set_ends(readings.ends)
         self.sets.set_conditions(
-            self.conditions, readings.conditions_on, filters=readings.filters, values=readings.values
+            self.conditions,
+            readings.conditions_on,
+            filters=readings.filters,
+            values=readings.values | self.kept_properties,
         )
         try:
             self.node_edges.set_readings(readings.facts, readings.with_tests, readings.tests_on)
@@ -850,6 +856,32 @@ class Multigraph:
                 if is_ordered.item(one):
                     self.parallel.note_one(source, one, target, timestamp, deleted)
         return labels, deletes
+
+    def satisfied(self, texts: Sequence[str], graph: SnapshotGraph, after: int) -> np.ndarray:
+        """Return which edges of the graph satisfy conditions over kept properties: (edge id, condition), uint8.
+
+        With ids, some edge later than `after` between these ends has to. Raises `WhereError` for a condition that does not
+        fit the properties. O(edges).
+        """
+        assert self.witness_values is not None
+        edges, found = graph.edges, np.zeros((graph.capacity, len(texts)), np.uint8)
+        is_plain = np.array([isinstance(name, str) for name in self._labels.names] or [False])
+        live = graph.live_edges()
+        live = live[is_plain[edges.label[live]]]
+        ends, time = (edges.source[live], edges.label[live], edges.target[live]), edges.timestamp[live]
+        keys: list[Any] = [*zip(*(column.tolist() for column in ends), strict=True)]
+        if self.edge_names is not None:
+            versions = self.table.live(after)
+            source, label, target, time, _ = self.table.columns(versions)
+            places = edge_numbers(ends, (source, label, target))
+            keys, time, live = versions[places >= 0].tolist(), time[places >= 0], live[places[places >= 0]]
+        types = self.sets.types.by_name
+        is_known, values = self.witness_values.columns(keys, types)
+        columns = {name: column.cast(types[name]) for name, column in values.items() if name in types}
+        for place, text in enumerate(texts):
+            is_mine = (is_known != 0) & self.sets.satisfy(text, columns, time)
+            found[live[is_mine], place] = 1
+        return found
 
     # --- values of edges for witnesses -----------------------------------------------------------------------
 

@@ -420,6 +420,7 @@ def _multigraph_of(evaluation: Evaluation) -> MultigraphState | None:
         is_timed=sets.is_timed,
         inserts=multigraph.inserts,
         unread=sorted(multigraph.statics.unread),
+        kept=tuple(sorted(multigraph.kept_properties)),
         counts=[multigraph.outcome_counts.counts(running.question.name).tolist() for running in evaluation.running],
         by_id=_edges_by_id_of(evaluation, multigraph),
         counted=_counted_of(evaluation),

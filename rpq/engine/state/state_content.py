@@ -213,8 +213,8 @@ class MultigraphState:
 
     `unit` is the unit of timestamps in conditions, None for plain numbers; `is_timed` whether tuples have come. `inserts` is
     the number of well-formed inserts. Where edges have ids, `by_id` is what is known of them. `unread` are properties of
-    static edges that were not kept. `counted` is the count window that all queries have, whose edges are the
-    versions, if there is one.
+    static edges that were not kept, and `kept` those of edges that are kept in any case. `counted` is the count window that
+    all queries have, whose edges are the versions, if there is one.
     """
 
     identity: Literal["triple", "parallel", "id"]
@@ -225,6 +225,7 @@ class MultigraphState:
     counts: list[list[int]]
     inserts: int
     unread: list[str]
+    kept: tuple[str, ...] = ()
     by_id: EdgesByIdState | None = None
     counted: CountedState | None = None
 
@@ -240,6 +241,7 @@ class MultigraphState:
             "inserts": self.inserts,
             **({} if self.by_id is None else {"ids": self.by_id.to_json()}),
             "unread": self.unread,
+            **({"kept": [*self.kept]} if self.kept else {}),
             **({} if self.counted is None else {"counted": self.counted.to_json()}),
         }
 
@@ -258,6 +260,7 @@ class MultigraphState:
             inserts=_count(content["inserts"]),
             by_id=EdgesByIdState.read(content["ids"]) if identity == "id" else None,
             unread=[name.unicode() for name in content["unread"]],
+            kept=tuple(name.unicode() for name in content["kept"]) if "kept" in content else (),
             counted=CountedState.read(content["counted"]) if "counted" in content else None,
         )
 

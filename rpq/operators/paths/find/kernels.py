@@ -37,6 +37,7 @@ class ExpressionSizes(Record):
         ("labels", int64),  # label ids below this number may have letters
         ("guards", int64),
         ("accepting", int64),
+        ("conditions", int64),
     )
 
 
@@ -48,6 +49,7 @@ class Letters(NamedTuple):
     inverse: np.ndarray  # int16 a letter: the class of a step against it
     source: np.ndarray  # int32 a letter: the guard of the source of the edge, -1 none
     target: np.ndarray  # int32 a letter
+    condition: np.ndarray  # int32 a letter: the condition that the edge has to satisfy, -1 none
     step: np.ndarray  # int32 a state * classes + class: the next state, -1 none
     step_back_first: np.ndarray  # int32 the same + 1: the states before it, in `step_back`
     step_back: np.ndarray  # int32
@@ -56,6 +58,7 @@ class Letters(NamedTuple):
     uses: np.ndarray  # uint8 (side * states + state) * 2 + list: edges in the out-list (0) or the in-list (1) may lead on
     set_of: np.ndarray  # int32 a vertex: the set of guards that it satisfies
     holds: np.ndarray  # uint8 a set * guards + guard
+    satisfied: np.ndarray  # uint8 an edge * conditions + condition
     sizes: ExpressionSizes
 
 
@@ -179,6 +182,9 @@ def _look_at(edges, counted, letters, search, side, node, edge, against):
         if number < 0:
             continue
         if not (_satisfies(letters, source, letters.source[letter]) and _satisfies(letters, target, letters.target[letter])):
+            continue
+        condition = letters.condition[letter]
+        if condition >= 0 and letters.satisfied[edge * sizes.conditions + condition] == 0:
             continue
         at = state * sizes.classes + number
         if side == FORWARD:

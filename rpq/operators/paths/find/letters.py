@@ -24,11 +24,17 @@ def guards_of(labels: LabelSet) -> list[tuple[str, ...]]:
 
 
 def letters_of(
-    dfa: DFA, labels: LabelSet, names: Sequence[LabelName], set_of: np.ndarray, holds: np.ndarray
+    dfa: DFA,
+    labels: LabelSet,
+    names: Sequence[LabelName],
+    set_of: np.ndarray,
+    holds: np.ndarray,
+    conditions: Sequence[str] = (),
 ) -> Letters:
     """Return the tables of an automaton, which reads `labels`, over label ids with these names.
 
-    `set_of` is the set of guards (`guards_of`) that each vertex satisfies, `holds` has a column for each guard. O(labels).
+    `set_of` is the set of guards (`guards_of`) that each vertex satisfies, `holds` has a column for each guard. The edges of
+    plain labels are asked for `conditions`, in the place of labels with a condition. O(labels).
     """
     compiled = CompiledExpression(dfa)
     table, accepting = compiled.table.astype(np.int32), compiled.program.accepting
@@ -37,12 +43,13 @@ def letters_of(
     steps = sorted({StepTests(), *labels.step_tests})
     first, rows = [0], []
     for name in names:
-        for letter, step in _letters_of(name, steps):
+        for letter, step in _letters_of(name, steps, are_asked=bool(conditions)):
             forward, inverse = compiled.classes_of(letter)
             if forward >= 0 or inverse >= 0:
-                rows.append((forward, inverse, number.get(step.source, -1), number.get(step.target, -1)))
+                condition = conditions.index(step.edge) if conditions and step.edge else -1
+                rows.append((forward, inverse, number.get(step.source, -1), number.get(step.target, -1), condition))
         first.append(len(rows))
-    columns = np.array(rows, np.int32).reshape(-1, 4).T
+    columns = np.array(rows, np.int32).reshape(-1, 5).T
     forward, inverse = columns[:2].astype(np.int16)
     before = [np.flatnonzero(table[:, c] == state) for state in range(states) for c in range(classes)]
     follows = np.array([[table[state, [*{*some.tolist()} - {-1}]].max(initial=-1) >= 0 for some in (forward, inverse)]
@@ -55,6 +62,7 @@ def letters_of(
         inverse=np.ascontiguousarray(inverse),
         source=np.ascontiguousarray(columns[2]),
         target=np.ascontiguousarray(columns[3]),
+        condition=np.ascontiguousarray(columns[4]),
         step=np.ascontiguousarray(table).ravel(),
         step_back_first=np.cumsum([0, *map(len, before)]).astype(np.int32),
         step_back=np.concatenate([np.zeros(0, np.int64), *before]).astype(np.int32),
@@ -63,18 +71,23 @@ def letters_of(
         uses=np.concatenate([follows, precedes]).astype(np.uint8).ravel(),
         set_of=set_of,
         holds=holds.astype(np.uint8).ravel(),
-        sizes=ExpressionSizes(states, classes, len(names), len(number), int(accepting.sum())),
+        satisfied=np.zeros(0, np.uint8),
+        sizes=ExpressionSizes(states, classes, len(names), len(number), int(accepting.sum()), len(conditions)),
     )
 
 
-def _letters_of(name: LabelName, steps: Sequence[StepTests]) -> list[tuple[LabelSymbol, StepTests]]:
-    """Return the letters of the edges of a label, each with its tests."""
+def _letters_of(
+    name: LabelName, steps: Sequence[StepTests], *, are_asked: bool
+) -> list[tuple[LabelSymbol, StepTests]]:
+    """Return the letters of the edges of a label, each with its tests; a plain label has all if conditions `are_asked`."""
     if name == "" or isinstance(name, StreamLabel | EdgeEnd | NodeLabel):
         return []
     own = StepTests.of(name.condition) if isinstance(name, ConditionLabel) else StepTests()
-    if own.are_of_ends:
+    if own.are_of_ends or (are_asked and own.edge):
         return []  # an edge with tests that a query reads; the one from which it follows is there too
     text = text_of(name)
     return [
-        (ConditionLabel(text, step.condition) if step.condition else text, step) for step in steps if step.edge == own.edge
+        (ConditionLabel(text, step.condition) if step.condition else text, step)
+        for step in steps
+        if are_asked or step.edge == own.edge
     ]
