@@ -481,9 +481,16 @@ def node_files(settings: RunSettings, unit: str | None) -> list[NodeFile]:
 
 def node_properties(settings: RunSettings) -> list[str] | None:
     """Return the properties of nodes that are kept, None for all."""
-    if settings.node_properties is None:
-        return None
-    return [name.strip() for name in settings.node_properties.split(",") if name.strip()]
+    return None if settings.node_properties is None else names_in(settings.node_properties)
+
+
+def names_in(text: str) -> list[str]:
+    """Return the names of a list with commas.
+
+    >>> names_in("amount, rate")
+    ['amount', 'rate']
+    """
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def load_nodes(settings: RunSettings, engine: Engine, *, unit: str | None, integers: bool) -> tuple[int, list[str]]:

@@ -127,6 +127,7 @@ class RunSettings(WrittenOptions):
     nodes: tuple[str, ...] = ()
     node_columns: str | None = None
     node_properties: str | None = None
+    edge_properties: str | None = None
     time_unit: str | None = None
     columns: str | None = None
     label: str | None = None

@@ -21,7 +21,7 @@ from rpq.cli.run_outputs import table_outputs
 from rpq.errors import QueryError
 from rpq.language.readings import properties_of
 from rpq.run.checkpoint import Checkpoint, PositionFormat
-from rpq.stream.window import WindowTextError, window_of
+from rpq.stream.window import WindowTextError, kind_of_text, window_of
 
 if TYPE_CHECKING:
     from rpq.kafka.topic_source import TopicSource
@@ -155,7 +155,8 @@ def _retention_window(settings: RunSettings, unit: str | None) -> rpq.Window | r
     if settings.keep is None:
         return None
     try:
-        window = window_of(settings.keep, settings.slide or 1, unit=unit)
+        slide = None if kind_of_text(settings.keep) == "unbounded" else settings.slide or 1
+        window = window_of(settings.keep, slide, unit=unit)
     except WindowTextError as error:
         raise click.BadParameter(str(error), param_hint="--keep") from error
     if isinstance(window, rpq.CountWindow):

@@ -129,6 +129,11 @@ def _limit(name: str, field: str, kind: click.ParamType, default: int | str, hel
     metavar="WINDOW",
     help="Window whose edges are all stored, for /find and queries that are registered later: 30d, or unbounded.",
 )
+@click.option(
+    "--edge-properties",
+    metavar="NAME,...",
+    help="Properties of edges that are stored for conditions of /find which no query has.",
+)
 @shared.max_ahead(
     "Maximum distance of a tuple ahead of the stream time; a tuple beyond it is rejected: 1d, a number in the stream's "
     "unit, or 1000x, a thousand times the longest window of the running queries.",

@@ -326,7 +326,7 @@ class Service(EngineThread):
 
     def _set_further_columns(self) -> None:
         """Set which columns tuples have besides those of every tuple: properties that queries read, and ids of edges."""
-        properties = frozenset().union(*map(properties_of, self.engine.queries))
+        properties = self.engine._evaluation.edge_properties.union(*map(properties_of, self.engine.queries))
         self.further_columns = (*sorted(properties), *((EDGE,) if self.engine.edges == "id" else ()))
 
     @property

@@ -23,7 +23,16 @@ import uvicorn
 
 import rpq
 from rpq.cli.checkpoint import input_identity
-from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input, rdf_documents, rules_of, topics_and_clients
+from rpq.cli.inputs import (
+    LabelMonitor,
+    are_regular,
+    load_static,
+    names_in,
+    open_input,
+    rdf_documents,
+    rules_of,
+    topics_and_clients,
+)
 from rpq.cli.options import named_inputs
 from rpq.cli.reporting import compile_kernels, log_to
 from rpq.cli.request import COMMAND, RunSettings, max_ahead_of, read_query_entries, read_query_text
@@ -281,12 +290,14 @@ def _service(
     times = None if settings.times is None else pa.timestamp(settings.time_unit, "UTC")
     keep = _keep_window(settings)
     max_ahead = max_ahead_of(settings, settings.time_unit, durations=True)
+    edge_properties = names_in(settings.edge_properties or "")
 
     def make(**further: Any) -> rpq.Engine:
         engine = rpq.Engine(
             keep=keep,
             time_unit=settings.time_unit,  # type: ignore[arg-type]
             edges=settings.edges,
+            edge_properties=edge_properties,
             **of_engine,
             **further,
         )
@@ -302,6 +313,9 @@ def _service(
         engine = rpq.Engine.restore(path, **of_engine, **further)
         if engine.edges != settings.edges:
             raise QueryError(f"--edges {settings.edges}: the checkpoint has edges of the identity {engine.edges}")
+        if edge_properties and {*edge_properties} != engine._evaluation.edge_properties:
+            had = ",".join(sorted(engine._evaluation.edge_properties)) or "none"
+            raise QueryError(f"--edge-properties {settings.edge_properties}: the checkpoint stores {had}: expected the same")
         if (unit := engine._times.unit) != settings.time_unit:
             had, has = ("no --time-unit" if one is None else f"--time-unit {one}" for one in (unit, settings.time_unit))
             raise QueryError(f"{path}: the checkpoint is of a server with {had}, and this one has {has}: expected the same")
@@ -338,7 +352,8 @@ def _keep_window(settings: RunSettings) -> rpq.Window | rpq.UnboundedWindow | No
     if settings.keep is None:
         return None
     try:
-        window = window_of(settings.keep, settings.slide or 1, unit=settings.time_unit)
+        slide = None if kind_of_text(settings.keep) == "unbounded" else settings.slide or 1
+        window = window_of(settings.keep, slide, unit=settings.time_unit)
     except WindowTextError as error:
         raise click.BadParameter(f"{error}{_unit_hint(settings)}", param_hint="--keep") from error
     if isinstance(window, rpq.CountWindow):

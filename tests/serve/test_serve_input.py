@@ -346,6 +346,22 @@ def test_a_server_goes_on_with_the_unit_of_its_checkpoint(tmp_path):
         assert served.answers("a+") == {("x", "y")}
 
 
+def test_a_server_without_queries_finds_paths_over_edges_with_the_properties_that_it_stores(tmp_path):
+    options = ["--keep", "unbounded", "--checkpoint", tmp_path / "state"]
+    row = {"source": "x", "target": "y", "label": "pays", "timestamp": 1, "amount": 7}
+    asked = {"source": "x", "target": "y", "expression": "pays[amount > 5]"}
+    with Command(*options, "--edge-properties", "amount, rate", log=tmp_path / "log") as served:
+        assert served.client.post("/tuples", json=[row]).status_code == 200
+        assert served.client.get("/check", params=asked).json()["path"][0]["label"] == "pays"
+        assert served.end() == 0
+    with Command(*options, log=tmp_path / "log") as served:
+        assert served.client.get("/check", params=asked).json()["path"][0]["label"] == "pays"
+        assert served.client.get("/check", params={**asked, "expression": "pays[amount > 7]"}).json()["path"] is None
+        assert served.end() == 0
+    with pytest.raises(AssertionError, match="--edge-properties rate: the checkpoint stores amount,rate: expected the same"):
+        Command(*options, "--edge-properties", "rate", log=tmp_path / "log")
+
+
 @pytest.mark.long
 def test_a_window_that_the_checkpoint_does_not_store_is_named(tmp_path):
     options = ["a+", "--window", "1h", "--slide", "1m", "--time-unit", "s", "--checkpoint", tmp_path / "state"]
