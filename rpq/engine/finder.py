@@ -24,7 +24,7 @@ from rpq.engine.running.retention import count_key
 from rpq.errors import FindLimitError, QueryError, RegistrationError, WhereError
 from rpq.language.options import Vertex
 from rpq.language.query import PAIR, Query
-from rpq.language.readings import has_values, node_tests_of, properties_of, readings_of
+from rpq.language.readings import accepted_edges_by, has_values, node_tests_of, properties_of, readings_of
 from rpq.operators.paths.find.kernels import Letters
 from rpq.operators.paths.find.letters import guards_of, letters_of
 from rpq.operators.paths.find.product_search import OverBudget, ProductSearch, WindowBound
@@ -36,6 +36,7 @@ from rpq.rows.answers import Found
 from rpq.rows.blocks import columns_of_names
 from rpq.rows.delta import IdRows
 from rpq.stream.chunk import Chunk
+from rpq.stream.edges.edge_ends import ALL
 from rpq.stream.edges.edge_store import LONG_AGO, TIMELESS
 from rpq.stream.edges.outcomes import NEVER
 from rpq.stream.edges.parallel_edges import ParallelColumns, edge_numbers
@@ -173,7 +174,17 @@ class Finder:
             or (isinstance(kept, Window) and isinstance(window, Window) and kept.size >= window.size + window.slide)
         ):
             return True
-        return running.are_read([question], self.evaluation.labels)
+        labels, multigraph = question.label_set, self.evaluation.multigraph
+        if labels.has_others:
+            return False
+        over = window if multigraph is None else multigraph.running_form(question).window
+        questions = [
+            one.question
+            for one in running
+            if any(reading.window == over and reading.stream is None for reading in readings_of(one.question))
+        ]
+        # A query may accept only edges with some ends, so that others are passed by.
+        return all(any(ALL in accepted_edges_by(one, label) for one in questions) for label in labels.without_tests)
 
     def _set_letters(self, known: KnownExpression) -> None:
         """Set the tables of an expression. O(labels), and O(vertices · tests) with tests."""

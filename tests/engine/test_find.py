@@ -258,6 +258,25 @@ def test_what_is_not_stored_is_an_error_that_says_how_to_store_it():
         counting.find("a+", source="x", order="increasing")
 
 
+def test_edges_that_queries_pass_by_are_not_stored():
+    """An expression is known, and then an edge comes that no query accepts."""
+    engine = rpq.Engine(rpq.Query("?x a y", window=rpq.Window(size=10, slide=1)))
+    engine.push_rows([("x", "y", "a", 1)])
+    assert len(engine.find("a", source="x")) == 1
+    engine.push_rows([("x", "z", "a", 2)])
+    with pytest.raises(rpq.RegistrationError):
+        engine.find("a", source="x")
+
+
+def test_an_unknown_name_has_no_paths():
+    engine = engine_of("x y a 1")
+    for name in ("", "z", 7, "\ud800"):
+        assert (len(engine.find("a", source=name)), engine.check("a", name, "y")) == (0, None)
+        assert len(engine.find("a", source=["x"], target=[name])) == 0
+    assert len(engine.find("a", source=[])) == 0
+    assert len(engine.find("a", source=["x", "x"], target=["y", "y", ""])) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

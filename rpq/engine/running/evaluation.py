@@ -950,6 +950,7 @@ class Evaluation:
             self.refuse_other_graphs([running.question for running in self.running])
         if not len(edges):
             return  # without edges the kind of vertices stays open
+        self.running.registrations += 1  # what was known of stored edges may not hold of static ones
         multigraph, ids = self.multigraph, None
         refuse_tested_statics(multigraph is not None and multigraph.tests_nodes)
         self.static_properties = (self.static_properties or frozenset()).union(property_names)

@@ -373,7 +373,7 @@ class RunningQueries:
             number = None if reading.window.kind == "count" else self._windows.get((reading.window, None))
             if number is None or reading.labels.has_others:
                 return False
-            ids = [labels.ids.get(name_in(label, reading.stream), -1) for label in reading.labels.without_tests]
+            ids = [labels.ids.get(name_in(label, reading.stream), -1) for label in reading.labels.named]
             if min(ids, default=0) < 0 or not self._reading[ids, number].all():
                 return False
         return True
