@@ -1190,8 +1190,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         sources, targets = _names(source), _names(target)
         if sources is None and targets is None:
             raise QueryError("find follows paths from given vertices, or to given ones: pass source=, target=, or both")
-        if limit is not None and (isinstance(limit, bool) or not hasattr(limit, "__index__") or limit < 1):
-            raise QueryError(f"limit is a whole number of pairs, at least one, or None for all, not {limit!r}")
+        _check_number("limit", limit)
+        _check_number("max_edges", max_edges)
         return self._find(expression, sources, targets, (window, order, max_gap, max_span), limit, witness, max_edges)
 
     def _find(
@@ -1246,6 +1246,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> engine.check("member*/editor", "ann", "doc") is None
         True
         """
+        _check_number("max_edges", max_edges)
         options = window, order, max_gap, max_span
         if order is not None:
             paths = self._find(expression, [source], [target], options, None, True, max_edges).paths
@@ -1305,9 +1306,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         evaluation = self._evaluation
         if self._clock is not None:
             raise QueryError('with events="alone" the graph has one event at a time, and no edges in which paths are found')
+        refuse_order(question, evaluation.identity)
+        refuse_unkept_facts(question, evaluation.nodes.kept)
         try:
-            refuse_order(question, evaluation.identity)
-            refuse_unkept_facts(question, evaluation.nodes.kept)
             if evaluation.multigraph is not None:
                 readings_in(question, evaluation)
             elif has_values(question):
@@ -1686,6 +1687,12 @@ def _queries_by_window(queries: Iterable[Any]) -> dict[Hashable, Any]:
     for query in queries:
         found.setdefault(lengths_of(query), query)
     return found
+
+
+def _check_number(name: str, number: int | None) -> None:
+    """Raise `QueryError` for a limit that is neither None nor a whole number, at least one."""
+    if number is not None and (isinstance(number, bool) or not hasattr(number, "__index__") or number < 1):
+        raise QueryError(f"{name} is a whole number, at least one, or None for no limit, not {number!r}")
 
 
 def _names(ends: Vertex | Iterable[Vertex] | None) -> list[Vertex] | None:

@@ -168,6 +168,8 @@ class Finder:
     def _is_stored(self, question: Query) -> bool:
         """Return whether the graph has the edges of the window of a question as long as the same queries run."""
         running, window, kept = self.evaluation.running, question.window, self.evaluation.keep_window
+        if question.is_ordered and self.evaluation.identity == "parallel":
+            return False  # parallel edges are stored apart
         if not has_values(question) and (
             isinstance(kept, UnboundedWindow)
             or kept == window

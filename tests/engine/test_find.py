@@ -251,8 +251,11 @@ def test_what_is_not_stored_is_an_error_that_says_how_to_store_it():
         rpq.Engine(rpq.Query("a", window=window), events="alone").find("a", source="x")
     with pytest.raises(rpq.QueryError, match="edges=\"parallel\""):
         engine_of("x y a 1").find("a+", source="x", order="increasing")
+    engine = engine_of(edges="parallel")
+    assert len(engine.find("a+", source="x", order="increasing")) == 0
+    engine.insert("x", "y", "a", 1)
     with pytest.raises(rpq.RegistrationError, match="parallel edges were not stored"):
-        engine_of("x y a 1", edges="parallel").find("a+", source="x", order="increasing")
+        engine.find("a+", source="x", order="increasing")
     counting = rpq.Engine(rpq.Query("a", window=rpq.CountWindow(size=2)), edges="parallel")
     with pytest.raises(rpq.QueryError, match="windows of time"):
         counting.find("a+", source="x", order="increasing")
@@ -282,6 +285,7 @@ def test_an_unknown_name_has_no_paths():
     [
         ({}, "pass source="),
         ({"source": "x", "limit": 0}, "limit is a whole number"),
+        ({"source": "x", "max_edges": 1.5}, "max_edges is a whole number"),
         ({"source": [None]}, "names of vertices"),
         ({"source": "x", "max_gap": 3}, "max_gap"),
         ({"source": "x", "expression": "a/"}, "ends too early"),
