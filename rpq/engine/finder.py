@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -62,13 +62,19 @@ class KnownExpression:
     """True if the graph has all edges of the window in any case, as long as the same queries run."""
     window: AnyWindow
     """Its window in the graph: an unbounded one where the window is decided before the graph."""
-    state: Hashable = None
-    """What the tables depend on, besides the expression."""
-    tables: Letters | None = None
+    tables: Letters = field(init=False)
     letters: Any = None
     """The view of the tables."""
     texts: Sequence[str] = ()
     """The labels by id, as paths show them."""
+    label_changes: int = -1
+    """The changes of labels up to the tables."""
+    facts: Hashable = None
+    """What says that facts have changed since then."""
+
+    def set_tables(self, tables: Letters) -> None:
+        """Set the tables of the automaton over the labels of the graph."""
+        self.tables, self.letters = tables, view(tables)
 
 
 class Finder:
@@ -132,12 +138,10 @@ class Finder:
                     del self._known[key]
                     return self.expression(key, question_of, check)
                 known.is_stored = self._is_stored(known.stored)
-        tests, vertices, nodes = known.tests, evaluation.vertices, evaluation.nodes
-        of_tests = None if tests is None else (nodes.counts.item(APPLIED), vertices.room)
-        state = evaluation.labels.changes, of_tests
-        if state != known.state or (tests is not None and tests.reads_id):
+        if known.label_changes != evaluation.labels.changes:
             self._set_letters(known)
-            known.state = state
+        if known.tests is not None:
+            self._set_facts(known, known.tests)
         if known.stored is not known.question:
             self._ask_conditions(known)
         return known
@@ -156,14 +160,14 @@ class Finder:
     def _ask_conditions(self, known: KnownExpression) -> None:
         """Set which edges of the graph satisfy the conditions of an expression now. O(edges)."""
         multigraph = self.evaluation.multigraph
-        assert multigraph is not None and known.tables is not None
+        assert multigraph is not None
         try:
             satisfied = multigraph.satisfied(
                 _conditions_of(known.question), self.evaluation.graph, self._bound(known).after
             )
         except WhereError as error:
             raise QueryError(misfit(error, multigraph.sets.types)) from error
-        known.letters = view(known.tables._replace(satisfied=satisfied.ravel()))
+        known.set_tables(known.tables._replace(satisfied=satisfied.ravel()))
 
     def _is_stored(self, question: Query) -> bool:
         """Return whether the graph has the edges of the window of a question as long as the same queries run."""
@@ -189,23 +193,27 @@ class Finder:
         return all(any(ALL in accepted_edges_by(one, label) for one in questions) for label in labels.without_tests)
 
     def _set_letters(self, known: KnownExpression) -> None:
-        """Set the tables of an expression. O(labels), and O(vertices · tests) with tests."""
-        evaluation, question, tests = self.evaluation, known.question, known.tests
-        labels, guards = question.label_set, guards_of(question.label_set)
-        set_of, holds = np.zeros(0, np.int32), np.zeros((1, 0), bool)
-        if tests is not None:
-            nodes, vertices = evaluation.nodes, evaluation.vertices
-            if tests.reads_id:
-                set_of = tests.sets_of(np.arange(vertices.count, dtype=np.int32))
-            else:  # those without a record satisfy the same tests, as does an id that nobody has
-                set_of = np.repeat(tests.sets_of(np.array([vertices.room])), vertices.room)
-                set_of[nodes.vertices] = tests.sets_of(nodes.vertices)
-            places = [[tests.number[test] for test in guard] for guard in guards]
-            holds = np.stack([tests.holds[:, place].all(axis=1) for place in places], axis=1)
+        """Set the tables of an expression. O(labels)."""
+        labels, question = self.evaluation.labels, known.question
         conditions = () if known.stored is question else _conditions_of(question)
-        known.tables = letters_of(question.dfa, labels, evaluation.labels.names, set_of, holds, conditions)
-        known.letters = view(known.tables)
-        known.texts = evaluation.labels.texts
+        known.set_tables(letters_of(question.dfa, question.label_set, labels.names, conditions))
+        known.texts, known.label_changes, known.facts = labels.texts, labels.changes, None
+
+    def _set_facts(self, known: KnownExpression, tests: NodeTests) -> None:
+        """Set which tests vertices satisfy. O(vertices · tests) where facts have changed."""
+        nodes, vertices = self.evaluation.nodes, self.evaluation.vertices
+        facts = nodes.counts.item(APPLIED), vertices.room
+        if facts == known.facts and not tests.reads_id:
+            return
+        if tests.reads_id:
+            set_of = tests.sets_of(np.arange(vertices.count, dtype=np.int32))
+        else:  # those without a record satisfy the same tests, as does an id that nobody has
+            set_of = np.repeat(tests.sets_of(np.array([vertices.room])), vertices.room)
+            set_of[nodes.vertices] = tests.sets_of(nodes.vertices)
+        places = [[tests.number[test] for test in guard] for guard in guards_of(known.question.label_set)]
+        holds = np.stack([tests.holds[:, place].all(axis=1) for place in places], axis=1)
+        known.set_tables(known.tables._replace(set_of=set_of, holds=holds.astype(np.uint8).ravel()))
+        known.facts = facts
 
     def _bound(self, known: KnownExpression) -> WindowBound:
         """Return which edges of the graph are in the window of an expression now."""
@@ -339,7 +347,6 @@ class Finder:
         If it `is_reversed`, the expression is, and roots are targets: paths then go back in time. O(edges · log edges).
         """
         evaluation, tables = self.evaluation, known.tables
-        assert tables is not None and evaluation.multigraph is not None
         edges, letter = self._letters_in_time(known)
         if budget is not None and len(letter) > budget:
             raise _over(known, budget)
@@ -397,7 +404,7 @@ class Finder:
     def _letters_in_time(self, known: KnownExpression) -> tuple[ParallelColumns, np.ndarray]:
         """Return the edges of the window that an expression reads, one by one, and their letters; some are there again."""
         graph, multigraph, tables = self.evaluation.graph, self.evaluation.multigraph, known.tables
-        assert tables is not None and multigraph is not None
+        assert multigraph is not None
         edges = multigraph.parallel_columns(graph, all_labels=True)
         live = graph.live_edges()
         ends = (graph.edges.source[live], graph.edges.label[live], graph.edges.target[live])

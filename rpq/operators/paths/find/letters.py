@@ -24,17 +24,12 @@ def guards_of(labels: LabelSet) -> list[tuple[str, ...]]:
 
 
 def letters_of(
-    dfa: DFA,
-    labels: LabelSet,
-    names: Sequence[LabelName],
-    set_of: np.ndarray,
-    holds: np.ndarray,
-    conditions: Sequence[str] = (),
+    dfa: DFA, labels: LabelSet, names: Sequence[LabelName], conditions: Sequence[str] = ()
 ) -> Letters:
-    """Return the tables of an automaton, which reads `labels`, over label ids with these names.
+    """Return the tables of an automaton, which reads `labels`, over label ids with these names. O(labels).
 
-    `set_of` is the set of guards (`guards_of`) that each vertex satisfies, `holds` has a column for each guard. The edges of
-    plain labels are asked for `conditions`, in the place of labels with a condition. O(labels).
+    The edges of plain labels are asked for `conditions`, in the place of labels with a condition. Which tests vertices
+    satisfy, by the sets of `guards_of`, and edges which conditions, remains to be set.
     """
     compiled = CompiledExpression(dfa)
     table, accepting = compiled.table.astype(np.int32), compiled.program.accepting
@@ -69,8 +64,8 @@ def letters_of(
         accepting=accepting,
         accepting_states=np.flatnonzero(accepting).astype(np.int32),
         uses=np.concatenate([follows, precedes]).astype(np.uint8).ravel(),
-        set_of=set_of,
-        holds=holds.astype(np.uint8).ravel(),
+        set_of=np.zeros(0, np.int32),
+        holds=np.zeros(0, np.uint8),
         satisfied=np.zeros(0, np.uint8),
         sizes=ExpressionSizes(states, classes, len(names), len(number), int(accepting.sum()), len(conditions)),
     )
