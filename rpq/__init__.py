@@ -29,6 +29,7 @@ from rpq.errors import (
     RowLimitError,
     RpqError,
     StateFormatError,
+    SumLimitError,
 )
 from rpq.stream.window import CountWindow, UnboundedWindow, Window
 
@@ -75,6 +76,7 @@ __all__ = [
     "StateFormatError",
     "Statistics",
     "Step",
+    "SumLimitError",
     "UnboundedWindow",
     "Window",
     "Witness",

@@ -59,7 +59,8 @@ def test_a_file_of_queries(run, rpq, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("knows+", "--select", "source,target,cost"), "--select: cost, the smallest sum of a property along a path"),
+        (("knows+", "--select", "source,target,cost"), "--select: cost is a column where cost names a property of edges"),
+        (("knows+", "--cost", "amount", "--paths", "simple"), "cannot be combined with paths='simple'"),
         (("knows+", "--paths", "trail"), "'trail', no edge twice, is not available: a walk"),
         (("knows+", *SELECT, "--semantics", "implicit"), 'length cannot be combined with semantics="implicit"'),
         (("knows+", *SELECT, "--paths", "simple"), "length cannot be combined with paths='simple'"),
