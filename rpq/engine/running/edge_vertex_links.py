@@ -163,7 +163,8 @@ class EdgeVertexLinks:
                     some = ended.label == label
                     bound = ended.twin[some] if walk.is_second else old[some]
                     pieces += walk.links(old_rows[some], ended.source[some], ended.target[some], bound, is_deleted=True)
-        pieces = [piece for piece in [*pieces, *inserts] if len(piece.row)]
+        # The versions before leave last: then what followed from them follows from the new ones, where these are as good.
+        pieces = [piece for piece in [*inserts, *pieces] if len(piece.row)]
         return TupleEdges(*(np.concatenate(columns) for columns in zip(*pieces, strict=True))) if pieces else None
 
     def walk(self, label: str) -> bool:

@@ -199,7 +199,7 @@ class PathQuery(RunningQuery):
         self._has_number = query.has_length or query.cost is not None
         if trees.costs is not None:
             self.term_texts = trees.costs
-            self.holds_vertices = True
+            self.holds_vertices = self.nets_events = True
             columns, costs = query.columns, trees.costs
             assert isinstance(columns, ValueColumns)
             columns.type_of = lambda name: costs.type

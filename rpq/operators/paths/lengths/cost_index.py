@@ -90,9 +90,16 @@ class CostIndex(LengthIndex):
         weights[:] = np.where(weights > most, np.iinfo(np.int64).max, np.minimum(weights, most) * 10**digits)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
-        """Apply the links of a chunk as `DeltaIndex.apply`."""
-        along = self._along_edges(chunk)
+        """Apply the links of a chunk as `DeltaIndex.apply`, with rows net of its events."""
+        along, count = self._along_edges(chunk), len(chunk.label)
+        self._progress.fields.has_events = details.first is not None
+        if details.first is not None:
+            if count > len(self._progress.first):
+                self._progress = self._progress._replace(first=np.zeros(2 * count, np.int64))
+                self.index = self.index  # its views have the events
+            self._progress.first[:count] = details.first
         super().apply(along, view(along), edges, details)
+        self.run("flush")
 
     def _load(self, chunk: Chunk, relative: np.ndarray, *, quiet: bool) -> None:
         super()._load(self._along_edges(chunk), relative, quiet=quiet)

@@ -236,8 +236,11 @@ def _write_paths(index, progress):
 
 
 @njit(cache=True, nogil=True)
-def _settle(index, progress, time, order):
-    """Complete the current change from its stage on: first all cells, then its rows, as events of `time`. Return a code."""
+def _settle(index, progress, time, order, reports):
+    """Complete the current change from its stage on: first all cells, then its rows, as events of `time`. Return a code.
+
+    Unless it `reports`, the rows wait for those of the next change.
+    """
     fields, stages = index.state, progress.fields
     if stages.stage == FILLING:
         code = fill(index, progress)
@@ -248,6 +251,9 @@ def _settle(index, progress, time, order):
         code = push(index, progress)
         if code != DONE:
             return code
+        if not reports:
+            stages.stage, stages.waiting_order, stages.waiting_time = NOTHING, order, time
+            return np.int64(DONE)
         stages.stage = RECORDING if fields.quiet else OLD_ROWS
     if stages.stage == OLD_ROWS:
         if fields.events + 2 > fields.event_capacity:
@@ -275,6 +281,20 @@ def _settle(index, progress, time, order):
     return np.int64(DONE)
 
 
+@njit(cache=True, nogil=True)
+def flush(index, progress):
+    """Report the rows that wait for the end of their event. Return a code, after which the next call resumes."""
+    stages = progress.fields
+    if stages.waiting_order < 0:
+        return np.int64(DONE)
+    if stages.stage == NOTHING:
+        stages.stage = OLD_ROWS
+    code = _settle(index, progress, stages.waiting_time, stages.waiting_order, True)
+    if code == DONE:
+        stages.waiting_order = -1
+    return code
+
+
 # --- time and tuples ------------------------------------------------------------------------------------------
 
 
@@ -282,6 +302,9 @@ def _settle(index, progress, time, order):
 def _cross(index, progress, slide, order):
     """Cross to an absolute slide, boundary by boundary. Return a code, after which the next call resumes."""
     fields, settings = index.state, index.settings
+    code = flush(index, progress)
+    if code != DONE:
+        return code
     last = slide - fields.base
     if last < 0 or last > settings.ceiling:
         last = settings.ceiling
@@ -295,7 +318,7 @@ def _cross(index, progress, slide, order):
             suspect_expired_edges(index, progress, next_slide)
             remove_unsupported(index, progress)
             progress.fields.stage = FILLING
-        code = _settle(index, progress, boundary_time(index, fields.now), order)
+        code = _settle(index, progress, boundary_time(index, fields.now), order, True)
         if code != DONE:
             return code
     cross(index, slide)
@@ -304,7 +327,11 @@ def _cross(index, progress, slide, order):
 
 @njit(cache=True, nogil=True)
 def _begin(index, progress, chunk, i, u, v, forward, inverse):
-    fields, edge = index.state, np.int64(chunk.edge[i])
+    fields, stages, edge = index.state, progress.fields, np.int64(chunk.edge[i])
+    if stages.waiting_order >= 0 and stages.waiting_order != 2 * progress.first[i] + 1:
+        code = flush(index, progress)
+        if code != DONE:
+            return code
     if not chunk.delete[i]:
         code = begin_insert(index, edge, chunk.timestamp[i], u, v, forward, inverse)
         if fields.phase == INSERTING and not fields.is_new_edge:
@@ -330,7 +357,9 @@ def _resume(index, progress, chunk, i, count, u, v, forward, inverse):
             return code
         progress.fields.stage = PUSHING
         fields.phase = LOSING  # the stages of the change remain
-    return _settle(index, progress, fields.time, 2 * i + 1)
+    if progress.fields.has_events:
+        return _settle(index, progress, fields.time, 2 * progress.first[i] + 1, False)
+    return _settle(index, progress, fields.time, 2 * i + 1, True)
 
 
 @njit(cache=True, nogil=True)
@@ -351,7 +380,7 @@ def load_edges(index, progress, chunk, slides):
     code = enter_each(index, progress, chunk, slides, _enter)
     if code != DONE or progress.fields.stage == NOTHING:
         return code
-    return _settle(index, progress, index.state.time, np.int64(1))
+    return _settle(index, progress, index.state.time, np.int64(1), True)
 
 
 @njit(cache=True, nogil=True)

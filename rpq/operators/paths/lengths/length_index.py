@@ -148,7 +148,7 @@ def check_lengths(index: Index, progress: LengthChanges) -> None:
     zero = progress.fields.zero
     assert state.phase == layout.IDLE, "a tuple is half done"
     fields = progress.fields
-    assert fields.stage == NOTHING and not (fields.changed_rows or fields.place), "a change is half done"
+    assert fields.stage == NOTHING and fields.waiting_order < 0 and not (fields.changed_rows or fields.place), "a change is half done"
     assert not progress.changed_blocks.any(), "a row of the table is noted as changed between tuples"
     assert (index.queue.head == -1).all(), "the queue is not empty"
     blocks = state.blocks

@@ -22,7 +22,8 @@ slides. A walk that is too long for the cells makes them wider (`NEED_WIDER`).
   Ramalingam and Reps 1996, for 64 roots at a time). Then fill the cells that were removed from their remaining predecessors,
   and push those that grew. The cost is that of the cells whose length changes, and of their in-edges.
 * **Rows**: `Table.hops` has each cell as it was last reported. Rows of the table that have changed since then are noted. At
-  the end of a tuple or a boundary, the differences are reported: first all old lengths, then all new ones.
+  the end of a tuple or a boundary, the differences are reported: first all old lengths, then all new ones. With costs they
+  are at the end of an event, since a tuple that replaces an edge is two links.
 """
 
 from __future__ import annotations
@@ -53,6 +54,9 @@ class LengthState(Record):
         ("changed_rows", int64),  # entries of `LengthChanges.changed_rows`
         ("place", int64),  # the entry of `changed_rows` to report next
         ("block", int64),  # the block of its row to report next
+        ("has_events", int64),  # whether `LengthChanges.first` has the events of the tuples of the chunk
+        ("waiting_order", int64),  # the place of the event whose rows wait for its end, -1 for none
+        ("waiting_time", int64),  # the time of that event
         ("searches", int64),  # searches for a witness so far
     )
 
@@ -73,6 +77,7 @@ class LengthChanges(NamedTuple):
     changed_blocks: np.ndarray  # uint64 a row: bit i for the block numbers equal to i modulo 64
     changed_rows: np.ndarray  # int32 a row: the rows of accepting states with such a bit
     length: np.ndarray  # int64 a row of the output: a length, or a cost as an integer
+    first: np.ndarray  # int64 a tuple of the chunk: the first tuple of its event
     searched: np.ndarray  # int64 a row: the last search for a witness that came to it
     weight: np.ndarray  # int64 or float64 an edge, for costs; int8 for lengths, of no use
     fields: LengthState
@@ -84,9 +89,10 @@ def new_progress(rows: int, pairs: int) -> LengthChanges:
         changed_blocks=np.zeros(rows, np.uint64),
         changed_rows=np.zeros(rows, np.int32),
         length=np.zeros(pairs, np.int64),
+        first=np.zeros(1, np.int64),
         searched=np.zeros(rows, np.int64),
         weight=np.zeros(1, np.int8),
-        fields=LengthState(too_large=-1, rank_first=1),
+        fields=LengthState(too_large=-1, rank_first=1, waiting_order=-1),
     )
 
 
