@@ -285,6 +285,11 @@ class EdgeVertices:
         """Return the columns of edges, without their values."""
         return EdgeVertexColumns(*(array[ids] for array in self._columns))
 
+    def targets(self, ids: np.ndarray) -> np.ndarray:
+        """Return the targets of those of some vertices that are edges; any vertices for others."""
+        found: np.ndarray = self._columns.target.take(ids, mode="clip")
+        return found
+
     def timestamps(self, ids: np.ndarray) -> pa.Array:
         """Return the timestamps of edges as integers, null for static ones."""
         found = self._columns.timestamp[ids]

@@ -258,3 +258,42 @@ def test_what_does_not_fit_is_refused_by_name(options: dict, message: str) -> No
 def test_other_notations_have_no_costs(text: str) -> None:
     with pytest.raises(rpq.QueryError, match="cost is an option of path queries"):
         rpq.Query(text, window=WINDOW, cost="n")
+
+
+TESTED = {
+    "a/@[risk > 1]": ("a", lambda u, v: v > 1),
+    "(a/@[risk > 1])+": ("a+", lambda u, v: v > 1),
+    "(@[risk > 1]/a)+": ("a+", lambda u, v: u > 1),
+    "(@[risk > 1]/a/@[risk < 3])+": ("a+", lambda u, v: u > 1 and v < 3),
+    "(^(@[risk > 1]/a)/@[risk < 3])+": ("^a+", lambda u, v: u > 1 and u < 3),
+}
+"""Expressions with tests, each as one without them over the edges whose ends have such risks."""
+
+
+@examples(100)
+@given(data=st.data(), text=st.sampled_from(sorted(TESTED)))
+def test_tests_of_vertices(data, text):
+    identity = data.draw(st.sampled_from(("triple", "parallel", "id")))
+    plain, holds = TESTED[text]
+    oracle = PropertyEngine(CostQuery.path("a", name="q", cost="n", size=9, slide=2), identity=identity)
+    query = rpq.Query(text, window=rpq.Window(size=9, slide=2), name="q", cost="n")
+    engine = tiny(data.draw(st.sampled_from((1, 16))))(query, edges=identity)
+    risks = dict.fromkeys("uvw", float("nan"))  # of unknown vertices no test holds
+    rows: Counter = Counter()
+    for row in drawn_tuples(data, identity, 5, most=15):
+        apply(oracle, row)
+        changes = [*push_one(engine, row).rows()]
+        if data.draw(st.booleans()):
+            vertex = data.draw(st.sampled_from("uvw"))
+            risks[vertex] = data.draw(st.integers(0, 4))
+            note((row, vertex, risks[vertex]))
+            changes += engine.set_node(vertex, properties={"risk": risks[vertex]}).rows()
+        for change in changes:
+            rows[change.source, change.target, change.cost] += 1 if change.op == "+" else -1
+        fitting = [edge for edge in oracle.edges("q") if holds(risks[edge.source], risks[edge.target])]
+        expected = {(x, y, cost) for (x, y), cost in costs(plain, fitting, "n").items()}
+        assert set(engine.answers()) == expected
+        assert {answer for answer, count in rows.items() if count} == expected
+        engine._check()
+        if data.draw(st.integers(0, 9)) == 0:
+            engine = restored(engine)
