@@ -131,7 +131,7 @@ class RegistrationError(QueryError):
 
 
 class LimitError(RpqError):
-    """A tuple requires more than an engine may use: `MemoryLimitError`, `RowLimitError`, `PushLimitError` or `SumLimitError`."""
+    """A tuple exceeds what an engine allows: `MemoryLimitError`, `RowLimitError`, `PushLimitError` or `SumLimitError`."""
 
     row: int | None
     changes: Any

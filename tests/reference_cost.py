@@ -34,12 +34,11 @@ def weight_of(edge: Edge, cost: str) -> int | float | Decimal | None:
 
 
 def costs(expression: str, edges: Iterable[Edge], cost: str) -> Costs:
-    """Return the smallest sum of a property along a path that spells a word of the expression, for each pair with one [E5.1].
+    """Return the smallest sum of a property along a path that spells a word of the expression, for each such pair [E5.1].
 
     Sums are taken from the source on: of integers and decimals exactly, of floats rounded at each step.
 
-    >>> edges = [Edge(1, "x", "a", "y", 1, {"n": 5}), Edge(2, "y", "a", "z", 2, {"n": 7}), Edge(3, "x", "a", "z", 3, {"n": 20})]
-    >>> costs("a+", edges, "n")
+    >>> costs("a+", [Edge(1, "x", "a", "y", 1, {"n": 5}), Edge(2, "y", "a", "z", 2, {"n": 7})], "n")
     {('x', 'y'): 5, ('x', 'z'): 12, ('y', 'z'): 7}
     """
     text, found = labelled(expression, edges)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, NegatedSet, Repetition
-from rpq.automata.parser import parse
 from rpq.automata.symbols import ConditionLabel, Symbol
 from rpq.errors import QueryError, WhereError
 from rpq.language.conditions import condition_of
@@ -37,7 +36,7 @@ def weight_condition(cost: str) -> str:
 def over_links(tree: Expression, cost: str) -> Expression:
     """Return the expression over links for the paths of an expression whose edges have a property as weight.
 
-    >>> print(over_links(parse("a/^b"), "n"))
+    >>> print(over_links(Concatenation((Label("a"), Inverse(Label("b")))), "n"))
     subject of a[n >= 0]/^subject of b[n >= 0]
     """
     return _links(tree, weight_condition(cost))
@@ -59,7 +58,7 @@ def _links(tree: Expression, condition: str) -> Expression:
                 parts.append(Inverse(link) if inverse else link)
             return parts[0] if len(parts) == 1 else Alternation(tuple(parts))
         case Inverse(inner) | Repetition(inner):
-            return replace(tree, inner=_links(inner, condition))  # type: ignore[call-arg]  # mypy does not narrow alternatives
+            return replace(tree, inner=_links(inner, condition))
         case Alternation(parts):
             return Alternation(tuple(_links(part, condition) for part in parts))
         case Concatenation(parts):

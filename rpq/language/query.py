@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from weakref import WeakValueDictionary
 
 import rpq.automata as automata
-from rpq.automata.symbols import LabelSymbol
 from rpq.automata.expressions import SizeError
+from rpq.automata.symbols import LabelSymbol
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.conditions import parse_expression
 from rpq.language.cost_links import over_links
@@ -81,8 +81,8 @@ class Query(QueryOptions):
     - `order`: the edges of a path, in its direction, have timestamps that are "increasing" or "non_decreasing"; in engines
       whose edges keep their own, `rpq.Engine(…, edges="parallel")` or "id". With an order, `max_gap` bounds the time from
       an edge to the next, `max_span` that from the first to the last: lengths as those of windows
-    - `cost`: a property of edges: rows have its smallest sum along a path, in a column `cost`. Edges where it is null, NaN or
-      negative are not walked
+    - `cost`: a property of edges. Rows have its smallest sum along a path, in a column `cost`; semantics are explicit. Edges
+      where it is null, NaN or negative are not walked
     - `select`: the columns of its rows. With ["source", "target", "length"], rows also have the smallest number of edges of
       a path, for walks without an order; semantics are explicit then: a length that changes is a row `-` and a row `+`
     - `distinct`, `matching`, `report`, `filter` (for patterns), `node_label`, `parameters` (for MATCH): an option that does

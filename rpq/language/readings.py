@@ -293,6 +293,11 @@ def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
     instead = "run it with rpq run over files, or push to an rpq.Engine; or"
     for question in (for_identity(one, "triple") for one in questions):
         name, labels = question.name, [label for reading in readings_of(question) for label in reading.labels.named]
+        if getattr(question, "cost", None) is not None:
+            raise QueryError(
+                f"query {name!r} has costs (cost={question.cost!r}), and edges {where} have no properties: {instead} leave "
+                "out the cost"
+            )
         if ends := sorted({label.label or "" for label in labels if isinstance(label, EdgeEnd)}):
             if question.language is not None:
                 raise QueryError(

@@ -24,7 +24,7 @@ class _Facts(NamedTuple):
     conditions: frozenset[str]
     with_tests: frozenset[str]
     labels: frozenset[NodeLabel]
-    on_labels: tuple[tuple[str | EdgeEnd, str, str], ...]
+    on_labels: tuple[tuple[LabelSymbol, str, str], ...]
     """Each label with a condition: the label, the condition on the edge, and the whole one. An end has tests alone."""
 
 
@@ -54,8 +54,8 @@ class EdgeReadings:
         self._questions: dict[str, Question] = {}
         self._ordered: dict[str, Any] = {}
         self._readings: dict[str, tuple[Reading, ...]] = {}
-        self._conditions_by_label: dict[str, set[str]] = {}
-        self._tests_by_label: dict[str | EdgeEnd, set[str]] = {}
+        self._conditions_by_label: dict[LabelSymbol, set[str]] = {}
+        self._tests_by_label: dict[LabelSymbol, set[str]] = {}
         self._open_label_sets: set[LabelSet] = set()
         """The sets of labels that queries read with conditions on labels that they do not name."""
         self.values: frozenset[str] = frozenset()

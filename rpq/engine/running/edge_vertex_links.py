@@ -25,8 +25,8 @@ from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import EDGE_ENDS, ConditionLabel, EdgeEnd
 from rpq.stream.names.vertices import VertexDictionary
 
-
 NO_LABEL = -1
+"""In place of a label that no query reads."""
 
 
 class TupleEdges(NamedTuple):

@@ -64,7 +64,8 @@ class StateLabels:
         for place, condition in (pair.tuple_of(2) for pair in content["label_conditions"]):
             number = place.integer(0, len(names) - 1)
             text = condition.unicode()
-            names[number] = (EdgeEnd if StepTests.of(text).edge in EDGE_ENDS else ConditionLabel)(text_of(names[number]), text)
+            kind = EdgeEnd if StepTests.of(text).edge in EDGE_ENDS else ConditionLabel
+            names[number] = kind(text_of(names[number]), text)
         if len(set(names)) < len(names):
             raise Damage("a label occurs twice")
         accepted = content["accepted"].tuple_of(len(names))

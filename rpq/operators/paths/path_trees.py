@@ -6,7 +6,8 @@ single query gets the rows of its indexes as they are; if there are several, row
 
 Each query gets and counts the rows that it would have alone. Therefore some queries have trees of their own: queries with
 simple paths that can be in doubt, because a budget belongs to one query; with paths in an order in time, with lengths or
-costs; in engines whose rows contain witnesses; and queries that started empty in mid-stream, because their windows contain less.
+costs; in engines whose rows contain witnesses; and queries that started empty in mid-stream, because their windows contain
+less.
 """
 
 from __future__ import annotations
@@ -124,8 +125,8 @@ class PathIndexes:
         self._compiled = CompiledExpression(dfa, closes=closes)
         self._named = dfa.labels
         self._label_of, self._counted_labels = label_of, counted_labels
-        kind = {"order": order, "has_length": has_length, "costs": costs}
-        index = partial(new_index, self._compiled.program, window, question, **kind, **options)
+        options |= {"order": order, "has_length": has_length, "costs": costs}
+        index = partial(new_index, self._compiled.program, window, question, **options)
         self.indexes = tuple(index() for _ in range(parts))
         self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
         self._inverse = np.full(0, -1, np.int16)

@@ -326,7 +326,8 @@ def _remove_unsupported_of(index, progress, row, number, block):
             fed = find(table, target, number) if target >= 0 else np.int64(-1)
             if fed >= 0:
                 fields.steps += 1
-                _suspect(index, progress, target, number, fed, lanes & _nearer(index, progress, _edge_of(link), fed, block)[0])
+                follow, _ = _nearer(index, progress, _edge_of(link), fed, block)
+                _suspect(index, progress, target, number, fed, lanes & follow)
     clear(table.values, block, lanes)
     _note_change(index, progress, row, number)
 

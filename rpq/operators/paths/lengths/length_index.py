@@ -145,10 +145,10 @@ class LengthIndex(DeltaIndex):
 def check_lengths(index: Index, progress: LengthChanges) -> None:
     """Assert that storage is consistent, that every cell is the length of a shortest walk, and that this was reported."""
     state, table, program = index.state, index.table, index.program
-    zero = progress.fields.zero
     assert state.phase == layout.IDLE, "a tuple is half done"
     fields = progress.fields
-    assert fields.stage == NOTHING and fields.waiting_order < 0 and not (fields.changed_rows or fields.place), "a change is half done"
+    assert fields.stage == NOTHING and not (fields.changed_rows or fields.place), "a change is half done"
+    assert fields.waiting_order < 0, "rows wait for the end of an event"
     assert not progress.changed_blocks.any(), "a row of the table is noted as changed between tuples"
     assert (index.queue.head == -1).all(), "the queue is not empty"
     blocks = state.blocks

@@ -10,8 +10,8 @@ A cell does not depend on when edges leave. The slides of edges, in `Graph.expir
 above it. So a cell counts as alive at every current slide, and the Δ index can manage rows, blocks and slots as it does for
 slides. A walk that is too long for the cells makes them wider (`NEED_WIDER`).
 
-* **Costs**: an edge takes away its `weight` in place of 1. Cells are of 64 bits. They are `zero` minus the sum of integers, or
-  minus the bits of the sum of floats, which are in the order of the floats because none is negative. A sum of floats is
+* **Costs**: an edge takes away its `weight` in place of 1. Cells are of 64 bits. They are `zero` minus the sum of integers,
+  or minus the bits of the sum of floats, which are in the order of the floats because none is negative. A sum of floats is
   rounded at each step; since rounding preserves the order, the smallest sum to a vertex comes from the smallest ones to its
   predecessors. `compiled.arrays.lanes` has the operations, by the type of `weight`.
 * **Insert**: raise the cells to which the edge leads, and push those that grew, the nearest first, until nothing changes. An
