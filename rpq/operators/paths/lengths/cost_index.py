@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.views import view
 from rpq.language.protocol import SUM_TOO_LARGE
 from rpq.operators.paths.costs import Costs
@@ -50,12 +51,13 @@ class CostIndex(LengthIndex):
         """Return a chunk of links as one of the edges that are vertices, whose weights are noted."""
         program, vertices = self.index.program, self._costs.vertices
         is_read = (program.forward[chunk.label] >= 0) | (program.inverse[chunk.label] >= 0)
+        is_read &= chunk.edge >= 0  # late tuples have no edge, nor have deletes of what is not there
         vertex, edge = chunk.target[is_read], chunk.edge[is_read]
         of_vertices = vertices.edges.weights(self._costs.name)
         self._keep_scale()
         weights, room = self._progress.weight, len(self.index.graph.expiry)
         if len(weights) < room or weights.dtype != of_vertices.dtype:
-            self._set_weights(np.append(weights, np.zeros(room - len(weights))).astype(of_vertices.dtype))
+            self._set_weights(lengthen(weights, room - len(weights)).astype(of_vertices.dtype))
             weights = self._progress.weight
         weights[edge] = of_vertices[vertex]
         self._note_largest(weights[edge].max(initial=0))
