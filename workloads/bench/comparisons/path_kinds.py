@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 from time import process_time
@@ -36,7 +37,7 @@ def _stream_with_amounts(settings: Settings) -> Stream:
 
 
 def _busiest_sources(stream: Stream) -> list[Any]:
-    return [one["mode"] for one in pc.mode(stream.table["source"], n=_SOURCES).to_pylist()]
+    return [vertex for vertex, _ in Counter(stream.table["source"].to_pylist()).most_common(_SOURCES)]
 
 
 def _seconds(stream: Stream, *, edges: Any = "triple", **options: Any) -> float:
