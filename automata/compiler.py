@@ -31,7 +31,7 @@ stability under the other), so a state is in at most log n splitters for each sy
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -285,9 +285,10 @@ def _with_tests(symbol: Symbol, first: frozenset[str], last: frozenset[str]) -> 
     if not (first or last):
         return symbol
     source, target = (last, first) if symbol.inverse else (first, last)
-    label = symbol.label.label if isinstance(symbol.label, ConditionLabel) else symbol.label
-    tests = StepTests(condition_of(symbol) or "", tuple(source), tuple(target))
-    return Symbol(ConditionLabel(label, tests.condition), symbol.inverse)
+    condition = StepTests(condition_of(symbol) or "", tuple(source), tuple(target)).condition
+    if isinstance(symbol.label, ConditionLabel):
+        return Symbol(replace(symbol.label, condition=condition), symbol.inverse)
+    return Symbol(ConditionLabel(symbol.label, condition), symbol.inverse)
 
 
 MAXIMUM_STATES = 2000

@@ -30,6 +30,7 @@ from rpq.errors import (
     RowLimitError,
     RpqError,
     StateFormatError,
+    SumLimitError,
 )
 from rpq.stream.window import CountWindow, UnboundedWindow, Window
 
@@ -78,6 +79,7 @@ __all__ = [
     "StateFormatError",
     "Statistics",
     "Step",
+    "SumLimitError",
     "UnboundedWindow",
     "Window",
     "Witness",

@@ -131,7 +131,7 @@ class RegistrationError(QueryError):
 
 
 class LimitError(RpqError):
-    """A tuple requires more than an engine may use: `MemoryLimitError`, `RowLimitError` or `PushLimitError`."""
+    """A tuple exceeds what an engine allows: `MemoryLimitError`, `RowLimitError`, `PushLimitError` or `SumLimitError`."""
 
     row: int | None
     changes: Any
@@ -196,6 +196,23 @@ class FindLimitError(RpqError):
     def __init__(self, message: str, *, limit: int | None) -> None:
         super().__init__(message)
         self.limit = limit
+
+
+class SumLimitError(LimitError):
+    """The cost of an answer does not fit into 64 bits: a sum of integers, or of decimals in units of their last digit.
+
+    `query` is the name of the query, `row` the number of the tuple in the pushed batch. `changes` are the answer changes of
+    the tuples before that tuple. The engine accepts no further tuples: continue from a saved state.
+    """
+
+    def __init__(self, query: str, row: int) -> None:
+        super().__init__(
+            f"query {query!r}: tuple {row} of the batch makes a cost that does not fit into 64 bits. Restrict the values of "
+            "edges with a condition, as in a[amount < 1000], or write them as floats"
+        )
+        self.query = query
+        self.row = row
+        self.changes: Any = None
 
 
 class ConflictBudgetError(RpqError):

@@ -22,6 +22,7 @@ from rpq.cli.options import WrittenFile, shown_output
 from rpq.cli.request import COMMAND, read_query_entries
 from rpq.errors import install_command
 from rpq.language.options import OPTIONS, WrittenOptions
+from rpq.language.query import cost_text
 from rpq.language.query_file import QueryEntry, QueryFileError, query_entry
 from rpq.stream.window import kind_of_text
 
@@ -184,6 +185,7 @@ def _options(query: QueryEntry) -> list[str]:
         window = f"{window}, slide {query.slide or 'not given'}"
     entries = [("window", window), ("paths", query.paths), ("semantics", query.parsed.semantics), *ends]
     entries += [("length", "the smallest number of edges of a path" if query.parsed.has_length else None)]
+    entries += [("cost", None if query.parsed.cost is None else cost_text(query.parsed.cost))]
     order, report = query.parsed.time_order, query.given_options.get("report")
     entries += [("order", None if order is None else order.text), ("report", report)]
     entries += [("output", query.output and shown_output(query.output))]

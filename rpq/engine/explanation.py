@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rpq.language.conditions import parse_expression
-from rpq.language.query import PatternQuery, Query
+from rpq.language.query import PatternQuery, Query, automaton_of
 
 if TYPE_CHECKING:
     from rpq.operators.paths.explanation import Drawing, ExpressionExplanation
@@ -31,7 +31,7 @@ def explain_query(query: Query) -> QueryExplanation:
     if type(query) is Query:
         from rpq.operators.paths.explanation import ExpressionExplanation
 
-        return ExpressionExplanation(tree=parse_expression(query.expression), dfa=query.dfa)
+        return ExpressionExplanation(tree=parse_expression(query.expression), dfa=automaton_of(query.expression))
     if isinstance(query, PatternQuery):
         from rpq.operators.patterns.explanation import explain
 

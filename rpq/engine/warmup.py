@@ -230,6 +230,7 @@ def _steps_of_paths(variant: Variant, vertices: str) -> list[Callable[[], object
             partial(_measure_lengths, window, name, witness=False),
             partial(_order_edges, window, name, witness=vertices == "string"),
             partial(_measure_lengths, window, name, witness=True),
+            *(partial(_measure_costs, window, name, kind) for kind in (int, float)),
         ]
     return [
         *steps,
@@ -532,6 +533,21 @@ def _measure_lengths(window: Window, name: Callable[[int], int | str], *, witnes
     engine.witness(x, y, 1, query="lengths")
     engine.register(Query("(a|b)+", window=window, select=PAIR_AND_LENGTH, name="late"))
     _save_and_restore(engine, witness=witness)
+    engine.advance(min(2 * window.size, engine._evaluation.running.latest))
+    engine.statistics()
+    engine._evaluation.collector.collect()
+
+
+def _measure_costs(window: Window, name: Callable[[int], int | str], kind: type[int] | type[float]) -> None:
+    """Follow the costs of cheapest paths, of integers or floats: edges that come, go, expire, and replace each other."""
+    engine = Engine(Query("a/b*", window=window, cost="n", name="costs"), memory_limit=1 << 60, witness=True, _capacity=1)
+    x, y, z = (name(number) for number in range(3))
+    for source, target, label, value in ((x, y, "a", 1), (y, z, "b", 2), (z, y, "b", 0), (z, z, "b", 1), (y, z, "b", 4)):
+        engine.insert(source, target, label, 0, properties={"n": kind(value)})
+    engine.delete(y, z, "b", 0)
+    engine.witness(x, y, 1, query="costs")
+    engine.register(Query("(a|b)+", window=window, cost="n", name="late"))
+    _save_and_restore(engine, witness=True)
     engine.advance(min(2 * window.size, engine._evaluation.running.latest))
     engine.statistics()
     engine._evaluation.collector.collect()

@@ -202,4 +202,4 @@ def kernels_of(query: Query) -> tuple[object, ...]:
         return (*kind, frozenset(re.findall(r"[A-Z]{2,}|[*+/|^]", query.expression)))
     restricted = query.sources is None, query.targets is None
     order = (query.order, *(name for name, _ in query.time_lengths))
-    return (*kind, slides, query.paths, *restricted, *order, query.has_length)
+    return (*kind, slides, query.paths, *restricted, *order, query.has_length, query.cost is not None)

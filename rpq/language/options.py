@@ -87,6 +87,12 @@ class QueryOptions:
     max_span: int | str | timedelta | None = _option(
         None, "With an order: largest time from the first edge to the last.", commands=_NOT_SERVE, metavar="T"
     )
+    cost: str | None = _option(
+        None,
+        "For paths: a property of edges, such as amount; rows have the column cost, its smallest sum along a path.",
+        commands=_NOT_SPARK,
+        metavar="PROPERTY",
+    )
     select: Sequence[str] | None = _option(
         None,
         "The columns of the rows.  For patterns, vertices and values of edges: x,e.amount.  [default: all vertices]  "
@@ -212,8 +218,6 @@ REFUSED_PATHS: Mapping[str, str] = {
 """Kinds of paths that are refused by name, with an explanation and what to write instead."""
 
 REFUSED_OPTIONS: Mapping[str, str] = {
-    "cost": 'the smallest sum of a property along a path, is not available yet: select=["source", "target", "length"] '
-    "gives the smallest number of edges",
     "rings": 'which reports a cycle once, is not available yet: paths="simple_cycle" reports it from each of its vertices',
 }
 """Options of queries that are refused by name, with an explanation and what to write instead."""
@@ -231,6 +235,8 @@ _UNSUITABLE: Sequence[tuple[Sequence[Language], Sequence[str], str]] = (
      "is an option of graph patterns (?x a ?y . ?y b ?z); {text} is a path"),
     (("pattern", "sparql", "gql", "cypher"), ("on_budget",),
      "is an option of path queries: other answers must not miss a path"),
+    (("pattern", "sparql", "gql", "cypher"), ("cost",),
+     "is an option of path queries, and {text} is none"),
     (("pattern",), _ENDS,
      "is an option of path queries; in a pattern, write a name instead of a variable, as in alice knows ?y"),
     (("pattern",), _ORDER,

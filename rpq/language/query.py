@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from weakref import WeakValueDictionary
 
 import rpq.automata as automata
+from rpq.automata.expressions import SizeError
 from rpq.automata.symbols import LabelSymbol
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.conditions import parse_expression
+from rpq.language.cost_links import over_links
 from rpq.language.edge_variables import BindingFilter, Value
 from rpq.language.hypercube import Hypercube, has_bare_path, reads_of, roots_of, undivided
 from rpq.language.notation import language_of
@@ -52,8 +54,11 @@ PAIR = ("source", "target")
 PAIR_AND_LENGTH = ("source", "target", "length")
 """The columns of path queries that select the length of a shortest path, too."""
 
-_automata: WeakValueDictionary[str, automata.DFA] = WeakValueDictionary()
-"""The automata of all existing queries: thousands of queries often share a few expressions."""
+PAIR_AND_COST = ("source", "target", "cost")
+"""The columns of path queries with the cost of a cheapest path."""
+
+_automata: WeakValueDictionary[tuple[str, str | None], automata.DFA] = WeakValueDictionary()
+"""The automata of all existing queries, by expression and cost: thousands of queries often share a few."""
 _classes: dict[Language, Callable[[], type[Query]]] = {}
 """Functions that return the classes of queries in notations above this module (`register_class`)."""
 
@@ -76,6 +81,8 @@ class Query(QueryOptions):
     - `order`: the edges of a path, in its direction, have timestamps that are "increasing" or "non_decreasing"; in engines
       whose edges keep their own, `rpq.Engine(…, edges="parallel")` or "id". With an order, `max_gap` bounds the time from
       an edge to the next, `max_span` that from the first to the last: lengths as those of windows
+    - `cost`: a property of edges. Rows have its smallest sum along a path, in a column `cost`; semantics are explicit. Edges
+      where it is null, NaN or negative are not walked
     - `select`: the columns of its rows. With ["source", "target", "length"], rows also have the smallest number of edges of
       a path, for walks without an order; semantics are explicit then: a length that changes is a row `-` and a row `+`
     - `distinct`, `matching`, `report`, `filter` (for patterns), `node_label`, `parameters` (for MATCH): an option that does
@@ -125,9 +132,11 @@ class Query(QueryOptions):
 
     def _read(self) -> None:
         """Read the text."""
-        object.__setattr__(self, "_dfa", automaton_of(self.expression))
-        columns = selected_columns(self.select, self.expression)
-        object.__setattr__(self, "select", None if columns == PAIR else columns)
+        if not isinstance(self.cost, str | None):
+            raise QueryError(f"cost is the name of a property of edges, not {self.cost!r}")
+        object.__setattr__(self, "_dfa", automaton_of(self.expression, self.cost))
+        columns = selected_columns(self.select, self.expression, cost=self.cost)
+        object.__setattr__(self, "select", columns if columns == PAIR_AND_LENGTH else None)
 
     def _check_options(self) -> None:
         """Check the options that the text admits, and set those whose default depends on others."""
@@ -159,7 +168,7 @@ class Query(QueryOptions):
                 )
             object.__setattr__(self, "max_gap", order.max_gap)
             object.__setattr__(self, "max_span", order.max_span)
-        if self.has_length:
+        if self.has_length or self.cost is not None:
             self._check_length()
 
     @property
@@ -172,20 +181,30 @@ class Query(QueryOptions):
         return self._notation
 
     def _check_length(self) -> None:
-        """Raise `QueryError` for an option that cannot be combined with lengths."""
+        """Raise `QueryError` for an option that cannot be combined with lengths, or with costs."""
+        what, where = ("length", "select: length") if self.has_length else ("cost", f"cost={self.cost!r}")
         reason = None
         if self.paths != "walk":
-            reason = f"paths={self.paths!r}: the lengths are those of walks; leave out paths"
+            reason = f"paths={self.paths!r}: the {what}s are those of walks; leave out paths"
         elif self.order is not None:
-            reason = f"order={self.order!r}: the lengths are those of paths in any order; leave out the order"
+            reason = f"order={self.order!r}: the {what}s are those of paths in any order; leave out the order"
         elif self.semantics == "implicit":
-            reason = 'semantics="implicit": a length that grows by expiry is a row; leave out semantics'
+            reason = f'semantics="implicit": a {what} that grows by expiry is a row; leave out semantics'
         if reason is not None:
-            raise QueryError(f"select: length cannot be combined with {reason}, or the column length")
+            raise QueryError(f"{where} cannot be combined with {reason}, or the {what}")
 
     @property
     def _usual_semantics(self) -> Literal["implicit", "explicit"]:
-        return "explicit" if self.has_length else "implicit"
+        return "explicit" if self.has_length or self.cost is not None else "implicit"
+
+    @property
+    def properties(self) -> frozenset[str]:
+        """The properties of edges whose values its rows have: that of its costs.
+
+        >>> Query("a", window=Window(size=1, slide=1), cost="amount").properties
+        frozenset({'amount'})
+        """
+        return frozenset() if self.cost is None else frozenset({self.cost})
 
     @property
     def has_length(self) -> bool:
@@ -230,7 +249,7 @@ class Query(QueryOptions):
         >>> Query("a", window=Window(size=1, slide=1)).columns
         ('source', 'target')
         """
-        return path_columns(self.select)
+        return path_columns(self.select if self.cost is None else PAIR_AND_COST)
 
     @property
     def labels(self) -> frozenset[LabelSymbol] | None:
@@ -679,7 +698,7 @@ def labels_of(atoms: Iterable[Atom]) -> LabelSet:
     return LabelSet.of(named, lambda label: any(path.is_relevant(label) for path in paths), conditions)
 
 
-def selected_columns(select: Sequence[str] | None, expression: str) -> tuple[str, ...]:
+def selected_columns(select: Sequence[str] | None, expression: str, *, cost: str | None = None) -> tuple[str, ...]:
     """Return the columns that `select` names for the rows of a path expression. Raises `QueryError`.
 
     >>> selected_columns(["source", "target", "length"], "a+")
@@ -690,15 +709,20 @@ def selected_columns(select: Sequence[str] | None, expression: str) -> tuple[str
     rpq.errors.QueryError: select: 'x' is no column of a path query, which has source, target and, if selected, length; ...
     """
     if select is None:
-        return PAIR
+        return PAIR if cost is None else PAIR_AND_COST
     if isinstance(select, str) or not all(isinstance(name, str) for name in select):
         raise QueryError(f"select: expected a list of columns, such as {list(PAIR_AND_LENGTH)}, not {select!r}")
     columns = tuple(select)
-    if columns in (PAIR, PAIR_AND_LENGTH):
+    if cost is not None and columns != PAIR_AND_COST:
+        raise QueryError(
+            f"select: the columns of a path query with a cost are {', '.join(PAIR_AND_COST)}, not "
+            f"{', '.join(columns) or 'none'}: leave out select, or cost={cost!r}"
+        )
+    if columns in (PAIR, PAIR_AND_LENGTH) or cost is not None:
         return columns
     other = next((name for name in columns if name not in PAIR_AND_LENGTH), None)
     if other == "cost":
-        raise QueryError(f"select: cost, {REFUSED_OPTIONS['cost']}")
+        raise QueryError("select: cost is a column where cost names a property of edges, as in cost='amount'")
     if other is not None:
         raise QueryError(
             f"select: {other!r} is no column of a path query, which has source, target and, if selected, length; a graph "
@@ -712,11 +736,22 @@ def selected_columns(select: Sequence[str] | None, expression: str) -> tuple[str
 
 def path_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
     """Return the columns of a path query, typed where one of them is a length; None is source and target."""
-    if columns is None or tuple(columns) != PAIR_AND_LENGTH:
+    if columns is None or tuple(columns) == PAIR:
         return PAIR
-    from rpq.rows.typed_columns import TypedColumns  # imports Arrow
+    from rpq.rows.typed_columns import TypedColumns, ValueColumns  # imports Arrow
 
+    if tuple(columns) == PAIR_AND_COST:
+        return ValueColumns(PAIR_AND_COST, ("vertex", "vertex", "value"))
     return TypedColumns(PAIR_AND_LENGTH, ("vertex", "vertex", "count"))
+
+
+def cost_text(cost: str) -> str:
+    """Return what the costs of a path query are, in words.
+
+    >>> cost_text("amount")
+    'the smallest sum of amount along a path'
+    """
+    return f"the smallest sum of {cost} along a path"
 
 
 def register_class(language: Language, load: Callable[[], type[Query]]) -> None:
@@ -727,14 +762,21 @@ def register_class(language: Language, load: Callable[[], type[Query]]) -> None:
     _classes[language] = load
 
 
-def automaton_of(expression: str) -> automata.DFA:
-    """Return the automaton of an expression, which all queries with that expression share.  Raises `ExpressionError`."""
-    dfa = _automata.get(expression)
+def automaton_of(expression: str, cost: str | None = None) -> automata.DFA:
+    """Return the automaton of an expression, which all queries with that expression share; with a cost the one over links.
+
+    Raises `ExpressionError`.
+    """
+    dfa = _automata.get((expression, cost))
     if dfa is None:
         try:
-            dfa = _automata[expression] = automata.compile(parse_expression(expression))
+            tree = parse_expression(expression)
+            dfa = automata.compile(tree if cost is None else over_links(tree, cost))
         except automata.ExpressionError as problem:
             raise ExpressionError(problem.message, problem.column, problem.expected, expression) from None
+        except SizeError as problem:
+            raise ExpressionError(str(problem), 1, "a smaller expression", expression) from None
+        _automata[expression, cost] = dfa
     return dfa
 
 

@@ -92,7 +92,9 @@ class LabelSet(NamedTuple):
 
     def is_tested(self, label: LabelSymbol) -> bool:
         """Return whether edges that follow from those of a label, with tests of their ends, are in the set."""
-        if isinstance(label, (NodeLabel, EdgeEnd)):
+        if isinstance(label, EdgeEnd):
+            return any(one != label and without_tests_of(one) == label for one in self.named)
+        if isinstance(label, NodeLabel):
             return False
         own = StepTests.of(label.condition if isinstance(label, ConditionLabel) else "")
         steps = map(StepTests.of, self.conditions_on(text_of(label)))
@@ -105,14 +107,16 @@ class LabelSet(NamedTuple):
 
     @property
     def step_tests(self) -> frozenset[StepTests]:
-        """The conditions and tests of the labels in the set, without the ends that edge variables read.
+        """The conditions and tests of the labels in the set; of the ends that edge variables read the tests alone.
 
         >>> labels = LabelSet(frozenset({"b", ConditionLabel("a", StepTests("n > 1", ("risk > 3",)).condition)}), False)
         >>> labels.step_tests
         frozenset({StepTests(edge='n > 1', source=('risk > 3',), target=())})
         """
         named = (one for one in self.named if isinstance(one, ConditionLabel) and not isinstance(one, EdgeEnd | NodeLabel))
-        return frozenset(map(StepTests.of, {*self.conditions, *(one.condition for one in named)}))
+        of_ends = (StepTests.of(one.condition)._replace(edge="") for one in self.named if isinstance(one, EdgeEnd))
+        found = frozenset(map(StepTests.of, {*self.conditions, *(one.condition for one in named)}))
+        return found.union(step for step in of_ends if step.are_of_ends)
 
     @property
     def plain(self) -> LabelSet:
@@ -133,9 +137,11 @@ class LabelSet(NamedTuple):
 
 def without_tests_of(label: LabelSymbol) -> LabelSymbol:
     """Return the label from whose edges those of a label with tests of their ends follow."""
-    if not isinstance(label, ConditionLabel) or isinstance(label, (EdgeEnd, NodeLabel)):
+    if not isinstance(label, ConditionLabel) or isinstance(label, NodeLabel):
         return label
     edge = StepTests.of(label.condition).edge
+    if isinstance(label, EdgeEnd):
+        return EdgeEnd(label.label, edge)
     return ConditionLabel(label.label, edge) if edge else text_of(label)
 
 
@@ -287,6 +293,11 @@ def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
     instead = "run it with rpq run over files, or push to an rpq.Engine; or"
     for question in (for_identity(one, "triple") for one in questions):
         name, labels = question.name, [label for reading in readings_of(question) for label in reading.labels.named]
+        if getattr(question, "cost", None) is not None:
+            raise QueryError(
+                f"query {name!r} has costs (cost={question.cost!r}), and edges {where} have no properties: {instead} leave "
+                "out the cost"
+            )
         if ends := sorted({label.label or "" for label in labels if isinstance(label, EdgeEnd)}):
             if question.language is not None:
                 raise QueryError(

@@ -137,9 +137,7 @@ def test_count_windows(expression: str, seed: int, size: int, step: int, threads
     ("options", "message"),
     [
         ({"select": ["source", "length"]}, "select: the columns of a path query are source, target, or source"),
-        ({"select": ["source", "target", "cost"]}, "select: cost, the smallest sum of a property along a path, is not"),
         ({"paths": "trail"}, "paths: 'trail', no edge twice, is not available: a walk"),
-        ({"cost": "amount"}, "cost='amount', the smallest sum of a property along a path, is not available yet"),
         ({"rings": "once"}, "rings='once', which reports a cycle once, is not available yet"),
         ({"select": "length"}, "select: expected a list of columns"),
         ({"select": SELECT, "paths": "simple"}, "select: length cannot be combined with paths='simple'"),

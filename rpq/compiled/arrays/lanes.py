@@ -211,51 +211,99 @@ def _lowest(typingctx, values, block, now):
     return types.int64(values, types.int64, types.int64), codegen
 
 
-@intrinsic
-def _raise_nearer(typingctx, values, target, source, floor):
-    """Raise values[target] to values[source] - 1 where that is above `floor`, the largest value that is no length.
+def _behind(builder, weights, carried, weight, zero, lowest):
+    """Return the cells behind an edge from those before it, numbers or vectors; `weights` is the type of the weights.
 
-    Return masks of the lanes that grew, and of those that a source of floor + 1 alone reaches: they need larger cells.
+    Cells are `zero` minus an integer that grows with the cost: the number of edges for weights of 8 bits, the cost for
+    integers, or the bits of a float. An integer too large for that becomes the `lowest` cell.
+    """
+    if weights.dtype == types.float64:
+        cost = builder.bitcast(builder.sub(zero, carried), weight.type)
+        return builder.sub(zero, builder.bitcast(builder.fadd(cost, weight), carried.type))
+    if weights.dtype == types.int8:
+        return builder.sub(carried, weight)
+    fits = builder.icmp_unsigned(">", carried, builder.add(lowest, weight))
+    return builder.select(fits, builder.sub(carried, weight), lowest)
+
+
+def _weight(builder, weights, pointer, edge, element):
+    """Return the weight of an edge: 1 of the type of cells for a length."""
+    if weights.dtype == types.int8:
+        return ir.Constant(element, 1)
+    return builder.load(builder.gep(pointer, [edge]))
+
+
+@intrinsic
+def _cell_behind(typingctx, weights, edge, cell, zero, lowest):
+    """Return the cell behind an edge from the cell before it (`_behind`)."""
+    if not isinstance(weights, types.CPointer):
+        return None
+
+    def codegen(context, builder, signature, args):
+        weight = _weight(builder, signature.args[0], args[0], args[1], _I64)
+        return _behind(builder, signature.args[0], args[2], weight, args[3], args[4])
+
+    return types.int64(weights, types.int64, types.int64, types.int64, types.int64), codegen
+
+
+def _offered(context, builder, signature, args):
+    """Return the cells of `target`, those of `source`, and those that an edge offers, with or without a walk before it."""
+    weights = signature.args[1]
+    cells = _Cells(context, builder, signature.args[0], args[0])
+    old, carried = cells.load(args[2]), cells.load(args[3])
+    weight = _splat(builder, _weight(builder, weights, args[1], args[4], cells.element), LANES)
+    return cells, old, carried, _behind(builder, weights, carried, weight, cells.splat(args[5]), cells.splat(args[6]))
+
+
+@intrinsic
+def _raise_nearer(typingctx, values, weights, target, source, edge, zero, lowest):
+    """Raise values[target] to the cells behind an edge from `source` (`_behind`).
+
+    Return masks of the lanes that grew, and of those that a length of the lowest cell alone reaches: they need larger cells.
     """
     if not _is_cells(values):
         return None
 
     def codegen(context, builder, signature, args):
-        cells = _Cells(context, builder, signature.args[0], args[0])
-        old = cells.load(args[1])
-        carried = cells.load(args[2])
-        lowest_length = builder.add(cells.splat(args[3]), cells.constant(1))
-        nearer = builder.icmp_unsigned(">", carried, lowest_length)
-        offered = builder.select(nearer, builder.sub(carried, cells.constant(1)), cells.constant(0))
+        cells, old, carried, behind = _offered(context, builder, signature, args)
+        is_length = signature.args[1].dtype == types.int8
+        last = cells.splat(args[6]) if is_length else cells.constant(0)
+        offered = builder.select(builder.icmp_unsigned(">", carried, last), behind, cells.constant(0))
         grew = builder.icmp_unsigned(">", offered, old)
         grew_mask = _mask(builder, grew)
         any_grew = builder.icmp_unsigned("!=", grew_mask, ir.Constant(_I64, 0))
         with builder.if_then(any_grew):
-            cells.store(builder.select(grew, offered, old), args[1])
-        is_last = builder.icmp_unsigned("==", carried, lowest_length)
-        is_dead = builder.icmp_unsigned("==", old, cells.constant(0))
-        lacking = _mask(builder, builder.and_(is_last, is_dead))
+            cells.store(builder.select(grew, offered, old), args[2])
+        lacking = ir.Constant(_I64, 0)
+        if is_length:
+            is_last = builder.icmp_unsigned("==", carried, last)
+            is_dead = builder.icmp_unsigned("==", old, cells.constant(0))
+            lacking = _mask(builder, builder.and_(is_last, is_dead))
         return context.make_tuple(builder, signature.return_type, [grew_mask, lacking])
 
     result = types.UniTuple(types.uint64, 2)
-    return result(values, types.int64, types.int64, types.int64), codegen
+    return result(values, weights, *(types.int64,) * 5), codegen
 
 
 @intrinsic
-def _nearer(typingctx, values, target, source):
-    """Return the mask of the live lanes of `target` that are one less than those of `source`."""
+def _nearer(typingctx, values, weights, target, source, edge, zero, lowest):
+    """Return masks of the live lanes of `target` that are behind an edge from `source` (`_behind`): of all, and
+    of those that are farther than `source`."""
     if not _is_cells(values):
         return None
 
     def codegen(context, builder, signature, args):
-        cells = _Cells(context, builder, signature.args[0], args[0])
-        old, carried = cells.load(args[1]), cells.load(args[2])
-        zero, one = cells.constant(0), cells.constant(1)
+        cells, old, carried, behind = _offered(context, builder, signature, args)
+        zero = cells.constant(0)
         alive = builder.and_(builder.icmp_unsigned("!=", old, zero), builder.icmp_unsigned("!=", carried, zero))
-        follows = builder.icmp_unsigned("==", carried, builder.add(old, one))
-        return _mask(builder, builder.and_(alive, follows))
+        follows = builder.and_(alive, builder.icmp_unsigned("==", behind, old))
+        farther = follows
+        if signature.args[1].dtype != types.int8:
+            farther = builder.and_(follows, builder.icmp_unsigned(">", carried, old))
+        return context.make_tuple(builder, signature.return_type, [_mask(builder, follows), _mask(builder, farther)])
 
-    return types.uint64(values, types.int64, types.int64), codegen
+    result = types.UniTuple(types.uint64, 2)
+    return result(values, weights, *(types.int64,) * 5), codegen
 
 
 @intrinsic
@@ -376,18 +424,40 @@ def _python_lowest(values, block, now):
     return np.int64(np.min(old, where=old > now, initial=np.iinfo(values.dtype).max))
 
 
-def _python_raise_nearer(values, target, source, floor):
-    old, carried = _block(values, target), _block(values, source).copy()
-    lacking = (carried == floor + 1) & (old == 0)
-    offered = np.where(carried > floor + 1, carried - (carried > 0), 0).astype(values.dtype)
+def _python_behind(weights, edge, carried, zero, lowest):
+    if weights.dtype == np.float64:
+        return zero - ((zero - carried).view(np.float64) + weights[edge]).view(np.int64)
+    if weights.dtype == np.int8:
+        return carried - 1
+    return np.where(carried - lowest > weights[edge], carried - weights[edge], lowest)
+
+
+def _python_cell_behind(weights, edge, cell, zero, lowest):
+    return np.int64(_python_behind(weights, edge, np.array([cell]), zero, lowest)[0])
+
+
+def _python_offered(values, weights, source, edge, zero, lowest):
+    carried = _block(values, source).astype(np.int64)
+    is_there = carried > (lowest if weights.dtype == np.int8 else 0)
+    offered = np.zeros(LANES, np.int64)
+    offered[is_there] = _python_behind(weights, edge, carried[is_there], zero, lowest)
+    return carried, offered
+
+
+def _python_raise_nearer(values, weights, target, source, edge, zero, lowest):
+    old = _block(values, target)
+    carried, offered = _python_offered(values, weights, source, edge, zero, lowest)
+    lacking = (weights.dtype == np.int8) & (carried == lowest) & (old == 0)
     grew = offered > old
     old[grew] = offered[grew]
     return _bits(grew), _bits(lacking)
 
 
-def _python_nearer(values, target, source):
-    old, carried = _block(values, target), _block(values, source)
-    return _bits((old != 0) & (carried != 0) & (carried - (carried > 0) == old))
+def _python_nearer(values, weights, target, source, edge, zero, lowest):
+    old = _block(values, target)
+    carried, offered = _python_offered(values, weights, source, edge, zero, lowest)
+    follows = (old != 0) & (offered == old)
+    return _bits(follows), _bits(follows & (carried > old))
 
 
 def _python_differing(values, others, block):
@@ -414,6 +484,7 @@ if config.DISABLE_JIT:
     reaching = _python_reaching
     lowest = _python_lowest
     clear = _python_clear
+    cell_behind = _python_cell_behind
     raise_nearer = _python_raise_nearer
     nearer = _python_nearer
     differing = _python_differing
@@ -427,6 +498,7 @@ else:
     reaching = _reaching
     lowest = _lowest
     clear = _clear
+    cell_behind = _cell_behind
     raise_nearer = _raise_nearer
     nearer = _nearer
     differing = _differing

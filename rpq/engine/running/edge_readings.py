@@ -13,7 +13,7 @@ import numpy as np
 
 from rpq.language.edge_variables import BindingFilter
 from rpq.language.protocol import Question
-from rpq.language.readings import LabelSet, Reading, filters_of, is_ordered, readings_of, values_read_by
+from rpq.language.readings import LabelSet, Reading, filters_of, is_ordered, readings_of, values_read_by, without_tests_of
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelSymbol, NodeLabel, StepTests
 
@@ -24,8 +24,8 @@ class _Facts(NamedTuple):
     conditions: frozenset[str]
     with_tests: frozenset[str]
     labels: frozenset[NodeLabel]
-    on_labels: tuple[tuple[str, str, str], ...]
-    """Each label with a condition: the label, the condition on the edge, and the whole one."""
+    on_labels: tuple[tuple[LabelSymbol, str, str], ...]
+    """Each label with a condition: the label, the condition on the edge, and the whole one. An end has tests alone."""
 
 
 def _facts_of(question: Question, readings: Sequence[Reading]) -> _Facts:
@@ -34,12 +34,16 @@ def _facts_of(question: Question, readings: Sequence[Reading]) -> _Facts:
     named = (label for reading in readings_of(question) for label in reading.labels.named)
     labels = frozenset(label for label in named if isinstance(label, NodeLabel))
     closed = (label for reading in readings if not reading.labels.conditions for label in reading.labels.named)
-    on_labels = tuple(
+    on_labels = [
         (label.label or "", StepTests.of(label.condition).edge, label.condition)
         for label in closed
         if isinstance(label, ConditionLabel) and not isinstance(label, (EdgeEnd, NodeLabel))
-    )
-    return _Facts(_on_edges(conditions), with_tests, labels, on_labels)
+    ]
+    ends = [label for reading in readings for label in reading.labels.named if isinstance(label, EdgeEnd)]
+    tested = [end for end in ends if StepTests.of(end.condition).are_of_ends]
+    with_tests |= {end.condition for end in tested}
+    of_ends = [(without_tests_of(end), "", end.condition) for end in tested]
+    return _Facts(_on_edges(conditions), with_tests, labels, (*on_labels, *of_ends))
 
 
 class EdgeReadings:
@@ -50,8 +54,8 @@ class EdgeReadings:
         self._questions: dict[str, Question] = {}
         self._ordered: dict[str, Any] = {}
         self._readings: dict[str, tuple[Reading, ...]] = {}
-        self._conditions_by_label: dict[str, set[str]] = {}
-        self._tests_by_label: dict[str, set[str]] = {}
+        self._conditions_by_label: dict[LabelSymbol, set[str]] = {}
+        self._tests_by_label: dict[LabelSymbol, set[str]] = {}
         self._open_label_sets: set[LabelSet] = set()
         """The sets of labels that queries read with conditions on labels that they do not name."""
         self.values: frozenset[str] = frozenset()
@@ -130,8 +134,10 @@ class EdgeReadings:
         """The conditions of all queries with tests of the ends of edges."""
         return frozenset().union(*[one.with_tests for one in self._facts.values()])
 
-    def tests_on(self, label: str) -> frozenset[str]:
+    def tests_on(self, label: str | EdgeEnd) -> frozenset[str]:
         """Return the conditions with tests of the ends of edges with which queries read a label."""
+        if isinstance(label, EdgeEnd):
+            return frozenset(self._tests_by_label.get(label, ()))
         of_others = (labels.conditions_on(label) for labels in self._open_label_sets)
         return frozenset(self._tests_by_label.get(label, ())).union(*of_others)
 
@@ -147,7 +153,8 @@ class EdgeReadings:
     @property
     def ends(self) -> frozenset[EdgeEnd]:
         """The ends of edge variables that queries read."""
-        return frozenset(label for reading in self.all for label in reading.labels.named if isinstance(label, EdgeEnd))
+        named = (label for reading in self.all for label in reading.labels.without_tests)
+        return frozenset(label for label in named if isinstance(label, EdgeEnd))
 
     # --- label ids -------------------------------------------------------------------------------------------
 

@@ -25,6 +25,9 @@ from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import EDGE_ENDS, ConditionLabel, EdgeEnd
 from rpq.stream.names.vertices import VertexDictionary
 
+NO_LABEL = -1
+"""In place of a label that no query reads."""
+
 
 class TupleEdges(NamedTuple):
     """Edges that tuples become, each with the number of its tuple in the chunk."""
@@ -69,6 +72,7 @@ class _Walk(NamedTuple):
     from_subject: int
     """The id of the label of links from subjects of steps."""
     to_object: int
+    """`NO_LABEL` where paths with a cost alone read the links: they know the objects of edges."""
     inverse: bool
     is_second: bool
     """True if edges are walked the other way too, so that the vertex is the twin."""
@@ -85,7 +89,8 @@ class _Walk(NamedTuple):
         begin, end = (target, source) if self.inverse else (source, target)
         delete = np.full(len(rows), is_deleted, np.uint8)
         first, second = (np.full(len(rows), label, np.int32) for label in (self.from_subject, self.to_object))
-        return [TupleEdges(rows, begin, first, edge, delete), TupleEdges(rows, edge, second, end, delete)]
+        to_edge, to_object = TupleEdges(rows, begin, first, edge, delete), TupleEdges(rows, edge, second, end, delete)
+        return [to_edge, to_object] if self.to_object != NO_LABEL else [to_edge]
 
 
 class EdgeVertexLinks:
@@ -158,7 +163,8 @@ class EdgeVertexLinks:
                     some = ended.label == label
                     bound = ended.twin[some] if walk.is_second else old[some]
                     pieces += walk.links(old_rows[some], ended.source[some], ended.target[some], bound, is_deleted=True)
-        pieces = [piece for piece in [*pieces, *inserts] if len(piece.row)]
+        # The versions before leave last: then what followed from them follows from the new ones, where these are as good.
+        pieces = [piece for piece in [*inserts, *pieces] if len(piece.row)]
         return TupleEdges(*(np.concatenate(columns) for columns in zip(*pieces, strict=True))) if pieces else None
 
     def walk(self, label: str) -> bool:
@@ -202,7 +208,7 @@ class EdgeVertexLinks:
                     ends = [EdgeEnd(text, end) for end in EDGE_ENDS[begin : begin + 2]]
                     if ends[0] not in self.ends:
                         continue
-                    ids = self._ids_of(ends)
+                    ids = self._ids_of(ends) if ends[1] in self.ends else [*self._ids_of(ends[:1]), NO_LABEL]
                     conditions = step.conditions_on(name)
                     is_both = None not in conditions
                     walks += [

@@ -194,7 +194,7 @@ class NodeEdges:
         """The properties whose values queries read."""
         self._loops: tuple[str, ...] = ()
         """The tests that queries read as loops."""
-        self._conditions_on: Callable[[str], Iterable[str]] = lambda label: ()
+        self._conditions_on: Callable[[Any], Iterable[str]] = lambda label: ()
         self._has_steps = False
         self._variants: dict[int, list[_Variant]] = {}
         self._entered: set[LabelName] = set()
@@ -214,7 +214,7 @@ class NodeEdges:
         return bool(self.tests.texts or self.values)
 
     def set_readings(
-        self, named: Iterable[NodeLabel], conditions: Iterable[str], conditions_on: Callable[[str], Iterable[str]]
+        self, named: Iterable[NodeLabel], conditions: Iterable[str], conditions_on: Callable[[Any], Iterable[str]]
     ) -> None:
         """Set the labels of facts that queries read, and the conditions with tests, in all and on a label.
 
@@ -308,12 +308,13 @@ class NodeEdges:
         if found is None:
             name = self._labels.names[label]
             found = []
-            if isinstance(name, str) or (isinstance(name, ConditionLabel) and not isinstance(name, (EdgeEnd, NodeLabel))):
+            if isinstance(name, str) or (isinstance(name, ConditionLabel) and not isinstance(name, NodeLabel)):
                 own = StepTests.of(name.condition) if isinstance(name, ConditionLabel) else StepTests()
                 text = name if isinstance(name, str) else name.label or ""
-                steps = [StepTests.of(one) for one in sorted(self._conditions_on(text))]
+                is_end = isinstance(name, EdgeEnd)
+                steps = [StepTests.of(one) for one in sorted(self._conditions_on(name if is_end else text))]
                 steps = [one for one in steps if one.are_of_ends and own == StepTests(one.edge)]
-                names = [ConditionLabel(text, one.condition) for one in steps]
+                names = [(EdgeEnd if is_end else ConditionLabel)(text, one.condition) for one in steps]
                 ids = self._ids_of(names)
                 numbers = self.tests.number
                 found = [
@@ -322,6 +323,11 @@ class NodeEdges:
                 ]
             self._variants[label] = found
         return found
+
+    def _objects(self, targets: np.ndarray) -> np.ndarray:
+        """Return the targets of edges, for links to edges that are vertices the targets of these."""
+        is_edge = self._vertices.are_nameless(targets)
+        return np.where(is_edge, self._vertices.edges.targets(targets), targets) if is_edge.any() else targets
 
     # --- edges of the stream ---------------------------------------------------------------------------------
 
@@ -356,7 +362,7 @@ class NodeEdges:
                     continue
                 mine = np.flatnonzero((made.label == label) & (made.source >= 0))
                 source, target = made.source[mine], made.target[mine]
-                of_source, of_target = self._sets_of(source), self._sets_of(target)
+                of_source, of_target = self._sets_of(source), self._sets_of(self._objects(target))
                 for variant in variants:
                     rows = mine[self._is_there(variant, of_source, of_target)]
                     columns = made.source[rows], variant.label, made.target[rows]
@@ -481,7 +487,7 @@ class NodeEdges:
         place = np.full(room, -1, np.int64)
         place[ids] = np.arange(len(ids))
         live = graph.live_edges()
-        source, target = edges.source[live], edges.target[live]
+        source, target = edges.source[live], self._objects(edges.target[live])
         touched = live[(place[source] >= 0) | (place[target] >= 0)]
         if not len(touched):
             return
@@ -490,8 +496,9 @@ class NodeEdges:
                 continue
             mine = touched[edges.label[touched] == label]
             u, v = edges.source[mine], edges.target[mine]
-            at_u, at_v = place[u], place[v]
-            new_u, new_v = self._sets_of(u), self._sets_of(v)
+            ends = self._objects(v)
+            at_u, at_v = place[u], place[ends]
+            new_u, new_v = self._sets_of(u), self._sets_of(ends)
             old_u, old_v = np.where(at_u >= 0, before[at_u], new_u), np.where(at_v >= 0, before[at_v], new_v)
             row_u, row_v = (np.where(at >= 0, rows[at], np.iinfo(np.int64).max) for at in (at_u, at_v))
             first, second = np.minimum(row_u, row_v), np.maximum(row_u, row_v)
@@ -544,7 +551,7 @@ class NodeEdges:
                 u, v = edges.source[mine], edges.target[mine]
                 for variant in self._variants_of(label):
                     tested.append(variant.label)
-                    some = mine[self._is_there(variant, self._sets_of(u), self._sets_of(v))]
+                    some = mine[self._is_there(variant, self._sets_of(u), self._sets_of(self._objects(v)))]
                     columns = edges.source[some], variant.label, edges.target[some], edges.timestamp[some]
                     pieces.add(np.zeros(len(some), np.int64), *columns, np.zeros(len(some), np.uint8))
         made = pieces.all()

@@ -15,7 +15,7 @@ from rpq.stream.durations import TIME_UNITS
 from rpq.stream.edges.edge_ends import Ends
 from rpq.stream.edges.outcomes import OUTCOMES
 from rpq.stream.json_values import Damage, JsonValue
-from rpq.stream.names.stream_labels import EDGE_ENDS, ConditionLabel, EdgeEnd, LabelName, StreamLabel, text_of
+from rpq.stream.names.stream_labels import EDGE_ENDS, ConditionLabel, EdgeEnd, LabelName, StepTests, StreamLabel, text_of
 from rpq.stream.stream_time import windows_of
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, UnboundedWindow, Window
 
@@ -64,7 +64,8 @@ class StateLabels:
         for place, condition in (pair.tuple_of(2) for pair in content["label_conditions"]):
             number = place.integer(0, len(names) - 1)
             text = condition.unicode()
-            names[number] = (EdgeEnd if text in EDGE_ENDS else ConditionLabel)(text_of(names[number]), text)
+            kind = EdgeEnd if StepTests.of(text).edge in EDGE_ENDS else ConditionLabel
+            names[number] = kind(text_of(names[number]), text)
         if len(set(names)) < len(names):
             raise Damage("a label occurs twice")
         accepted = content["accepted"].tuple_of(len(names))

@@ -39,10 +39,12 @@ def way_of(query: Query) -> Way:
     The automaton must not be much larger in that direction: that of `(a|b){9}/a/(a|b)*` has 11 states,
     that of its reversal 1,024. With simple paths it is also any conflict, in either direction: roots are then what has a
     budget and may be set aside, and an automaton can have conflicts (`^b*/^a`) where its reversal has none (`a/b*`).
-    Paths in an order in time are followed in that order.
+    Paths in an order in time are followed in that order, and those with costs from their sources on, since floats are summed
+    in that order.
     """
     forward = Way(query.dfa, query.sources, query.targets, False)
-    if query.is_ordered or query.targets is None or (query.sources is not None and len(query.sources) <= len(query.targets)):
+    is_directed = query.is_ordered or query.cost is not None
+    if is_directed or query.targets is None or (query.sources is not None and len(query.sources) <= len(query.targets)):
         return forward
     dfa = _reversed_automaton(query.expression)
     if dfa is None:

@@ -18,6 +18,7 @@ from rpq.operators.paths.index.path_delta import PathDelta
 from rpq.stream.edges.edge_store import LONG_AGO, TIMELESS
 from rpq.stream.edges.edge_values import ValuesOf
 from rpq.stream.edges.snapshot import Edges
+from rpq.stream.names.edge_vertices import EdgeVertexColumns
 from rpq.stream.names.vertices import VertexDictionary
 
 
@@ -79,7 +80,7 @@ def _json_value(value: Any) -> Any:
 def path_of(
     start: int,
     steps: np.ndarray,
-    edges: Edges,
+    edges: Edges | EdgeVertexColumns,
     vertices: VertexDictionary,
     labels: list[str],
     values: ValuesOf | None = None,
@@ -124,7 +125,7 @@ TimesOf = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def paths_of(
-    delta: PathDelta, edges: Edges, vertices: VertexDictionary, labels: list[str], times_of: TimesOf
+    delta: PathDelta, edges: Edges | EdgeVertexColumns, vertices: VertexDictionary, labels: list[str], times_of: TimesOf
 ) -> pa.StructArray:
     """Return the witness of every row of a delta: the JSON of its path and the times of its edges (as `witness_array`).
 

@@ -15,7 +15,8 @@ from rpq.errors import ConflictBudgetError, QueryError
 from rpq.language.kinds import QueryKind, content_of, read_content
 from rpq.language.options import Vertex
 from rpq.language.protocol import Division, Figures, Overrun, PresentGraph, Resources, RunningQuery
-from rpq.language.query import PatternQuery, Query
+from rpq.language.query import PatternQuery, Query, cost_text
+from rpq.operators.paths.costs import cheapest_path, without_links
 from rpq.operators.paths.direction import way_of
 from rpq.operators.paths.index.delta_index import NO_LIMIT, DeltaIndex
 from rpq.operators.paths.index.path_delta import PathDelta, id_of_length, rows_of_pairs, rows_with_lengths
@@ -23,6 +24,7 @@ from rpq.operators.paths.path import Path, path_of, paths_of
 from rpq.operators.paths.path_trees import PathTrees, shared_key
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, IdRows, Position, rows_after
+from rpq.rows.typed_columns import ValueColumns
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.edge_store import LONG_AGO, STATIC
 from rpq.stream.edges.edge_times import EdgeTimes
@@ -115,6 +117,7 @@ class PathExplanation:
         """Return the same as JSON values."""
         options: dict[str, Any] = {} if self.query.time_order is None else {"order": self.query.time_order.text}
         options |= {"select": list(self.query.columns)} if self.query.has_length else {}
+        options |= {} if self.query.cost is None else {"cost": self.query.cost}
         figures = {name: one for name, one in asdict(self).items() if name != "query"}
         return {"expression": self.query.expression, **options, **figures}
 
@@ -128,6 +131,7 @@ class PathExplanation:
                 *([f"edges        {self.identity}"] if self.identity else []),
                 *([f"order        {self.query.time_order.text}"] if self.query.time_order is not None else []),
                 *(["length       the smallest number of edges of a path"] if self.query.has_length else []),
+                *([f"cost         {cost_text(self.query.cost)}"] if self.query.cost is not None else []),
                 f"automaton    {self.states:,} {'state' if self.states == 1 else 'states'}",
                 f"followed     from {self.followed_from}, {whose}",
                 *([f"shared: its trees with {queries_text}"] if self.shared_with else []),
@@ -191,10 +195,30 @@ class PathQuery(RunningQuery):
         if query.has_length:
             # One for all queries of an engine: rows with the same texts are put together in the order of time.
             self.term_texts = resources.shared.setdefault("texts of lengths", LengthTexts())
+        self._columns = query.columns
+        self._has_number = query.has_length or query.cost is not None
+        if trees.costs is not None:
+            self.term_texts = trees.costs
+            self.holds_vertices = self.nets_events = True
+            columns, costs = query.columns, trees.costs
+            assert isinstance(columns, ValueColumns)
+            columns.type_of = lambda name: costs.type
+            self._columns = columns
 
     @property
     def part(self) -> PathTrees:
         return self._trees
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self._columns
+
+    def retain(self, waiting: np.ndarray) -> None:
+        if self._trees.costs is not None:  # the rows before have their texts
+            self._trees.costs.forget()
+
+    def retained_vertices(self) -> np.ndarray:
+        return super().retained_vertices() if self._trees.costs is None else self._trees.costs.targets()
 
     def leave(self) -> None:
         self._trees.remove_reader(self._reader)
@@ -235,7 +259,7 @@ class PathQuery(RunningQuery):
 
     def answers(self) -> list[IdRows]:
         is_reversed = self._way.is_reversed
-        if self.question.has_length:
+        if self._has_number:
             found = [(index.answers(), index) for index in self.indexes]
             return [rows_with_lengths(pairs, index.lengths_of(pairs), is_reversed=is_reversed) for pairs, index in found]
         return [rows_of_pairs(pairs, is_reversed=is_reversed) for pairs in self._trees.answers(self._reader)]
@@ -255,10 +279,10 @@ class PathQuery(RunningQuery):
         rows = rows_of_pairs(np.concatenate(found)).reorder((1, 0)).values
         rows, position = rows_after(rows, after, limit)
         columns = (0, 1) if self._way.is_reversed else (1, 0)
-        if not self.question.has_length:
+        if not self._has_number:
             return IdRows(rows, columns), position
         pairs = rows[:, 1].astype(np.int64) << 32 | rows[:, 0]
-        lengths = np.sum([index.lengths_of(pairs) for index in self.indexes], axis=0)
+        lengths = np.max([index.lengths_of(pairs) for index in self.indexes], axis=0)
         return IdRows(np.column_stack([rows, -1 - lengths]).astype(np.int32), (*columns, 2)), position
 
     def rows(self) -> np.ndarray:
@@ -298,11 +322,13 @@ class PathQuery(RunningQuery):
         if not self._trees.joins(self._reader, root, end):
             return None
         for index in self.indexes:
-            if self.question.has_length and index.lengths_of(np.array([root << 32 | end])) != id_of_length(answer[2]):
+            if self._has_number and index.lengths_of(np.array([root << 32 | end])) != id_of_length(answer[2]):
                 continue
             found = index.witness(root, end, edges)
             if found is None:
                 continue
+            if self._trees.costs is not None:
+                return cheapest_path(source, found.steps, graph)
             steps = found.steps[::-1] ^ 1 if self._way.is_reversed else found.steps
             in_window = index.slides(steps >> 1) > index.current
             path = path_of(source, steps, edges, vertices, labels, values, in_window=in_window)
@@ -312,6 +338,10 @@ class PathQuery(RunningQuery):
     def witnesses(self, delta: Delta, graph: PresentGraph, edge_times: EdgeTimes | None = None) -> pa.Array:
         edges, vertices, labels, _ = graph
         assert isinstance(delta, PathDelta)
+        if self._trees.costs is not None:
+            of_vertices = vertices.edges.all_columns
+            times = of_vertices.timestamp
+            return paths_of(without_links(delta, edges), of_vertices, vertices, labels, lambda edge, *of_event: times[edge])
 
         def times_of(edge: np.ndarray, order: np.ndarray, time: np.ndarray) -> np.ndarray:
             found = edges.timestamp[edge] if edge_times is None else edge_times.at(edge, order)
@@ -333,10 +363,13 @@ class PathQuery(RunningQuery):
         return is_inside
 
     def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
-        if not self.question.has_length:
+        if not self._has_number:
             return super().ids_of_answer(values, vertices)
         *ends, length = values
         ids = super().ids_of_answer(ends, vertices)
+        if self._trees.costs is not None:
+            place = self._trees.costs.place_of(length)
+            return None if ids is None or place is None else (*ids, id_of_length(place))
         text = str(length)  # a request of a server has texts
         is_length = len(text) < 10 and text.isascii() and text.isdigit()
         return (*ids, id_of_length(int(length))) if ids is not None and is_length else None

@@ -5,8 +5,9 @@ A query reads the trees of its roots. Queries whose automata, windows, semantics
 single query gets the rows of its indexes as they are; if there are several, rows are distributed to them.
 
 Each query gets and counts the rows that it would have alone. Therefore some queries have trees of their own: queries with
-simple paths that can be in doubt, because a budget belongs to one query; with paths in an order in time, or with lengths; in
-engines whose rows contain witnesses; and queries that started empty in mid-stream, because their windows contain less.
+simple paths that can be in doubt, because a budget belongs to one query; with paths in an order in time, with lengths or
+costs; in engines whose rows contain witnesses; and queries that started empty in mid-stream, because their windows contain
+less.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from rpq.language.query import Query
 from rpq.language.readings import LabelSet
 from rpq.language.time_order import TimeOrder
 from rpq.operators.paths.closure.closure_index import ClosureIndex
+from rpq.operators.paths.costs import Costs
 from rpq.operators.paths.direction import Way
 from rpq.operators.paths.index.delta_index import NO_LIMIT, DeltaIndex
 from rpq.operators.paths.index.path_delta import PathDelta
@@ -46,7 +48,9 @@ _MANY = -1
 
 def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
     """Return the key of a query's trees, which queries with equal keys share; None where it has trees of its own."""
-    if resources.sharing == "never" or resources.witness or resources.is_late or query.is_ordered or query.has_length:
+    if resources.sharing == "never" or resources.witness or resources.is_late or query.is_ordered:
+        return None
+    if query.has_length or query.cost is not None:
         return None
     if query.paths != "walk" and len(CompiledExpression(way.dfa).program.later_state):
         return None  # in doubt
@@ -114,13 +118,15 @@ class PathIndexes:
         closes: bool = False,
         order: TimeOrder | None = None,
         has_length: bool = False,
+        costs: Costs | None = None,
         parts: int = 1,
         **options: Any,
     ) -> None:
         self._compiled = CompiledExpression(dfa, closes=closes)
         self._named = dfa.labels
         self._label_of, self._counted_labels = label_of, counted_labels
-        index = partial(new_index, self._compiled.program, window, question, order=order, has_length=has_length, **options)
+        options |= {"order": order, "has_length": has_length, "costs": costs}
+        index = partial(new_index, self._compiled.program, window, question, **options)
         self.indexes = tuple(index() for _ in range(parts))
         self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
         self._inverse = np.full(0, -1, np.int16)
@@ -180,9 +186,10 @@ def new_index(
     *,
     order: TimeOrder | None = None,
     has_length: bool = False,
+    costs: Costs | None = None,
     **options: Any,
 ) -> DeltaIndex:
-    """Return the index of an expression over a window: of the kind that its order, its lengths or its paths need."""
+    """Return the index of an expression over a window: of the kind that its order, lengths, costs or paths need."""
     if order is not None:
         from rpq.operators.paths.ordered.ordered_index import OrderedIndex  # its kernels take memory
 
@@ -191,6 +198,10 @@ def new_index(
         from rpq.operators.paths.lengths.length_index import LengthIndex  # as do its own
 
         return LengthIndex(program, window, **options)
+    if costs is not None:
+        from rpq.operators.paths.lengths.cost_index import CostIndex
+
+        return CostIndex(program, window, costs=costs, **options)
     judge = judge_for(question, program, room=options["capacity"])
     may_have_bits = judge.walks_return and not judge.doubts and not options.get("witness")
     return (ClosureIndex if may_have_bits else DeltaIndex)(program, window, judge=judge, **options)
@@ -236,6 +247,10 @@ class PathTrees(PathIndexes):
     needs_room = True
 
     def __init__(self, query: Query, way: Way, resources: Resources) -> None:
+        self.costs: Costs | None = None
+        if query.cost is not None:
+            # One for all queries of an engine: rows with the same texts are put together in the order of time.
+            self.costs = resources.shared.setdefault(("costs", query.cost), Costs(query.cost))
         super().__init__(
             way.dfa,
             query.window,
@@ -244,6 +259,7 @@ class PathTrees(PathIndexes):
             closes=query.paths == "simple_cycle",
             order=query.time_order,
             has_length=query.has_length,
+            costs=self.costs,
             parts=resources.threads,
             explicit=query.semantics == "explicit",
             witness=resources.witness,
@@ -386,6 +402,8 @@ class PathTrees(PathIndexes):
         return [ids[mine] for mine in self._division.ownership(vertices.hashes(ids))]
 
     def _make_room(self, vertices: VertexDictionary, graph: SnapshotGraph) -> None:
+        if self.costs is not None:
+            self.costs.vertices = vertices
         self.make_room_for_ids(vertices.count, graph.capacity, are_roots=bool(self._whole))
         if len(self._is_end) > self.vertex_room:
             self.vertex_room = len(self._is_end)

@@ -90,6 +90,7 @@ class EdgeVertices:
         self._values: dict[str, np.ndarray] = {}
         self._number_names: tuple[NumberName, ...] = ()
         self._numbers = np.zeros(0)  # vertex by vertex, those with these names
+        self._weights: dict[str, tuple[pa.DataType, np.ndarray]] = {}  # by property: their type, and weights by vertex
         self._is_current = np.zeros(0, bool)
         self._current: dict[tuple[int, ...], dict[int, None]] | None = None
         """The vertices of the current edges between two vertices with one label; None until a tuple takes some away."""
@@ -99,7 +100,8 @@ class EdgeVertices:
     @property
     def nbytes(self) -> int:
         """The approximate number of bytes held."""
-        arrays = sum(array.nbytes for array in (*self._columns, *self._values.values(), self._numbers))
+        weights = (array for _, array in self._weights.values())
+        arrays = sum(array.nbytes for array in (*self._columns, *self._values.values(), self._numbers, *weights))
         return arrays + 500 * len(self._current or ()) + 300 * len(self._current_by_number)
 
     def count_non_numeric(self, text: str, count: int) -> None:
@@ -127,6 +129,8 @@ class EdgeVertices:
         for name, values in self._values.items():
             self._values[name] = lengthen(values, more, None)
         self._numbers = lengthen(self._numbers, more * len(self._number_names), math.nan)
+        for name, (kind, weights) in self._weights.items():
+            self._weights[name] = kind, lengthen(weights, more)
 
     # --- edges -----------------------------------------------------------------------------------------------
 
@@ -143,6 +147,13 @@ class EdgeVertices:
             mine[ids] = _objects(values[name]) if name in values else None
         if self._number_names:
             self._set_numbers(ids, values)
+        for name, (kind, weights) in [*self._weights.items()]:
+            if name not in values or values[name].null_count == len(ids):
+                weights[ids] = 0
+            elif values[name].type == kind:
+                weights[ids] = self._weights_of(name, values[name])
+            else:
+                del self._weights[name]  # the type of the property has come, or has more digits now
 
     def _set_numbers(self, ids: np.ndarray, values: Mapping[str, pa.Array]) -> None:
         """Set the numbers of edges that have these properties: floats, NaN for all other values."""
@@ -214,18 +225,21 @@ class EdgeVertices:
 
     def take_current(self, key: tuple[int, ...]) -> Sequence[int]:
         """Remove the edges between two vertices with a label from the current ones, and return their vertices."""
-        return self._pop(self._know_current().get(key))
+        current = self._know_current().pop(key, None)
+        if current is None:
+            return ()
+        for vertex in current:
+            self._is_current[vertex] = False
+            if self.by_number:
+                _discard(self._current_by_number, self._columns.number.item(vertex), vertex)
+        return [*current]
 
     def take_numbered(self, number: int) -> Sequence[int]:
         """Remove the edge with this number from the current ones, where `by_number` is set, and return its vertices."""
         self._know_current()
-        return self._pop(self._current_by_number.get(number))
-
-    def _pop(self, current: dict[int, None] | None) -> Sequence[int]:
-        if not current:
-            return ()
-        vertices = [*current]
-        self._remove(vertices)
+        vertices = [*self._current_by_number.get(number, ())]
+        if vertices:
+            self._remove(vertices)
         return vertices
 
     def _keys(self, ids: np.ndarray) -> Iterable[tuple[int, ...]]:
@@ -262,9 +276,19 @@ class EdgeVertices:
 
     # --- values ----------------------------------------------------------------------------------------------
 
+    @property
+    def all_columns(self) -> EdgeVertexColumns:
+        """The columns of edges by vertex."""
+        return self._columns
+
     def columns(self, ids: np.ndarray) -> EdgeVertexColumns:
         """Return the columns of edges, without their values."""
         return EdgeVertexColumns(*(array[ids] for array in self._columns))
+
+    def targets(self, ids: np.ndarray) -> np.ndarray:
+        """Return the targets of those of some vertices that are edges; any vertices for others."""
+        found: np.ndarray = self._columns.target.take(ids, mode="clip")
+        return found
 
     def timestamps(self, ids: np.ndarray) -> pa.Array:
         """Return the timestamps of edges as integers, null for static ones."""
@@ -319,6 +343,33 @@ class EdgeVertices:
             ids = np.flatnonzero(self._columns.source != NO_VERTEX)
             self._set_numbers(ids, {name: self.values(name, ids) for name in self._values})
         return self._numbers
+
+    def weights(self, name: str) -> np.ndarray:
+        """Return the values of a property by vertex as numbers that are summed: float64, also of loose values, or int64, of
+        decimals in units of the last digit. None of them is negative; others are 0.
+
+        From the first call on, `add` maintains them, until the type of the property changes.
+        """
+        kind = self.types.by_name.get(name, pa.null())
+        if name not in self._weights or self._weights[name][0] != kind:
+            ids = np.flatnonzero(self._columns.source != NO_VERTEX)
+            is_float = pa.types.is_floating(kind) or name in self.types.loose
+            weights = np.zeros(self._room, np.float64 if is_float else np.int64)
+            weights[ids] = self._weights_of(name, self.values(name, ids))
+            self._weights[name] = kind, weights
+        return self._weights[name][1]
+
+    def _weights_of(self, name: str, values: pa.Array) -> np.ndarray | float:
+        """Return values of a property as weights; the largest integer for a decimal that has too many digits."""
+        if pa.types.is_decimal(values.type):
+            words = np.frombuffer(values.fill_null(0).buffers()[1], np.int64).reshape(-1, 2)
+            low, high = words[values.offset : values.offset + len(values)].T
+            return np.where(high < 0, 0, np.where((high == 0) & (low >= 0), low, np.iinfo(np.int64).max))
+        if pa.types.is_integer(values.type):
+            return np.maximum(values.fill_null(0).to_numpy(zero_copy_only=False), 0)
+        if name in self.types.loose:
+            values = pc.utf8_trim(values, " \t")  # as conditions do
+        return np.fmax(self._floats(name, values), 0.0) + 0.0
 
     @property
     def properties(self) -> list[str]:

@@ -59,14 +59,16 @@ class EdgeEnd(ConditionLabel):
     """The label of the edges between vertices and those edges that an expression of one step reads, which are vertices too.
 
     `label` is the text of the expression, and `condition` one of `EDGE_ENDS`: the edges from the subjects of steps, or those
-    to their objects; those of loops are left out for simple paths.
+    to their objects; those of loops are left out for simple paths. `condition` may also have tests of subject and object.
 
     >>> print(EdgeEnd("transfer", "subject"))
     subject of transfer
     """
 
     def __str__(self) -> str:
-        return f"{self.condition} of {self.label}"
+        tests = StepTests.of(self.condition)
+        step = f"{tests.edge} of {self.label}"
+        return "/".join([*(f"@[{test}]" for test in tests.source), step, *(f"@[{test}]" for test in tests.target)])
 
 
 @dataclass(frozen=True, order=False)

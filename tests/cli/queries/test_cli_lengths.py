@@ -45,6 +45,20 @@ def test_rows_have_lengths(run, tmp_path):
     assert table.column("length").to_pylist()[3:5] == [2, 1]
 
 
+def test_rows_have_costs(run, rpq, tmp_path):
+    values = (9, 2, 30, 1)
+    edges = [f"{edge},{value}" for edge, value in zip(EDGES.splitlines()[1:], values, strict=True)]
+    (tmp_path / "edges.csv").write_text("\n".join(["source,target,label,timestamp,fee", *edges, ""]))
+    header, *found = rows(run("knows+", "--cost", "fee", "--output", "-"))
+    assert header == "source,target,cost,timestamp,op"
+    entered = ["x,y,9,1,+", "x,z,11,2,+", "y,z,2,2,+"]
+    assert sorted(found) == sorted([*entered, "x,z,11,11,-", "x,y,9,11,-", "x,z,30,11,+", "y,z,2,12,-", "x,z,30,13,-"])
+    queries = tmp_path / "queries.jsonl"
+    queries.write_text(json.dumps({"name": "q", "query": "knows+", "cost": "fee"}))
+    assert len(rows(run("--queries", queries, "--output", "-"))) == 9
+    assert "cost         the smallest sum of fee along a path" in rpq("explain", "--queries", queries)[1]
+
+
 def test_a_file_of_queries(run, rpq, tmp_path):
     queries = tmp_path / "queries.jsonl"
     queries.write_text(json.dumps({"name": "q", "query": "knows+", "select": ["source", "target", "length"]}))
@@ -59,7 +73,8 @@ def test_a_file_of_queries(run, rpq, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("knows+", "--select", "source,target,cost"), "--select: cost, the smallest sum of a property along a path"),
+        (("knows+", "--select", "source,target,cost"), "--select: cost is a column where cost names a property of edges"),
+        (("knows+", "--cost", "amount", "--paths", "simple"), "cannot be combined with paths='simple'"),
         (("knows+", "--paths", "trail"), "'trail', no edge twice, is not available: a walk"),
         (("knows+", *SELECT, "--semantics", "implicit"), 'length cannot be combined with semantics="implicit"'),
         (("knows+", *SELECT, "--paths", "simple"), "length cannot be combined with paths='simple'"),

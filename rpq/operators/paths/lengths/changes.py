@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from rpq.compiled.arrays.lanes import LANES, clear, highest, live, nearer, raise_nearer
+from rpq.compiled.arrays.lanes import LANES, cell_behind, clear, highest, live, nearer, raise_nearer
 from rpq.compiled.cycle_counter import WORK_BETWEEN_CHECKS, has_passed
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.insert import EVERY, gather, has_out
-from rpq.operators.paths.index.layout import BUCKETS, DONE, LOW_HALF, NEED_TIME, STATE_BITS
+from rpq.operators.paths.index.layout import BUCKETS, DONE, LOW_HALF, NEED_TIME, POINTER, STATE_BITS
 from rpq.operators.paths.index.rows import (
     ONE,
     ZERO,
@@ -33,7 +33,34 @@ from rpq.operators.paths.lengths.progress import NEED_WIDER
 @njit(cache=True, nogil=True, forceinline=True)
 def _rank(progress, cell):
     """Return the bucket of a cell. The nearest cells have the highest bucket."""
-    return max(np.int64(0), BUCKETS - 1 - (progress.fields.top - cell))
+    fields = progress.fields
+    place = ((fields.zero - cell) >> fields.rank_shift) - fields.rank_first
+    return max(np.int64(0), BUCKETS - 1 - max(np.int64(0), place))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _edge_of(link):
+    return (link >> 1) & POINTER
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def behind(progress, edge, cell):
+    """Return the cell behind an edge from the cell before it."""
+    return cell_behind(progress.weight, edge, cell, progress.fields.zero, progress.fields.lowest)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _raise(index, progress, edge, block, source):
+    """Raise a block over an edge from the block `source`. Return masks of lanes as `raise_nearer`."""
+    fields = progress.fields
+    return raise_nearer(index.table.values, progress.weight, block, source, edge, fields.zero, fields.lowest)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _nearer(index, progress, edge, block, source):
+    """Return the lanes of a block that an edge from the block `source` makes what they are, as `nearer`."""
+    fields = progress.fields
+    return nearer(index.table.values, progress.weight, block, source, edge, fields.zero, fields.lowest)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -66,8 +93,8 @@ def _make_row(index, vertex, state):
 
 
 @njit(cache=True, nogil=True)
-def raise_root(index, progress, root, vertex, state):
-    """Make the length of a root to a product node 1."""
+def raise_root(index, progress, edge, root, vertex, state):
+    """Raise the cell of a root to what the edge from it to a product node makes of it."""
     table = index.table
     if not table.is_root[root]:
         return np.int64(DONE)
@@ -77,9 +104,10 @@ def raise_root(index, progress, root, vertex, state):
         return -cell
     row, number = row_at(index, vertex, state), slot >> 6
     table.low[row] = 0
-    if np.int64(table.values[cell]) == progress.fields.top:
+    first = behind(progress, edge, progress.fields.zero)
+    if np.int64(table.values[cell]) >= first:
         return np.int64(DONE)
-    table.values[cell] = progress.fields.top
+    table.values[cell] = first
     index.state.steps += 1
     _note_change(index, progress, row, number)
     _schedule(index, progress, row, number, cell // LANES, lane_of(slot))
@@ -87,8 +115,8 @@ def raise_root(index, progress, root, vertex, state):
 
 
 @njit(cache=True, nogil=True)
-def _raise_row(index, progress, count, vertex, state):
-    """Raise row (vertex, state) by the `count` blocks in the queue's scratch, over one edge."""
+def _raise_row(index, progress, edge, count, vertex, state):
+    """Raise row (vertex, state) by the `count` blocks in the queue's scratch, over an edge."""
     table, queue = index.table, index.queue
     ceiling = index.settings.ceiling
     row = row_at(index, vertex, state)
@@ -105,7 +133,7 @@ def _raise_row(index, progress, count, vertex, state):
             block = make_block(index, row, number)
             if block < 0:
                 return -block
-        grew, lacking = raise_nearer(table.values, block, source, ceiling)
+        grew, lacking = _raise(index, progress, edge, block, source)
         if grew != ZERO:
             _note_change(index, progress, row, number)
             _schedule(index, progress, row, number, block, grew)
@@ -130,7 +158,8 @@ def _push_row(index, progress, row, rank):
             link = graph.out.entries[place]
             if slide_of(graph, link) <= fields.now:
                 continue
-            code = _raise_row(index, progress, count, link >> 32, np.int64(program.leave_target[leave]))
+            target = np.int64(program.leave_target[leave])
+            code = _raise_row(index, progress, _edge_of(link), count, link >> 32, target)
             if code != DONE:
                 table.pending[row] |= pending
                 enqueue(queue, fields, row, rank)
@@ -158,32 +187,32 @@ def push(index, progress):
 
 
 @njit(cache=True, nogil=True)
-def raise_step(index, progress, u, v, transition_class):
+def raise_step(index, progress, edge, u, v, transition_class):
     """Follow an edge u -> v of a transition class from every root that reaches u in a state with such a transition."""
     program = index.program
     state = np.int64(program.start_target[transition_class])
     if state >= 0:
-        code = raise_root(index, progress, u, v, state)
+        code = raise_root(index, progress, edge, u, v, state)
         if code != DONE:
             return code
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
         row = row_at(index, u, np.int64(program.step_source[step]))
         if row >= 0:
             count = gather(index.table, index.queue, row, EVERY)
-            code = _raise_row(index, progress, count, v, np.int64(program.step_target[step]))
+            code = _raise_row(index, progress, edge, count, v, np.int64(program.step_target[step]))
             if code != DONE:
                 return code
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
-def raise_edge(index, progress, u, v, forward, inverse):
+def raise_edge(index, progress, edge, u, v, forward, inverse):
     """Follow an edge in both its directions. Afterwards, the cells that grew are pending."""
     code = np.int64(DONE)
     if forward >= 0:
-        code = raise_step(index, progress, u, v, forward)
+        code = raise_step(index, progress, edge, u, v, forward)
     if code == DONE and inverse >= 0:
-        code = raise_step(index, progress, v, u, inverse)
+        code = raise_step(index, progress, edge, v, u, inverse)
     return code
 
 
@@ -201,7 +230,7 @@ def _suspect(index, progress, row, number, block, lanes):
 
 
 @njit(cache=True, nogil=True)
-def suspect_step(index, progress, u, v, transition_class):
+def suspect_step(index, progress, edge, u, v, transition_class):
     """Enqueue the cells that a lost edge u -> v of a transition class may have supported."""
     program, table = index.program, index.table
     start_target = np.int64(program.start_target[transition_class])
@@ -209,7 +238,8 @@ def suspect_step(index, progress, u, v, transition_class):
     if start_target >= 0 and slot >= 0:
         row = row_at(index, v, start_target)
         block = find(table, row, slot >> 6) if row >= 0 else np.int64(-1)
-        if block >= 0 and np.int64(table.values[block * LANES + (slot & (LANES - 1))]) == progress.fields.top:
+        first = behind(progress, edge, progress.fields.zero)
+        if block >= 0 and np.int64(table.values[block * LANES + (slot & (LANES - 1))]) == first:
             _suspect(index, progress, row, slot >> 6, block, lane_of(slot))
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
         source = row_at(index, u, np.int64(program.step_source[step]))
@@ -220,7 +250,7 @@ def suspect_step(index, progress, u, v, transition_class):
             number, source_block = nth_block(table, source, i)
             block = find(table, target, number)
             if block >= 0:
-                _suspect(index, progress, target, number, block, nearer(table.values, block, source_block))
+                _suspect(index, progress, target, number, block, _nearer(index, progress, edge, block, source_block)[0])
 
 
 @njit(cache=True, nogil=True)
@@ -244,7 +274,7 @@ def suspect_expired_edges(index, progress, slide):
         for place in range(start, start + np.int64(lists.length[i])):
             link = lists.entries[place]
             if slide_of(graph, link) == slide:
-                suspect_step(index, progress, u, link >> 32, i - u * classes)
+                suspect_step(index, progress, _edge_of(link), u, link >> 32, i - u * classes)
 
 
 @njit(cache=True, nogil=True)
@@ -260,12 +290,13 @@ def _unsupported_lanes(index, progress, vertex, state, number, block, lanes):
         if edge.source_state == 0:
             slot = np.int64(table.slot_of[edge.source])
             if slot >= 0 and slot >> 6 == number and table.is_root[edge.source]:
-                if np.int64(table.values[block * LANES + (slot & (LANES - 1))]) == progress.fields.top:
+                first = behind(progress, _edge_of(edge.link), progress.fields.zero)
+                if np.int64(table.values[block * LANES + (slot & (LANES - 1))]) == first:
                     lanes &= ~lane_of(slot)
         else:
             source_block = block_at(index, edge.source, edge.source_state, number)
             if source_block >= 0:
-                lanes &= ~nearer(table.values, block, source_block)
+                lanes &= ~_nearer(index, progress, _edge_of(edge.link), block, source_block)[1]
     return lanes
 
 
@@ -295,7 +326,8 @@ def _remove_unsupported_of(index, progress, row, number, block):
             fed = find(table, target, number) if target >= 0 else np.int64(-1)
             if fed >= 0:
                 fields.steps += 1
-                _suspect(index, progress, target, number, fed, lanes & nearer(table.values, fed, block))
+                follow, _ = _nearer(index, progress, _edge_of(link), fed, block)
+                _suspect(index, progress, target, number, fed, lanes & follow)
     clear(table.values, block, lanes)
     _note_change(index, progress, row, number)
 
@@ -305,7 +337,8 @@ def remove_unsupported(index, progress):
     """Check suspect cells until none is left."""
     table, queue = index.table, index.queue
     # Cells that are not suspect have a support, or lie behind suspect ones. A support is nearer than the cell that it
-    # supports, so there are no cycles, and supports need not be counted.
+    # supports, so there are no cycles, and supports need not be counted. Where an edge costs nothing, the cells at its ends
+    # may be equal: then none supports the other, both are removed, and filled again.
     while True:
         row = dequeue(queue, index.state)
         if row < 0:
@@ -324,7 +357,6 @@ def fill(index, progress):
     """Fill the blocks that lost cells from their predecessors. Afterwards, the cells that grew are pending. Return a code,
     after which the call can be repeated."""
     table, fields = index.table, index.state
-    top, ceiling = progress.fields.top, index.settings.ceiling
     # No cell becomes nearer than it was before the loss, so nothing is allocated.
     for i in range(fields.depleted):
         row, number = index.queue.depleted_blocks[i] >> 32, index.queue.depleted_blocks[i] & LOW_HALF
@@ -341,13 +373,14 @@ def fill(index, progress):
                 slot = np.int64(table.slot_of[edge.source])
                 if slot >= 0 and slot >> 6 == number and table.is_root[edge.source]:
                     cell = block * LANES + (slot & (LANES - 1))
-                    if np.int64(table.values[cell]) != top:
-                        table.values[cell] = top
+                    first = behind(progress, _edge_of(edge.link), progress.fields.zero)
+                    if np.int64(table.values[cell]) < first:
+                        table.values[cell] = first
                         filled |= lane_of(slot)
             else:
                 source_block = block_at(index, edge.source, edge.source_state, number)
                 if source_block >= 0:
-                    grew, lacking = raise_nearer(table.values, block, source_block, ceiling)
+                    grew, lacking = _raise(index, progress, _edge_of(edge.link), block, source_block)
                     filled |= grew
                     if lacking != ZERO:
                         if filled != ZERO:

@@ -19,9 +19,11 @@ from rpq.operators.paths.index.rows import (
     next_in_edge,
     node_of,
     nth_block,
+    row_at,
 )
 from rpq.operators.paths.index.tuples import apply_each, enter_each, move_clock
 from rpq.operators.paths.lengths.changes import (
+    behind,
     fill,
     next_loss,
     push,
@@ -30,7 +32,19 @@ from rpq.operators.paths.lengths.changes import (
     suspect_expired_edges,
     suspect_step,
 )
-from rpq.operators.paths.lengths.progress import FILLING, NEW_ROWS, NOTHING, OLD_ROWS, PATHS_OF_ROWS, PUSHING, RECORDING
+from rpq.operators.paths.lengths.progress import (
+    FILLING,
+    NEW_ROWS,
+    NOTHING,
+    OLD_ROWS,
+    PATHS_OF_ROWS,
+    PUSHING,
+    RECORDING,
+    TOO_LARGE,
+)
+
+NO_WALK = -1
+"""In place of the length of a pair that no walk joins."""
 
 OLD_LENGTHS, NEW_LENGTHS = np.bool_(False), np.bool_(True)
 """Which lengths `_write_rows` writes. Literals would not do: numba compiles a kernel for each literal argument."""
@@ -66,9 +80,10 @@ def _lanes_of_lowest_state(index, vertex, state, number, lanes):
 
 @njit(cache=True, nogil=True)
 def _write_block(index, progress, vertex, number, lanes, are_new):
-    """Append the pairs of some lanes with a length that differs: the new lengths, or the old ones."""
+    """Append the pairs of some lanes with a length that differs: the new lengths, or the old ones. Return False for a cost
+    that does not fit."""
     table, output, fields = index.table, index.output, index.state
-    top = progress.fields.top
+    zero = progress.fields.zero
     while lanes != ZERO:
         lane = trailing_zeros(lanes)
         lanes &= lanes - ONE
@@ -76,9 +91,12 @@ def _write_block(index, progress, vertex, number, lanes, are_new):
         new = _nearest(index, table.values, vertex, number, lane)
         cell = new if are_new else old
         if old != new and cell != 0:
+            if cell == progress.fields.too_large:
+                return False
             output.pairs[fields.out] = np.int64(table.slot_vertex[number * LANES + lane]) << 32 | vertex
-            progress.length[fields.out] = top + 1 - cell
+            progress.length[fields.out] = zero - cell
             fields.out += 1
+    return True
 
 
 @njit(cache=True, nogil=True)
@@ -97,7 +115,8 @@ def _write_rows(index, progress, are_new):
                 lanes = differing(table.values, table.hops, block)
                 if lanes != ZERO and index.program.sizes.accepting > 1:
                     lanes = _lanes_of_lowest_state(index, vertex, state, number, lanes)
-                _write_block(index, progress, vertex, number, lanes, are_new)
+                if not _write_block(index, progress, vertex, number, lanes, are_new):
+                    return np.int64(TOO_LARGE)
             stages.block += 1
         stages.place += 1
         stages.block = 0
@@ -124,10 +143,11 @@ def _record_rows(index, progress):
 def _walk_back(index, progress, root, target, steps):
     """Write the steps of a shortest walk from a root to a target, the last first. Return (their number or -1, steps).
 
-    A step is `edge << 1 | against`. Each step back is the latest edge from a predecessor that is one edge nearer to the
-    root: O(length × degree).
+    A step is `edge << 1 | against`. Each step back is the latest edge from a predecessor that is nearer to the root, and
+    makes the cell what it is: O(length × degree). Where edges cost nothing, such a one may follow behind cells that are no
+    nearer: these are searched in breadth, each once.
     """
-    program, table = index.program, index.table
+    program, table, zero = index.program, index.table, progress.fields.zero
     slot = np.int64(table.slot_of[root])
     if slot < 0:
         return np.int64(-1), steps
@@ -139,25 +159,61 @@ def _walk_back(index, progress, root, target, steps):
             best, state = np.int64(table.values[cell]), accepting
     if best == 0:
         return np.int64(-1), steps
-    length = progress.fields.top + 1 - best
-    if length > len(steps):
-        steps = np.empty(length, np.int64)
-    vertex, value = target, best
-    for place in range(length):
+    # A place of the search is a row of the table, the place behind it, and the step between the two.
+    search = np.empty((64, 3), np.int64)
+    search[0] = row_at(index, target, state), -1, 0
+    progress.fields.searches += 1
+    progress.searched[search[0, 0]] = progress.fields.searches
+    place, count, end = np.int64(0), np.int64(1), np.int64(-1)
+    while end < 0:
+        if place == count:
+            return np.int64(-1), steps  # never: a live cell has a walk
+        vertex, state = node_of(table, search[place, 0])
+        value = np.int64(table.values[cell_at(index, vertex, state, slot)])
         edge = in_edges(index, vertex, state, -1)
         while True:
             edge = next_in_edge(index, vertex, state, edge, index.state.now)
             if edge.link < 0:
-                return np.int64(-1), steps  # never: a live cell has a support
+                place += 1
+                break
+            step = edge.link & LOW_HALF
             if edge.source_state == 0:
-                if edge.source == root and value == progress.fields.top:
+                if edge.source == root and value == behind(progress, step >> 1, zero):
+                    end = place
+                    last = step
                     break
-            else:
-                cell = cell_at(index, edge.source, edge.source_state, slot)
-                if cell >= 0 and np.int64(table.values[cell]) == value + 1 and value < progress.fields.top:
-                    break
-        steps[place] = edge.link & LOW_HALF
-        vertex, state, value = edge.source, edge.source_state, value + 1
+                continue
+            cell = cell_at(index, edge.source, edge.source_state, slot)
+            if cell < 0 or table.values[cell] == 0:
+                continue
+            before = np.int64(table.values[cell])
+            if before < value or behind(progress, step >> 1, before) != value:
+                continue
+            row = row_at(index, edge.source, edge.source_state)
+            if progress.searched[row] == progress.fields.searches:
+                continue
+            progress.searched[row] = progress.fields.searches
+            if count == len(search):
+                longer = np.empty((2 * count, 3), np.int64)
+                longer[:count] = search
+                search = longer
+            search[count] = row, place, step
+            count += 1
+            if before > value:
+                place = count - 1
+                break
+    length = np.int64(1)
+    place = end
+    while search[place, 1] >= 0:
+        place = search[place, 1]
+        length += 1
+    if length > len(steps):
+        steps = np.empty(length, np.int64)
+    steps[length - 1] = last
+    place = end
+    for i in range(length - 1):
+        steps[length - 2 - i] = search[place, 2]
+        place = search[place, 1]
     return length, steps
 
 
@@ -180,8 +236,11 @@ def _write_paths(index, progress):
 
 
 @njit(cache=True, nogil=True)
-def _settle(index, progress, time, order):
-    """Complete the current change from its stage on: first all cells, then its rows, as events of `time`. Return a code."""
+def _settle(index, progress, time, order, reports):
+    """Complete the current change from its stage on: first all cells, then its rows, as events of `time`. Return a code.
+
+    Unless it `reports`, the rows wait for those of the next change.
+    """
     fields, stages = index.state, progress.fields
     if stages.stage == FILLING:
         code = fill(index, progress)
@@ -192,6 +251,9 @@ def _settle(index, progress, time, order):
         code = push(index, progress)
         if code != DONE:
             return code
+        if not reports:
+            stages.stage, stages.waiting_order, stages.waiting_time = NOTHING, order, time
+            return np.int64(DONE)
         stages.stage = RECORDING if fields.quiet else OLD_ROWS
     if stages.stage == OLD_ROWS:
         if fields.events + 2 > fields.event_capacity:
@@ -219,6 +281,20 @@ def _settle(index, progress, time, order):
     return np.int64(DONE)
 
 
+@njit(cache=True, nogil=True)
+def flush(index, progress):
+    """Report the rows that wait for the end of their event. Return a code, after which the next call resumes."""
+    stages = progress.fields
+    if stages.waiting_order < 0:
+        return np.int64(DONE)
+    if stages.stage == NOTHING:
+        stages.stage = OLD_ROWS
+    code = _settle(index, progress, stages.waiting_time, stages.waiting_order, True)
+    if code == DONE:
+        stages.waiting_order = -1
+    return code
+
+
 # --- time and tuples ------------------------------------------------------------------------------------------
 
 
@@ -226,6 +302,9 @@ def _settle(index, progress, time, order):
 def _cross(index, progress, slide, order):
     """Cross to an absolute slide, boundary by boundary. Return a code, after which the next call resumes."""
     fields, settings = index.state, index.settings
+    code = flush(index, progress)
+    if code != DONE:
+        return code
     last = slide - fields.base
     if last < 0 or last > settings.ceiling:
         last = settings.ceiling
@@ -239,7 +318,7 @@ def _cross(index, progress, slide, order):
             suspect_expired_edges(index, progress, next_slide)
             remove_unsupported(index, progress)
             progress.fields.stage = FILLING
-        code = _settle(index, progress, boundary_time(index, fields.now), order)
+        code = _settle(index, progress, boundary_time(index, fields.now), order, True)
         if code != DONE:
             return code
     cross(index, slide)
@@ -248,7 +327,11 @@ def _cross(index, progress, slide, order):
 
 @njit(cache=True, nogil=True)
 def _begin(index, progress, chunk, i, u, v, forward, inverse):
-    fields, edge = index.state, np.int64(chunk.edge[i])
+    fields, stages, edge = index.state, progress.fields, np.int64(chunk.edge[i])
+    if stages.waiting_order >= 0 and stages.waiting_order != 2 * progress.first[i] + 1:
+        code = flush(index, progress)
+        if code != DONE:
+            return code
     if not chunk.delete[i]:
         code = begin_insert(index, edge, chunk.timestamp[i], u, v, forward, inverse)
         if fields.phase == INSERTING and not fields.is_new_edge:
@@ -257,9 +340,9 @@ def _begin(index, progress, chunk, i, u, v, forward, inverse):
     begin_delete(index, edge, DONE)
     if fields.phase == LOSING:
         if forward >= 0:
-            suspect_step(index, progress, u, v, forward)
+            suspect_step(index, progress, edge, u, v, forward)
         if inverse >= 0:
-            suspect_step(index, progress, v, u, inverse)
+            suspect_step(index, progress, edge, v, u, inverse)
         remove_unsupported(index, progress)
         progress.fields.stage = FILLING
     return np.int64(DONE)
@@ -269,12 +352,14 @@ def _begin(index, progress, chunk, i, u, v, forward, inverse):
 def _resume(index, progress, chunk, i, count, u, v, forward, inverse):
     fields = index.state
     if fields.phase == INSERTING:
-        code = raise_edge(index, progress, u, v, forward, inverse)
+        code = raise_edge(index, progress, np.int64(chunk.edge[i]), u, v, forward, inverse)
         if code != DONE:
             return code
         progress.fields.stage = PUSHING
         fields.phase = LOSING  # the stages of the change remain
-    return _settle(index, progress, fields.time, 2 * i + 1)
+    if progress.fields.has_events:
+        return _settle(index, progress, fields.time, 2 * progress.first[i] + 1, False)
+    return _settle(index, progress, fields.time, 2 * i + 1, True)
 
 
 @njit(cache=True, nogil=True)
@@ -295,7 +380,7 @@ def load_edges(index, progress, chunk, slides):
     code = enter_each(index, progress, chunk, slides, _enter)
     if code != DONE or progress.fields.stage == NOTHING:
         return code
-    return _settle(index, progress, index.state.time, np.int64(1))
+    return _settle(index, progress, index.state.time, np.int64(1), True)
 
 
 @njit(cache=True, nogil=True)
@@ -306,12 +391,12 @@ def _enter(index, progress, edge, slide, u, v, forward, inverse):
         if code != DONE:
             return code
     index.graph.expiry[edge] = slide
-    return raise_edge(index, progress, u, v, forward, inverse) if slide > index.state.now else np.int64(DONE)
+    return raise_edge(index, progress, edge, u, v, forward, inverse) if slide > index.state.now else np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def lengths_of(index, progress, pairs, found):
-    """Write the lengths of some answers, root << 32 | end; 0 for a pair that is not an answer."""
+    """Write the lengths or costs of some answers, root << 32 | end; `NO_WALK` for a pair that is not an answer."""
     table = index.table
     for i in range(len(pairs)):
         root, vertex = pairs[i] >> 32, pairs[i] & LOW_HALF
@@ -319,7 +404,7 @@ def lengths_of(index, progress, pairs, found):
         cell = np.int64(0)
         if slot >= 0:
             cell = _nearest(index, table.values, vertex, slot >> 6, slot & (LANES - 1))
-        found[i] = progress.fields.top + 1 - cell if cell != 0 else 0
+        found[i] = progress.fields.zero - cell if cell != 0 else NO_WALK
 
 
 @njit(cache=True, nogil=True)

@@ -29,9 +29,9 @@ _FEW = 16
 _SHORT = 3
 
 
-def _top(cell: np.dtype) -> int:
-    """Return the cell of a walk of one edge: the largest value to which 1 can be added in 64 bits."""
-    return min(int(np.iinfo(cell).max), 2**63 - 2)
+def _zero(cell: np.dtype) -> int:
+    """Return the cell of the empty walk: one more than the largest cell, and at most the largest number of 64 bits."""
+    return min(int(np.iinfo(cell).max) + 1, 2**63 - 1)
 
 
 class LengthIndex(DeltaIndex):
@@ -46,7 +46,8 @@ class LengthIndex(DeltaIndex):
         table = self.index.table
         self.index = self.index._replace(table=table._replace(hops=np.zeros(len(table.values), self.cell)))
         rows, pairs = len(table.node), len(self.index.output.pairs)
-        self._progress = new_progress(rows, pairs, top=_top(self.cell))
+        self._progress = new_progress(rows, pairs)
+        self._set_cells(_zero(self.cell))
 
     def _cells_for(self, span: int) -> tuple[np.dtype, int] | None:
         """Return the narrowest type of cells of which half the values are enough for the slides, and the largest slide."""
@@ -56,6 +57,11 @@ class LengthIndex(DeltaIndex):
                 is_short = self._begins_short and cell is not np.int64
                 return np.dtype(cell), largest - _SHORT if is_short else largest // 2
         return None
+
+    def _set_cells(self, zero: int) -> None:
+        """Set the cells of the empty walk and of the longest one."""
+        fields = self._progress.fields
+        fields.zero, fields.lowest = zero, self.index.settings.ceiling + 1
 
     @property
     def _kernels(self) -> Any:
@@ -108,19 +114,19 @@ class LengthIndex(DeltaIndex):
 
     def _widen(self) -> None:
         """Make cells wider, for longer walks and more slides."""
-        index, old_top, old_ceiling = self.index, self._progress.fields.top, self.index.settings.ceiling
+        index, old_zero, old_ceiling = self.index, self._progress.fields.zero, self.index.settings.ceiling
         self.cell = np.dtype(CELL_TYPES[[np.dtype(kind) for kind in CELL_TYPES].index(self.cell) + 1])
-        top = _top(self.cell)
-        ceiling = top // 2
+        zero = _zero(self.cell)
+        ceiling = zero // 2
 
         def lengths(cells: np.ndarray) -> np.ndarray:
             wide = cells.astype(self.cell)
-            return np.where(wide > old_ceiling, wide + self.cell.type(top - old_top), self.cell.type(0))
+            return np.where(wide > old_ceiling, wide + self.cell.type(zero - old_zero), self.cell.type(0))
 
         expiry, window_expiry = (array.astype(self.cell) for array in (index.graph.expiry, index.graph.window_expiry))
         expiry[expiry > old_ceiling] = ceiling + 1
         index.settings.ceiling = ceiling
-        self._progress.fields.top = top
+        self._set_cells(zero)
         self._loaded[self._loaded > old_ceiling] = ceiling + 1
         self._bound.clear()
         self.index = index._replace(
@@ -139,10 +145,10 @@ class LengthIndex(DeltaIndex):
 def check_lengths(index: Index, progress: LengthChanges) -> None:
     """Assert that storage is consistent, that every cell is the length of a shortest walk, and that this was reported."""
     state, table, program = index.state, index.table, index.program
-    top = progress.fields.top
     assert state.phase == layout.IDLE, "a tuple is half done"
     fields = progress.fields
     assert fields.stage == NOTHING and not (fields.changed_rows or fields.place), "a change is half done"
+    assert fields.waiting_order < 0, "rows wait for the end of an event"
     assert not progress.changed_blocks.any(), "a row of the table is noted as changed between tuples"
     assert (index.queue.head == -1).all(), "the queue is not empty"
     blocks = state.blocks
@@ -155,30 +161,39 @@ def check_lengths(index: Index, progress: LengthChanges) -> None:
     edges = edges_of(index, index.graph.out)
     mirrored = {(v, c, u, link): slide for (u, c, v, link), slide in edges.items()}
     assert edges_of(index, index.graph.into) == mirrored, "in-edges are not the out-edges turned round"
-    found = {key: top + 1 - value for key, (value, _) in cells.items()}
-    assert found == _shortest(index, edges), "cells are not the lengths"
+    found = {key: value for key, (value, _) in cells.items()}
+    assert found == _nearest_cells(index, progress, edges), "cells are not those of shortest walks"
 
 
-def _shortest(index: Index, edges: dict[tuple[int, int, int, int], int]) -> dict[tuple[int, int, int], int]:
-    """Return the length of a shortest walk to each (vertex, state) from each root, by its slot."""
-    program, table = index.program, index.table
-    outgoing: dict[int, list[tuple[int, int]]] = {}
-    layer: set[tuple[int, int, int]] = set()
-    for u, c, v, _ in edges:
-        outgoing.setdefault(u, []).append((c, v))
+def _nearest_cells(
+    index: Index, progress: LengthChanges, edges: dict[tuple[int, int, int, int], int]
+) -> dict[tuple[int, int, int], int]:
+    """Return the cells of shortest walks to each (vertex, state) from each root, by its slot: Bellman and Ford's."""
+    program, table, weight = index.program, index.table, progress.weight
+    zero, lowest = progress.fields.zero, progress.fields.lowest
+
+    def behind(edge: int, cell: int) -> int:
+        if weight.dtype == np.float64:
+            cost = np.int64(zero - cell).view(np.float64) + weight[edge]
+            return zero - int(cost.view(np.int64))
+        return max(cell - (1 if weight.dtype == np.int8 else int(weight[edge])), lowest)
+
+    outgoing: dict[int, list[tuple[int, int, int]]] = {}
+    found: dict[tuple[int, int, int], int] = {}
+    for u, c, v, link in edges:
+        edge = link >> 1
+        outgoing.setdefault(u, []).append((c, v, edge))
         if program.start_target[c] >= 0 and table.is_root[u]:
             assert table.slot_of[u] >= 0, f"root {u} has no slot"
-            layer.add((v, int(program.start_target[c]), int(table.slot_of[u])))
-    found: dict[tuple[int, int, int], int] = {}
-    length = 1
-    while layer:
-        found |= dict.fromkeys(layer, length)
-        length += 1
-        layer = {
-            (v, int(program.leave_target[leave]), slot)
-            for u, s, slot in layer
-            for c, v in outgoing.get(u, [])
-            for leave in range(program.leave_first[s], program.leave_first[s + 1])
-            if program.leave_class[leave] == c
-        } - found.keys()
+            key = v, int(program.start_target[c]), int(table.slot_of[u])
+            found[key] = max(found.get(key, 0), behind(edge, zero))
+    pending = [*found]
+    while pending:
+        u, s, slot = pending.pop()
+        for c, v, edge in outgoing.get(u, []):
+            for leave in range(program.leave_first[s], program.leave_first[s + 1]):
+                key = v, int(program.leave_target[leave]), slot
+                if program.leave_class[leave] == c and (cell := behind(edge, found[u, s, slot])) > found.get(key, 0):
+                    found[key] = cell
+                    pending.append(key)
     return found
