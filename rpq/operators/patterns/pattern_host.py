@@ -391,7 +391,12 @@ class PatternHost:
             if self._wait_for_names is not None:
                 self._wait_for_names()
             self._passed_on += self._deltas_of(changed)
-            self._granted_bytes = 0
+            self._granted_bytes = 0  # the operators may have taken what was granted
+
+    @property
+    def _bytes_passed_on(self) -> int:
+        """The bytes of what follows from rows that were passed on."""
+        return sum([delta.nbytes for _, delta in self._passed_on])
 
     def _count_event(self, order: int, time: int) -> None:
         """Count the rows that the last event has brought so far. Raises `RowLimitError` where they are too many."""
@@ -590,7 +595,7 @@ class PatternHost:
     def nbytes(self) -> int:
         """The size in memory, in bytes."""
         shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._hashes.nbytes
-        shared += self._delivered_rows.nbytes + sum([delta.nbytes for _, delta in self._passed_on])
+        shared += self._delivered_rows.nbytes + self._bytes_passed_on
         of_paths = self.paths.nbytes + sum(membership.nbytes for membership in self._memberships.values())
         return shared + of_paths + self._bytes_of_members()
 
@@ -622,7 +627,8 @@ class PatternHost:
         if need == tables.NEED_TIME:
             return
         if need == tables.NEED_OUTPUT:
-            delivered = self._delivered_rows.nbytes
+            # What follows from rows that were passed on gets names, too.
+            delivered = self._delivered_rows.nbytes + self._bytes_passed_on
             if delivered + more <= self._granted_bytes:
                 return  # adding up the memory in use takes as long as some thousand rows
             more = max(_PIECES * more, delivered // 4)

@@ -719,7 +719,7 @@ def _intern_text(names, offsets, data, is_selected, ids, new_ids, row, new):
                 prefetch_at(names.start, candidate)
                 prefetch_at(names.length, candidate)
         for i in range(count):
-            row = rows[i]
+            row = int(rows[i])
             start = np.int64(offsets[row])
             code = _enter_text(names, hashes[i], data, start, np.int64(offsets[row + 1]) - start)
             if code < 0:
