@@ -117,6 +117,8 @@ def _restrictions_by(condition: Formula) -> Restrictions:
             terms = [term]
         case FunctionCall("IN", (Variable(name), *arguments)) if all(isinstance(one, Constant) for one in arguments):
             terms = [one.name for one in arguments if isinstance(one, Constant)]
+        case FunctionCall(function, (Variable(name),)) if (names := getattr(function, "accepted_names", None)) is not None:
+            return {name: names}  # a condition of MATCH on the name of a vertex
         case _:
             return {}
     equal = [*map(_terms_equal_to, terms)]
