@@ -350,3 +350,7 @@ def test_paths_begin_at_the_nodes_that_a_condition_names(condition):
     rows = [engine.push_rows(edges).rows() + engine.delete("v1", "v90", "S", 99).rows() for engine in engines]
     assert len(rows[0]) == 99 and sorted(rows[0]) == sorted(rows[1])
     assert engines[0].statistics().index_cells < engines[1].statistics().index_cells / 8
+    query = rpq.Query(text.format(condition).replace("->*", "->+"), window=rpq.UnboundedWindow(), name="q")
+    with_witness = rpq.Engine(query, witness=True)
+    with_witness.push_rows(edges)
+    assert [step.target for step in with_witness.witness("v1", "v3").atoms[0].steps] == ["v2", "v3"]
