@@ -14,11 +14,11 @@ def permission_tuples(*, tuples: int, seed: int) -> pa.Table:
     """Return tuples in random order: users in groups of Zipf sizes, groups in groups, documents in folders, rights.
 
     For each hundred tuples there are 5 users, 30 memberships, 1 group, 33 documents and 2.5 folders. A group has 12 rights
-    on documents and one on a folder, and a user has four on documents. A hundredth of the tuples block a user.
+    on documents and one on a folder, and is blocked from another folder; a user has four rights on documents.
     """
     draw = np.random.default_rng(seed)
     users, groups, folders, documents = tuples // 20, tuples // 100, tuples // 40, tuples // 3
-    memberships, blocks, of_groups = (tuples * percent // 100 for percent in (30, 1, 12))
+    memberships, of_groups = tuples * 30 // 100, tuples * 12 // 100
     inner, folder = np.arange(1, groups), np.arange(1, folders)
     # Zipf's law of exponent 1, as the logarithm of the rank is uniform; large groups are the outer ones.
     joined = (groups ** draw.random(memberships)).astype(np.int64) - 1
@@ -27,8 +27,10 @@ def permission_tuples(*, tuples: int, seed: int) -> pa.Table:
         ("member", "group", inner, "group", inner // 8),
         ("parent", "document", np.arange(documents), "folder", draw.integers(folders, size=documents)),
         ("parent", "folder", folder, "folder", folder // 6),
-        ("blocked", "user", draw.integers(users, size=blocks), "document", draw.integers(documents, size=blocks)),
-        ("viewer", "group", draw.integers(groups, size=groups), "folder", draw.integers(folders, size=groups)),
+        *(
+            (label, "group", draw.integers(groups, size=groups), "folder", draw.integers(folders, size=groups))
+            for label in ("viewer", "blocked")
+        ),
         ("editor", "group", draw.integers(groups, size=of_groups), "document", draw.integers(documents, size=of_groups)),
     ]
     owners = tuples - sum(len(source) for _, _, source, _, _ in parts)

@@ -124,7 +124,7 @@ def _restrictions_by(condition: Formula) -> Restrictions:
 
 
 def accepted_names(condition: Formula) -> Restrictions:
-    """Return the names of vertices that satisfy a condition of MATCH on one name, by its variable; empty for other formulas."""
+    """Return the names of vertices that satisfy a condition of MATCH on one name, by its variable; none for others."""
     if isinstance(condition, FunctionCall) and len(condition.arguments) == 1:
         (argument,), names = condition.arguments, getattr(condition.function, "accepted_names", None)
         if isinstance(argument, Variable) and names is not None:

@@ -336,7 +336,8 @@ def test_changes_of_tuples_of_openfga_are_edges_and_deletes(tmp_path):
         }
         for second, (user, relation, target, operation) in enumerate(tuples)
     ]
-    path = written(tmp_path, [*records, records[0] | {"tuple_key": {"user": "#member", "relation": "viewer", "object": "x"}}])
+    bad = records[0] | {"tuple_key": {"user": "#member", "relation": "viewer", "object": "x"}}
+    path = written(tmp_path, [*records, bad])
     reader = open_reader("edges", path, rules=rules(text), time_unit="ms", on_error="skip")
     batches = [batch.columns for batch in reader]
     rows = [row for batch in batches for row in batch.to_pylist() if row["label"]]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import rpq
+from rpq.workloads.baselines.permissions import Dictionaries, Edge, Tables, edges_in
 from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench import plots
 from rpq.workloads.bench.experiment import Column, Experiment, ExperimentResult, Record, Say, Settings, select
@@ -31,77 +31,8 @@ MAX_ALL = 1_000_000
 """The largest graph in which all users are online: its answers have a gigabyte."""
 
 PATH = "member*/(viewer|editor|owner)/^parent*"
-
-Edge = tuple[str, str, str]
-"""Source, label, target."""
-
-
-class Dictionaries:
-    """The same by hand: a dictionary of sets for each relation, searched breadth first."""
-
-    def __init__(self, edges: Iterable[Edge]) -> None:
-        self._after: dict[str, defaultdict[str, set[str]]] = {
-            relation: defaultdict(set) for relation in ("member", "rights", "blocked", "parent", "content")
-        }
-        for source, label, target in edges:
-            self._after["rights" if label in RIGHTS else label][source].add(target)
-            if label == "parent":
-                self._after["content"][target].add(source)
-
-    def documents(self, user: str, *, is_excluding: bool) -> set[str]:
-        """Return what a user may see."""
-        groups = self._reach({user}, "member")
-        found = self._of_groups(groups, "rights")
-        return found - self._of_groups(groups, "blocked") if is_excluding else found
-
-    def check(self, user: str, document: str) -> bool:
-        """Return whether a user may see a document, by a search from both ends."""
-        around = self._reach({document}, "parent")
-        rights = self._after["rights"]
-        return any(not around.isdisjoint(rights.get(group, ())) for group in self._reach({user}, "member"))
-
-    def _of_groups(self, groups: set[str], relation: str) -> set[str]:
-        return self._reach(set().union(*(self._after[relation].get(group, ()) for group in groups)), "content")
-
-    def _reach(self, found: set[str], relation: str) -> set[str]:
-        after, border = self._after[relation], found
-        while border:
-            border = set().union(*(after.get(one, ()) for one in border)) - found
-            found = found | border
-        return found
-
-
-class Tables:
-    """The same in SQL: a table of DuckDB for each relation, and a recursive query, in one thread."""
-
-    def __init__(self, table: pa.Table) -> None:
-        try:
-            import duckdb
-        except ImportError as error:
-            raise StreamError("permissions compares answers with DuckDB, which is missing: pip install duckdb") from error
-        self._connection = duckdb.connect()
-        self._connection.execute("SET threads = 1")
-        self._connection.register("tuples", table)
-        for relation, labels in [("rights", RIGHTS), *((one, (one,)) for one in ("member", "parent", "blocked"))]:
-            chosen = " OR ".join(f"label = '{label}'" for label in labels)
-            self._connection.execute(f"CREATE TABLE {relation} AS SELECT source, target FROM tuples WHERE {chosen}")
-
-    def documents(self, users: Sequence[str], *, is_excluding: bool) -> tuple[float, list[tuple[str, str]]]:
-        """Return the CPU seconds of the query for some users, and its rows."""
-        self._connection.register("online", pa.table({"name": users}))
-        step = (
-            "{0} AS (SELECT groups.u, {1}.target AS d FROM groups JOIN {1} ON source = g "
-            "UNION SELECT {0}.u, parent.source FROM {0} JOIN parent ON parent.target = d)"
-        )
-        excluded = ", " + step.format("never", "blocked") if is_excluding else ""
-        started = time.process_time()
-        rows = self._connection.execute(
-            "WITH RECURSIVE groups AS (SELECT name AS u, name AS g FROM online UNION SELECT u, target FROM groups "
-            f"JOIN member ON source = g), {step.format('seen', 'rights')}{excluded} SELECT u, d FROM seen"
-            + (" EXCEPT SELECT u, d FROM never" if is_excluding else "")
-        ).fetchnumpy()
-        return time.process_time() - started, list(zip(rows["u"].tolist(), rows["d"].tolist(), strict=True))
-
+CHECK = "CHECK"
+"""The name of the line of checks and lists, without a registered query."""
 
 _query = partial(rpq.Query, window=rpq.UnboundedWindow(), name="permissions", semantics="explicit")
 
@@ -141,57 +72,69 @@ LINES = {
 
 
 def measure(settings: Settings, say: Say) -> Iterator[ExperimentResult]:
-    """Yield the table after each query over each graph."""
+    """Yield the table after each line over each graph."""
     records: list[Record] = []
     streams: list[dict[str, Any]] = []
-    names = select(settings.queries, LINES, "query")
+    names = select(settings.queries, [*LINES, CHECK], "query")
     for part in SIZES:
         tuples = max(1_000, round(settings.edges * settings.scale * part))
-        say(f"{tuples:,} tuples …")
         table = permission_tuples(tuples=tuples, seed=settings.seed)
-        origin = f"made for this table, seed {settings.seed}"
-        window = rpq.Window(size=tuples, slide=tuples)
+        origin, window = f"made for this table, seed {settings.seed}", rpq.Window(size=tuples, slide=tuples)
         stream = Stream(name="permissions", queries="", table=table, window=window, origin=origin)
         streams.append({"name": stream.name, "origin": origin, "tuples": tuples})
-        by_hand, tables = Dictionaries(_edges(stream.batches())), Tables(stream.table)
-        draw = random.Random(settings.seed)
-        everybody = [f"user:{number}" for number in draw.sample(range(tuples // 20), tuples // 20)]
-        drawn = draw.sample(range(tuples), min(tuples, 10 * settings.sample))
-        changed = list(_edges([stream.table.take(pa.array(drawn))]))
-        for name in names:
-            line = LINES[name]
-            for online in line.online:
-                users = None if online is None else everybody[:online]
-                if tuples > MAX_ALL if online is None else online >= len(everybody):
-                    continue
-                say(f"{name}, {tuples:,} tuples, {'all' if online is None else online} users …")
-                record = {"query": name, "tuples": tuples, "online": online or len(everybody)}
-                engine, figures = _measure_engine(line.make(users), stream, changed, settings)
-                if users is not None:
-                    figures |= _baselines(line, users, by_hand, tables, engine)
-                records.append(record | figures)
-                agree = all(one.get("agree", True) for one in records)
-                checks = {"the answers are those of DuckDB and by hand": agree}
-                yield ExperimentResult(records=records, streams=streams, checks=checks)
+        for record in _measure_graph(stream, names, settings, say):
+            records.append({"tuples": tuples} | record)
+            agree = all(one.get("agree", True) for one in records)
+            checks = {"the answers are those of DuckDB and by hand": agree}
+            yield ExperimentResult(records=records, streams=streams, checks=checks)
 
 
-def _edges(tables: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[Edge]:
-    for table in tables:
-        yield from zip(*(table[name].to_pylist() for name in ("source", "label", "target")), strict=True)
+def _measure_graph(stream: Stream, names: Sequence[str], settings: Settings, say: Say) -> Iterator[Record]:
+    """Yield the records of the lines over a graph."""
+    tuples, draw = len(stream), random.Random(settings.seed)
+    say(f"{tuples:,} tuples …")
+    try:
+        by_hand, tables = Dictionaries(edges_in(stream.batches())), Tables(stream.table)
+    except ImportError as error:
+        raise StreamError("permissions compares answers with DuckDB, which is missing: pip install duckdb") from error
+    everybody = [f"user:{number}" for number in draw.sample(range(tuples // 20), tuples // 20)]
+    drawn = draw.sample(range(tuples), min(tuples, 10 * settings.sample))
+    changed = list(edges_in([stream.table.take(pa.array(drawn))]))
+    for name in names:
+        if name == CHECK:
+            say(f"{name}, {tuples:,} tuples …")
+            yield {"query": name} | _measure_checks(stream, by_hand, everybody, settings)
+            continue
+        line = LINES[name]
+        without_answers = _loaded(rpq.Engine(line.make(["nobody"])), stream)[0].statistics().index_bytes
+        for online in line.online:
+            users = None if online is None else everybody[:online]
+            if tuples > MAX_ALL if online is None else online >= len(everybody):
+                continue
+            say(f"{name}, {tuples:,} tuples, {'all' if online is None else online} users …")
+            engine, figures = _measure_engine(line.make(users), stream, changed, settings, without_answers)
+            if users is not None:
+                figures |= _baselines(line, users, by_hand, tables, engine)
+            yield {"query": name, "online": online or len(everybody)} | figures
+
+
+def _loaded(engine: rpq.Engine, stream: Stream) -> tuple[rpq.Engine, float]:
+    """Push all tuples into a new engine; return it and the CPU seconds that this took."""
+    started = time.process_time()
+    for batch in stream.batches():
+        engine.push(batch, collect=False)
+    return engine, time.process_time() - started
 
 
 def _measure_engine(
-    query: rpq.Query, stream: Stream, changed: Sequence[Edge], settings: Settings
+    query: rpq.Query, stream: Stream, changed: Sequence[Edge], settings: Settings, without_answers: int
 ) -> tuple[rpq.Engine, Record]:
-    """Return an engine that has all tuples, and its figures."""
+    """Return an engine that has all tuples, and its figures; an index has so many bytes `without_answers`."""
     measuring.warm_up(query, stream)
     seconds = []
     for _ in range(settings.repeat):
-        engine = rpq.Engine(query)
-        started = time.process_time()
-        for batch in stream.batches():
-            engine.push(batch, collect=False)
-        seconds.append(time.process_time() - started)
+        engine, taken = _loaded(rpq.Engine(query), stream)
+        seconds.append(taken)
     figures = engine.statistics()
     _change(engine, changed[: len(changed) // 10], len(stream))  # loads the kernels of deletes
     times, rows = _change(engine, changed, len(stream))
@@ -199,7 +142,7 @@ def _measure_engine(
         "answers": figures.answers_live,
         "tuples_per_second": len(stream) / min(seconds),
         "bytes_a_tuple": resident_memory(query, stream).beyond_kernels / len(stream),
-        "bytes_an_answer": figures.index_bytes / max(1, figures.answers_live),
+        "bytes_an_answer": (figures.index_bytes - without_answers) / max(1, figures.answers_live),
         "rows_a_change": rows / len(times),
         "change_p50_us": measuring.quantile(times, 0.5),
         "change_p99_us": measuring.quantile(times, 0.99),
@@ -233,9 +176,50 @@ def _baselines(line: Line, users: Sequence[str], by_hand: Dictionaries, tables: 
     }
 
 
+def _measure_checks(stream: Stream, by_hand: Dictionaries, everybody: Sequence[str], settings: Settings) -> Record:
+    """Ask for single documents, half of which their users may see, and for the documents of single users."""
+    engine, seconds = _loaded(rpq.Engine(keep=rpq.UnboundedWindow()), stream)
+    draw = random.Random(settings.seed)
+    pairs = []
+    for user in everybody[: 10 * settings.sample]:
+        seen = sorted(by_hand.documents(user, is_excluding=False))
+        pairs += [(user, draw.choice(seen or [user])), (user, f"document:{draw.randrange(len(stream) // 3)}")]
+    users = [(user,) for user, _ in pairs[::20]]
+    check, documents = partial(engine.check, PATH), partial(by_hand.documents, is_excluding=False)
+
+    def find(user: str) -> pa.Table:
+        return engine.find(PATH, source=user).to_arrow()
+
+    _timed(check, pairs[:10]), _timed(find, users[:10])  # loads the kernels
+    paths, check_times = _timed(check, pairs)
+    expected, check_by_hand = _timed(by_hand.check, pairs)
+    lists, find_times = _timed(find, users)
+    expected_lists, find_by_hand = _timed(documents, users)
+    quantiles = {
+        f"{name}_{part}_us": measuring.quantile(values, share)
+        for name, values in (
+            ("check", check_times), ("hand_check", check_by_hand), ("find", find_times), ("hand_find", find_by_hand)
+        )
+        for part, share in (("p50", 0.5), ("p99", 0.99))
+    }  # fmt: skip
+    agree = [path is not None for path in paths] == expected
+    agree &= [{*found["target"].to_pylist()} for found in lists] == expected_lists
+    return {"tuples_per_second": len(stream) / seconds, "agree": agree, **quantiles}
+
+
+def _timed(call: Callable[..., Any], arguments: Sequence[tuple[str, ...]]) -> tuple[list[Any], list[float]]:
+    """Return what a function returns for each of some arguments, and the microseconds of each call."""
+    found, times = [], []
+    for each in arguments:
+        started = time.perf_counter()
+        found.append(call(*each))
+        times.append(1e6 * (time.perf_counter() - started))
+    return found, times
+
+
 def plot(figure: Figure, records: list[Record]) -> None:
     """Draw the milliseconds of a change, and those of asking again, on a logarithmic axis."""
-    axes = figure.subplots()
+    axes, records = figure.subplots(), [record for record in records if record["query"] != CHECK]
     bars = (("a change", "change_p50_us"), ("p99", "change_p99_us"), ("by hand", "hand_ms"), ("DuckDB", "duckdb_ms"))
     for number, (name, key) in enumerate(bars):
         places = [place + 0.2 * (number - 1.5) for place in range(len(records))]
@@ -252,10 +236,12 @@ HOW = (
     "PATH is member*/(viewer|editor|owner)/^parent* from the users who are online (`sources`); MATCH and SPARQL leave out "
     "what a user is blocked from (NOT EXISTS). Groups are nested and have Zipf sizes; tuples come in random order. Tuples "
     "per CPU second of the fastest of several runs in fresh engines with warm kernels. Bytes a tuple are those of the "
-    "process beyond its kernels, bytes an answer those of the index. A change is a delete or an insert of one tuple, "
-    "drawn from all, by `engine.delete` and `engine.insert`, up to its rows. By hand and DuckDB: what an application does "
-    "after a change without an engine, a breadth-first search in Python over dictionaries of sets, or a recursive query in "
-    "one thread, for one user or for all who are online. All answers are compared."
+    "process beyond its kernels, bytes an answer those of the index beyond the index of a user without rights. A change is "
+    "a delete or an insert of one tuple, drawn from all, by `engine.delete` and `engine.insert`, up to its rows. By hand "
+    "and DuckDB: what an application does after a change without an engine, a breadth-first search in Python over "
+    "dictionaries of sets, or a recursive query in one thread, for one user or for all who are online. CHECK has no query: "
+    "`engine.check` for single documents, half of which their users may see, and `engine.find` for all documents of a user. "
+    "All answers are compared."
 )
 
 EXPERIMENT = Experiment(
@@ -278,6 +264,12 @@ EXPERIMENT = Experiment(
         Column(key="hand_ms", heading="all online, ms", format=",.0f"),
         Column(key="duckdb_user_ms", heading="DuckDB, one user, ms", format=",.1f"),
         Column(key="duckdb_ms", heading="all online, ms", format=",.0f"),
+        *(
+            Column(key=f"{by}{name}_{part}_us", heading=f"{what}{' by hand' if by else ''}, {part}, µs", format=",.0f")
+            for name, what in (("check", "check"), ("find", "documents of a user"))
+            for by in ("", "hand_")
+            for part in ("p50", "p99")
+        ),
         Column(key="agree", heading="agree"),
     ),
     measure=measure,
