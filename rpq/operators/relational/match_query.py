@@ -388,8 +388,9 @@ class SolutionSearch:
         self, solutions: Iterator[Solution], condition: Formula, required: RequiredValues
     ) -> Iterator[Solution]:
         """Yield the solutions for which a condition holds. It may also read `required` values of outer operators."""
-        for name, accepted in accepted_names(condition).items():
-            vertices = {*map(self._vertex, accepted)}
+        if accepted := accepted_names(condition):
+            ((name, texts),) = accepted.items()
+            vertices = {*map(self._vertex, texts)}
             yield from (one for one in solutions if one.values.get(name, required.get(name, UNBOUND)) in vertices)
             return
         assert isinstance(condition, EdgeCondition), condition
