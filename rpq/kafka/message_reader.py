@@ -601,7 +601,7 @@ def _metadata_of(rules: EdgeRules, properties: Sequence[str]) -> tuple[str, ...]
     """Return the metadata that rules read, for edges with these properties.  Raises `InputError` for unknown names."""
     found = set()
     for rule in rules.all_rules:
-        of_condition = () if rule.when is None else (("when", name) for name in sorted(rule.when.names))
+        of_condition = [(key, name) for key, one in rule.conditions.items() for name in sorted(one.names)]
         for key, name in (*rule.names.items(), *rule.properties.items(), *of_condition):
             if not is_metadata(name):
                 continue
@@ -609,7 +609,7 @@ def _metadata_of(rules: EdgeRules, properties: Sequence[str]) -> tuple[str, ...]
                 check_metadata_name(name)
             except InputError as error:
                 raise InputError(f"{rules.file}: {rule}, key {key!r}: {error}") from None
-            if name == "@time" and key not in ("timestamp", "when"):
+            if name == "@time" and key not in ("timestamp", *rule.conditions):
                 message = 'a time is a timestamp; expected timestamp = "@time"'
                 raise InputError(f"{rules.file}: {rule}, key {key!r}: {message}")
             found.add(name)

@@ -111,6 +111,7 @@ def test_every_command_works_as_it_is_pasted(page: Path, tmp_path: Path, rpq: Ca
             check_java()
         except PipelineError as missing:
             pytest.skip(str(missing))
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "rpq"
     command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m rpq.cli "$@"\n')

@@ -26,7 +26,7 @@ pytest.importorskip("lark", reason="the extra match is not installed")
 
 ROOT = Path(__file__).parents[2]
 PAGE = (Path(__file__).parents[2] / "docs" / "cookbook.md").read_text("utf-8")
-RECIPES = [section for section in re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:] if "```sh\n" in section]
+RECIPES = [section for section in re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:] if "--truth" in section]
 
 
 def blocks(recipe: str, language: str) -> list[str]:
@@ -97,8 +97,8 @@ def recipe(tmp_path, monkeypatch):
         command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    page = (ROOT / "docs" / "own-data.md").read_text("utf-8")
-    return lambda title: next(part for part in page.split("\n## ") if part.startswith(title))
+    pages = PAGE + (ROOT / "docs" / "own-data.md").read_text("utf-8")
+    return lambda title: next(part for part in pages.split("\n## ") if part.startswith(title))
 
 
 def pasted(block: str) -> str:
@@ -106,6 +106,16 @@ def pasted(block: str) -> str:
     ran = subprocess.run(["bash", "-euo", "pipefail", "-c", block], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
+
+
+@pytest.mark.ci
+def test_the_recipe_of_permissions_has_the_same_rows_in_both_languages(recipe):
+    section = recipe("Who may see which documents")
+    (block,) = blocks(section, "sh")
+    pasted(block)
+    shown = blocks(section, "text")[0]
+    assert Path("seen.csv").read_text("utf-8") == Path("of-sparql.csv").read_text("utf-8") == shown
+    assert [row[0] for row in alerts(Path("public.csv"))] == ["d", "document:y"]
 
 
 @pytest.mark.ci

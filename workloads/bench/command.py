@@ -26,6 +26,9 @@ EXPERIMENTS = {
     "finbench": (
         "comparisons.finbench:EXPERIMENT", "Three of LDBC FinBench's complex reads as standing queries, beside DuckDB."
     ),
+    "permissions": (
+        "comparisons.permission_speed:EXPERIMENT", "Permissions of users online, beside DuckDB and a search by hand."
+    ),
     "sparql": (
         "comparisons.sparql_speed:EXPERIMENT", "SPARQL: an average, joins, negation, events, against reevaluation."
     ),

@@ -118,9 +118,18 @@ def _restrictions_by(condition: Formula) -> Restrictions:
         case FunctionCall("IN", (Variable(name), *arguments)) if all(isinstance(one, Constant) for one in arguments):
             terms = [one.name for one in arguments if isinstance(one, Constant)]
         case _:
-            return {}
+            return accepted_names(condition)
     equal = [*map(_terms_equal_to, terms)]
     return {} if None in equal else {name: frozenset().union(*(one for one in equal if one is not None))}
+
+
+def accepted_names(condition: Formula) -> Restrictions:
+    """Return the names of vertices that satisfy a condition of MATCH on one name, by its variable; none for others."""
+    if isinstance(condition, FunctionCall) and len(condition.arguments) == 1:
+        (argument,), names = condition.arguments, getattr(condition.function, "accepted_names", None)
+        if isinstance(argument, Variable) and names is not None:
+            return {argument.name: names}
+    return {}
 
 
 def _terms_equal_to(term: str) -> Terms | None:

@@ -56,6 +56,7 @@ from rpq.language.sparql.algebra import (
     variables_of,
 )
 from rpq.language.sparql.algebra_text import atom_texts
+from rpq.language.sparql.restriction import accepted_names, restrict
 from rpq.language.sparql.rewriting import rewrite
 from rpq.operators.patterns.joins.binding_search import Binding
 from rpq.operators.patterns.joins.plan import Component, condition_part, plan_pattern
@@ -87,7 +88,7 @@ class RunningMatch(RunningSparql):
 
     def __init__(self, question: MatchQuery, resources: Resources, *, pool: OperatorPool) -> None:
         self._own_columns = result_columns(question.translation)
-        self._body = rewrite(question.parsed.body)
+        self._body = restrict(rewrite(question.parsed.body), {})
         self.has_witnesses = not any(_has_no_witness(operator) for operator in operators_of(self._body))
         self._planned_parts: dict[Conjunction, tuple[dict[str, int | None], list[tuple[Meaning, list[Component]]]]] = {}
         super().__init__(question, resources, pool=pool)
@@ -199,7 +200,7 @@ def _has_no_witness(operator: Operator) -> bool:
     if isinstance(operator, Conjunction):
         reads_labels = any(one.predicate is not None for one in operator.atoms)
         return reads_labels or separate_predicates(operator) is not operator
-    computes = any(isinstance(formula, FunctionCall) for formula in formulas_of(operator))
+    computes = any(isinstance(formula, FunctionCall) and not accepted_names(formula) for formula in formulas_of(operator))
     return computes or isinstance(operator, (Group, Slice, Unwind))
 
 
@@ -387,6 +388,11 @@ class SolutionSearch:
         self, solutions: Iterator[Solution], condition: Formula, required: RequiredValues
     ) -> Iterator[Solution]:
         """Yield the solutions for which a condition holds. It may also read `required` values of outer operators."""
+        if accepted := accepted_names(condition):
+            ((name, texts),) = accepted.items()
+            vertices = {*map(self._vertex, texts)}
+            yield from (one for one in solutions if one.values.get(name, required.get(name, UNBOUND)) in vertices)
+            return
         assert isinstance(condition, EdgeCondition), condition
         if condition not in self._conditions:
             names = tuple(sorted(variables_of(condition)))

@@ -13,7 +13,9 @@
 Keys are names as in `rpq.readers.key_paths`.  A record has the edges of the rules that apply to it, in the order of the
 file.  A rule with `when` applies if the condition holds, and then a missing end is an error of the record.  A rule without
 `when` applies if the record has both ends and the key of the label.  Vertices are text, numbers too, because a vertex may be
-a number under one key and text under another.  Lists, objects and bytes cannot be vertices.
+a number under one key and text under another.  Lists, objects and bytes cannot be vertices.  A delete is a record with
+`op` or `delete`, keys of the record, or one for which the condition `delete_when` holds.  With `source_before = "#"` the
+source `group:eng#member` is `group:eng`.
 
 With events, `event` is the key of the event of an edge.  If no rule has it, each record is an event.
 
@@ -75,10 +77,15 @@ _ENDS = ("source", "target")
 _NAMES = (*_ENDS, "timestamp", "label_from", "op", DELETE, STREAM, EVENT, "id")
 """The keys of a rule whose values are names of values in a record."""
 
-_KEYS = ("label", *_NAMES, "when", "properties")
+_CONDITIONS = ("when", "delete_when")
+_DELETES = ("op", DELETE, "delete_when")
+"""The keys of which one says which edges are deletes."""
+
+_CUTS = tuple(f"{end}_before" for end in _ENDS)
+_KEYS = ("label", *_NAMES, *_CUTS, *_CONDITIONS, "properties")
 
 _NODE_NAMES = ("node", "labels_from", "timestamp", "op", DELETE)
-_NODE_KEYS = (*_NODE_NAMES, "labels", "when", "properties")
+_NODE_KEYS = (*_NODE_NAMES, "labels", *_CONDITIONS, "properties")
 
 _WITHOUT_EDGE = ", or --edges-from with a rule for this edge, which is left out where a value is missing"
 
@@ -93,7 +100,10 @@ class EdgeRule:
     number: int
     names: Mapping[str, str]
     label: str | None = None
-    when: Where | None = None
+    cuts: Mapping[str, str] = field(default_factory=dict)
+    """Texts by end: a vertex is the part of the value before the first such text."""
+    conditions: Mapping[str, Where] = field(default_factory=dict)
+    """Those of `when` and `delete_when`."""
     properties: Mapping[str, str] = field(default_factory=dict)
     is_required: bool = False
     """True if each record has this edge, so that a missing end is an error."""
@@ -114,7 +124,7 @@ class NodeRule:
     number: int
     names: Mapping[str, str]
     labels: tuple[str, ...] = ()
-    when: Where | None = None
+    conditions: Mapping[str, Where] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
     is_required: bool = False
     """True if each record is one of a node, so that a missing vertex is an error."""
@@ -278,7 +288,7 @@ or no such key
         """
         names = self.ends | self.optional_names
         for one in self.all_rules:
-            names |= {*one.names.values()} | (one.when.names if one.when is not None else frozenset())
+            names = names.union(one.names.values(), *(condition.names for condition in one.conditions.values()))
         for rule in self.rules:
             names |= {of for name in properties if name != EDGE and (of := self.of_property(rule, name)) is not None}
         return tuple(sorted(names))
@@ -321,10 +331,10 @@ def _check_keys(table: Mapping[str, Any], place: str) -> None:
 def _rule(
     number: int, table: dict[str, Any], defaults: Mapping[str, Any], own: Mapping[str, Any], file: str
 ) -> EdgeRule:
-    for key, other in (("label", "label_from"), ("op", DELETE)):
-        for one, alternative in ((key, other), (other, key)):
-            if one in own and alternative in defaults and alternative not in own:
-                del table[alternative]  # the alternative is a default, which this edge overrides
+    for alternatives in (("label", "label_from"), _DELETES):
+        if any(key in own for key in alternatives):
+            # The others are defaults, which this edge overrides.
+            table = {key: value for key, value in table.items() if key in own or key not in alternatives}
     label = table.get("label")
     place = f"{file}: edge {number}" + (f" ({label!r})" if isinstance(label, str) else "")
     _check_keys(table, place)
@@ -340,8 +350,7 @@ def _rule(
         of_both = "occurs together with label_from; expected one of the two"
         problem = of_both if label else "is missing; expected it, or label_from"
         raise InputError(f"{place}, key 'label': {problem}")
-    if "op" in table and DELETE in table:
-        raise InputError(f"{place}, key 'op': occurs together with delete; expected one of the two")
+    _check_deletes(table, place)
     properties = {**defaults.get("properties", {}), **own.get("properties", {})} if _are_tables(defaults, own) else None
     if properties is None or not all(isinstance(value, str) and value for value in properties.values()):
         raise InputError(f"{place}, key 'properties': expected a table of keys of a record, as in user = \"user.name\"")
@@ -349,18 +358,17 @@ def _rule(
         number=number,
         label=label,
         names={key: table[key] for key in _NAMES if key in table},
-        when=_condition(table, place),
+        cuts={end: table[key] for end, key in zip(_ENDS, _CUTS, strict=True) if key in table},
+        conditions=_conditions(table, place),
         properties=properties,
     )
 
 
 def _node_rule(number: int, defaults: Mapping[str, Any], own: Mapping[str, Any], file: str) -> NodeRule:
-    """Return a rule of nodes, for which the defaults `timestamp`, `op`, `delete` and `when` apply."""
+    """Return a rule of nodes, for which the defaults `timestamp` and `when` and those of deletes apply."""
     place = f"{file}: node {number}"
-    table = {key: value for key, value in defaults.items() if key in ("timestamp", "op", DELETE, "when")} | dict(own)
-    for key, other in (("op", DELETE), (DELETE, "op")):
-        if key in own and other not in own:
-            table.pop(other, None)
+    inherited = ("timestamp", "when", *(() if any(key in own for key in _DELETES) else _DELETES))
+    table = {key: value for key, value in defaults.items() if key in inherited} | dict(own)
     for key, value in table.items():
         if key not in _NODE_KEYS:
             hint = did_you_mean(key, _NODE_KEYS)
@@ -369,8 +377,7 @@ def _node_rule(number: int, defaults: Mapping[str, Any], own: Mapping[str, Any],
             raise InputError(f"{place}, key {key!r}: is {value!r}; expected text")
     if "node" not in table:
         raise InputError(f"{place}, key 'node': is missing; expected the key of a record that has the name of the vertex")
-    if "op" in table and DELETE in table:
-        raise InputError(f"{place}, key 'op': occurs together with delete; expected one of the two")
+    _check_deletes(table, place)
     labels = table.get("labels", [])
     labels = [labels] if isinstance(labels, str) else labels
     if not isinstance(labels, list) or not all(isinstance(label, str) and label for label in labels):
@@ -385,18 +392,26 @@ def _node_rule(number: int, defaults: Mapping[str, Any], own: Mapping[str, Any],
         number=number,
         names={key: table[key] for key in _NODE_NAMES if key in table},
         labels=tuple(labels),
-        when=_condition(table, place),
+        conditions=_conditions(table, place),
         properties=properties,
     )
 
 
-def _condition(table: Mapping[str, Any], place: str) -> Where | None:
-    if "when" not in table:
-        return None
-    try:
-        return parse_where(table["when"])
-    except WhereError as error:
-        raise InputError(f"{place}, key 'when': {str(error).removeprefix('--where: ')}") from error
+def _check_deletes(table: Mapping[str, Any], place: str) -> None:
+    first, *others = [key for key in _DELETES if key in table] or [""]
+    if others:
+        raise InputError(f"{place}, key {first!r}: occurs together with {others[0]}; expected one of the two")
+
+
+def _conditions(table: Mapping[str, Any], place: str) -> dict[str, Where]:
+    found = {}
+    for key in _CONDITIONS:
+        try:
+            if key in table:
+                found[key] = parse_where(table[key])
+        except WhereError as error:
+            raise InputError(f"{place}, key {key!r}: {str(error).removeprefix('--where: ')}") from error
+    return found
 
 
 def _are_tables(*tables: Mapping[str, Any]) -> bool:
@@ -484,13 +499,14 @@ class EdgeReader:
         self._has_events = columns.has_events
         self._properties = tuple(name for name in columns.properties if name != EDGE)
         kinds = kinds or {name: ColumnKind(key=FURTHER + name, kind="untyped") for name in self.names}
-        self._predicates: list[Predicate | None] = []
+        self._predicates: dict[tuple[str, str], Predicate] = {}
         for rule in rules.all_rules:
-            try:
-                self._predicates.append(None if rule.when is None else Predicate(rule.when, kinds))
-            except WhereError as error:
-                reason = str(error).removeprefix("--where: ")
-                raise InputError(f"{rules.file}: {rule}, key 'when': {reason}") from error
+            for key, condition in rule.conditions.items():
+                try:
+                    self._predicates[str(rule), key] = Predicate(condition, kinds)
+                except WhereError as error:
+                    reason = str(error).removeprefix("--where: ")
+                    raise InputError(f"{rules.file}: {rule}, key {key!r}: {reason}") from error
         for rule in rules.rules if self._has_ids else ():
             if "id" not in rule.names:
                 message = "is missing; where edges have ids (--edges id), each has one"
@@ -554,13 +570,8 @@ class EdgeReader:
         changes: RowChanges | None,
     ) -> dict[str, Any]:
         """Return the edges of a rule, with the positions of their records; add the first errors of records."""
-        rule, predicate = self.rules.rules[number], self._predicates[number]
-        if rule.is_required:
-            applies = np.ones(count, np.bool_)
-        elif predicate is None:
-            applies = self._are_there(rule, records, count)
-        else:
-            applies = predicate.mask({FURTHER + name: column for name, column in records.items()}, count)[0]
+        rule = self.rules.rules[number]
+        applies = np.ones(count, np.bool_) if rule.is_required else self._applies(rule, records, count)
         if changes is not None and self._has_ids:
             applies = _leaving_by_id(texts_of_column(records[rule.names["id"]]), np.asarray(applies), changes)
         place = np.flatnonzero(applies)
@@ -569,9 +580,11 @@ class EdgeReader:
             column: (times if column == "timestamp" else records)[name].take(chosen) for column, name in rule.names.items()
         }
         texts = {column: texts_of_column(own[column]) for column in own if column != "timestamp"}
+        for end, text in rule.cuts.items():
+            texts[end] = texts_of_column(pc.list_element(pc.split_pattern(texts[end], text, max_splits=1), 0))
         bad = _Problems(rule, place, errors)
         if changes is None:
-            deletes, at = self._deletes(texts, len(place), bad), None
+            deletes, at = self._deletes(rule, records, place, bad), None
         else:
             deletes = changes.deletes[place]
             at = pc.if_else(pa.array(deletes), changes.times.take(chosen), pa.scalar(None, pa.int64()))
@@ -627,7 +640,6 @@ class EdgeReader:
         vertices = texts_of_column(own["node"])
         reason = "is missing or null; expected the name of a vertex"
         bad.add("node", numpy_array(vertices.is_null()), reason + ("" if rule.is_required else ", as the condition holds"))
-        texts = {column: texts_of_column(own[column]) for column in ("op", DELETE) if column in own}
         at = np.full(len(place), NO_TIME)
         if changes is not None:
             deletes = numpy_array(pa.array(changes.deletes[place]))
@@ -635,10 +647,10 @@ class EdgeReader:
             of_changes = changes.times.take(chosen)
             rows = np.flatnonzero(deletes & numpy_array(of_changes.is_valid()))
             at[rows] = numpy_array(of_changes.take(pa.array(rows)))
-        elif DELETE in texts:
-            ops = pc.if_else(pa.array(self._deletes(texts, len(place), bad)), "-", "+")
-        elif "op" in texts:
-            ops = texts["op"].fill_null("+")
+        elif DELETE in own or "delete_when" in rule.conditions:
+            ops = pc.if_else(pa.array(self._deletes(rule, records, place, bad)), "-", "+")
+        elif "op" in own:
+            ops = texts_of_column(own["op"]).fill_null("+")
             bad.add("op", ~numpy_array(pc.is_in(ops, pa.array(["+", "=", "-"]))), _NO_NODE_OP, ops)
         else:
             ops = None
@@ -670,15 +682,12 @@ class EdgeReader:
         self, number: int, records: Mapping[str, pa.Array], count: int, changes: RowChanges | None
     ) -> np.ndarray:
         """Return which records are records of nodes by a rule."""
-        rule, predicate = self.rules.nodes[number], self._predicates[len(self.rules.rules) + number]
+        rule = self.rules.nodes[number]
         if rule.is_required:
             return np.ones(count, np.bool_)
         vertices = texts_of_column(records[rule.names["node"]])
         is_there = numpy_array(vertices.is_valid())
-        if predicate is None:
-            applies = is_there
-        else:
-            applies = predicate.mask({FURTHER + name: records[name] for name in self.names}, count)[0]
+        applies = self._mask(rule, "when", records, count) if "when" in rule.conditions else is_there
         if changes is not None:
             # The row before an update is a node of its own only if the update renames it.
             is_same = numpy_array(pc.equal(vertices[:-1], vertices[1:]).fill_null(False)) & np.asarray(applies[1:])
@@ -692,9 +701,8 @@ class EdgeReader:
         found = np.zeros(count, np.bool_)
         for number in range(len(self.rules.nodes)):
             found |= self._has_node(number, records, count, None)
-        columns = {FURTHER + name: records[name] for name in self.names}
-        for rule, predicate in zip(self.rules.rules, self._predicates, strict=False):
-            found &= ~(self._are_there(rule, records, count) if predicate is None else predicate.mask(columns, count)[0])
+        for rule in self.rules.rules:
+            found &= ~self._applies(rule, records, count)
         return found
 
     def _labels(self, rule: NodeRule, column: pa.Array | None, count: int, bad: _Problems) -> pa.Array | None:
@@ -719,29 +727,44 @@ class EdgeReader:
         found = pa.array(lists, LABELS_TYPE).take(texts.indices)
         return pc.coalesce(found, pa.scalar(list(rule.labels), LABELS_TYPE)) if rule.labels else found
 
-    def _are_there(self, rule: EdgeRule, records: Mapping[str, pa.Array], count: int) -> np.ndarray:
-        """Return which records have the ends of an edge, or are a delete by id."""
+    def _mask(self, rule: EdgeRule | NodeRule, key: str, records: Mapping[str, pa.Array], count: int) -> np.ndarray:
+        """Return for which records a condition of a rule holds."""
+        columns = {FURTHER + name: column for name, column in records.items()}
+        return self._predicates[str(rule), key].mask(columns, count)[0]
+
+    def _applies(self, rule: EdgeRule, records: Mapping[str, pa.Array], count: int) -> np.ndarray:
+        """Return which records a rule applies to: by its condition, or those with the ends of an edge and deletes by id."""
+        if "when" in rule.conditions:
+            return self._mask(rule, "when", records, count)
         found = np.ones(count, np.bool_)
         for column in rule.needed_columns:
             found &= numpy_array(texts_of_column(records[rule.names[column]]).is_valid())
         if self._has_ids:
-            names = {column: rule.names[column] for column in ("id", "op", DELETE) if column in rule.names}
-            texts = {column: texts_of_column(records[name]) for column, name in names.items()}
-            found |= numpy_array(texts["id"].is_valid()) & self._deletes(texts, count, _Problems(rule, np.arange(count), {}))
+            rows = np.arange(count)
+            has_id = numpy_array(texts_of_column(records[rule.names["id"]]).is_valid())
+            found |= has_id & self._deletes(rule, records, rows, _Problems(rule, rows, {}))
         return found
 
-    def _deletes(self, texts: Mapping[str, pa.Array], count: int, bad: _Problems) -> np.ndarray:
-        if "op" in texts:
-            ops = texts["op"].fill_null("+")
+    def _deletes(
+        self, rule: EdgeRule | NodeRule, records: Mapping[str, pa.Array], rows: np.ndarray, bad: _Problems
+    ) -> np.ndarray:
+        """Return which of some rows are deletes."""
+        if "delete_when" in rule.conditions:
+            deletes: np.ndarray = self._mask(rule, "delete_when", records, len(next(iter(records.values()))))[rows]
+            return deletes
+        if "op" in rule.names:
+            texts = texts_of_column(records[rule.names["op"]].take(pa.array(rows)))
+            ops = texts.fill_null("+")
             wrong = ~numpy_array(pc.is_in(ops, pa.array(["+", "-"])))
             bad.add("op", wrong, "is not an operation; expected + or -", ops)
             return numpy_array(pc.equal(ops, "-"))
-        if DELETE in texts:
-            found = booleans_of_text(texts[DELETE])
-            wrong = numpy_array(found.is_null()) & numpy_array(texts[DELETE].is_valid())
-            bad.add(DELETE, wrong, "is not true or false", texts[DELETE])
+        if DELETE in rule.names:
+            texts = texts_of_column(records[rule.names[DELETE]].take(pa.array(rows)))
+            found = booleans_of_text(texts)
+            wrong = numpy_array(found.is_null()) & numpy_array(texts.is_valid())
+            bad.add(DELETE, wrong, "is not true or false", texts)
             return numpy_array(found.fill_null(False))
-        return np.zeros(count, np.bool_)
+        return np.zeros(len(rows), np.bool_)
 
     def _kind_of_times(self, records: Mapping[str, pa.Array]) -> str | None:
         """Return the kind of the first timestamp in these records, whether or not it belongs to an edge, or None."""

@@ -356,13 +356,14 @@ def test_what_only_a_query_needed_is_given_back() -> None:
     assert engine.statistics().edges_live == edges
 
 
-def test_keep_lets_a_checkpoint_take_further_queries(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("keep", "window"), [("30", rpq.Window(size=30, slide=1)), ("unbounded", rpq.UnboundedWindow())])
+def test_keep_lets_a_checkpoint_take_further_queries(tmp_path: Path, keep: str, window: Any) -> None:
     (tmp_path / "in.tsv").write_text("x\ty\ta\t1\ny\tz\tb\t2\n")
     base = ["run", "a", "--input", str(tmp_path / "in.tsv"), "--format", "edges", "--window", "10", "--slide", "1"]
-    done = CliRunner().invoke(main, [*base, "--keep", "30", "--checkpoint", str(tmp_path / "point"), "--quiet"])
+    done = CliRunner().invoke(main, [*base, "--keep", keep, "--checkpoint", str(tmp_path / "point"), "--quiet"])
     assert done.exit_code == 0, done.output
     engine = rpq.Engine.restore(tmp_path / "point")
-    assert engine.register(rpq.Query("a/b", window=rpq.Window(size=30, slide=1))).added == 1
+    assert engine.register(rpq.Query("a/b", window=window)).added == 1
     wrong = CliRunner().invoke(main, [*base, "--keep", "count:30", "--quiet"])
     assert wrong.exit_code == 2 and "--keep" in wrong.output
 

@@ -335,3 +335,22 @@ def test_conditions_on_all_nodes_hold_for_paths_of_length_zero(path, rows):
     changes = engine.push_nodes([{"node": name, "timestamp": 1, "risk": 3} for name in "uv"]).rows()
     changes += engine.push_rows([("w", "u", "T", 1), ("u", "v", "T", 2)]).rows()
     assert sorted(tuple(row)[1:3] for row in changes) == rows
+
+
+@pytest.mark.parametrize("condition", ["id(a) IN ['v1', 'none']", "a.id = 'v1'"])
+def test_paths_begin_at_the_nodes_that_a_condition_names(condition):
+    """A condition that names no node has the same rows, and paths from all nodes."""
+    text = "MATCH ANY (a)-[:T]->*(b) WHERE {} AND NOT EXISTS {{ MATCH ANY (a)-[:S]->()-[:T]->*(b) }} RETURN DISTINCT a, b"
+    queries = [
+        rpq.Query(text.format(one), window=rpq.UnboundedWindow(), name="q", semantics="explicit", node_label=None)
+        for one in (condition, "id(a) ENDS WITH 'v1'")
+    ]
+    engines = [rpq.Engine(query) for query in queries]
+    edges = [("v1", "v90", "S", 0), *((f"v{number}", f"v{number + 1}", "T", number) for number in range(99))]
+    rows = [engine.push_rows(edges).rows() + engine.delete("v1", "v90", "S", 99).rows() for engine in engines]
+    assert len(rows[0]) == 99 and sorted(rows[0]) == sorted(rows[1])
+    assert engines[0].statistics().index_cells < engines[1].statistics().index_cells / 8
+    query = rpq.Query(text.format(condition).replace("->*", "->+"), window=rpq.UnboundedWindow(), name="q")
+    with_witness = rpq.Engine(query, witness=True)
+    with_witness.push_rows(edges)
+    assert [step.target for step in with_witness.witness("v1", "v3").atoms[0].steps] == ["v2", "v3"]

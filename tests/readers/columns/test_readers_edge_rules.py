@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -62,6 +63,7 @@ EDGES = [
     ("7", "10.0.0.1", "connected", 2, None),
 ]
 
+ROOT = Path(__file__).parents[3]
 
 FLAT = """
 [[edge]]
@@ -316,6 +318,40 @@ def test_edges_have_ids_and_are_deleted(tmp_path):
         edges_in(written(tmp_path, records), text.replace('id = "tx"', ""), properties=("edge",))
 
 
+def test_changes_of_tuples_of_openfga_are_edges_and_deletes(tmp_path):
+    text = (ROOT / "examples" / "edge_rules" / "openfga.toml").read_text("utf-8")
+    tuples = [
+        ("user:anne", "member", "group:eng", "WRITE"),
+        ("group:eng#member", "viewer", "document:x", "WRITE"),
+        ("folder:f", "parent", "document:x", "WRITE"),
+        ("user:*", "viewer", "folder:f", "WRITE"),
+        ("group:eng#member", "viewer", "document:x", "DELETE"),
+        ("user:*", "viewer", "folder:f", "DELETE"),
+    ]
+    records = [
+        {
+            "tuple_key": {"user": user, "relation": relation, "object": target},
+            "operation": f"TUPLE_OPERATION_{operation}",
+            "timestamp": f"2026-01-05T10:00:0{second}.000Z",
+        }
+        for second, (user, relation, target, operation) in enumerate(tuples)
+    ]
+    bad = records[0] | {"tuple_key": {"user": "#member", "relation": "viewer", "object": "x"}}
+    path = written(tmp_path, [*records, bad])
+    reader = open_reader("edges", path, rules=rules(text), time_unit="ms", on_error="skip")
+    batches = [batch.columns for batch in reader]
+    rows = [row for batch in batches for row in batch.to_pylist() if row["label"]]
+    assert [(row["source"], row["label"], row["target"], row["delete"]) for row in rows] == [
+        ("user:anne", "member", "group:eng", False),
+        ("group:eng", "viewer", "document:x", False),
+        ("document:x", "parent", "folder:f", False),
+        ("group:eng", "viewer", "document:x", True),
+    ]
+    nodes = [row for row in rows_of(batches) if "node" in row]
+    assert [(row["node"], row["op"]) for row in nodes] == [("folder:f", "+"), ("folder:f", "-")]
+    assert "column 'tuple_key.user': is missing or null" in reader.rejections[0]
+
+
 def test_a_condition_selects_among_edges_and_values_of_records(tmp_path):
     path = written(tmp_path, [START, CONNECT])
     where = parse_where("label <> 'spawned' and event.action = 'start'")
@@ -340,6 +376,7 @@ EDGE = "[[edge]]\nlabel='a'\nsource='x'\ntarget='y'\ntimestamp='t'\n"
         (EDGE + "when='a >'", "edge 1 .'a'., key 'when': column 4"),
         (EDGE + "properties={u=3}", "key 'properties': expected a table"),
         (EDGE + "op='o'\ndelete='d'", "key 'op': occurs together with delete"),
+        (EDGE + "delete='d'\ndelete_when='d = 1'", "key 'delete': occurs together with delete_when"),
         ("[[node]]\nlabels='A'", "node 1, key 'node': is missing"),
         ("[[node]]\nnode='x'\nsource='y'", "node 1, key 'source': is not a key of a node"),
         ("[[node]]\nnode='x'\nlabels=[1]", "node 1, key 'labels': is .1.; expected a list of texts"),

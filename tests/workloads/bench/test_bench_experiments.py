@@ -165,6 +165,18 @@ def test_finbench_has_the_answers_of_duckdb(run):
     assert all(record["answers"] for record in records[-3:])
 
 
+@pytest.mark.ci
+def test_permissions_are_those_of_duckdb_and_of_a_search_by_hand(run):
+    pytest.importorskip("duckdb")
+    pytest.importorskip("lark")
+    records = run("permissions", edges=1_000)["records"]
+    *largest, check = [record for record in records if record["tuples"] == 10_000]
+    lines = [(record["query"], record["online"]) for record in largest]
+    assert lines == [("PATH", 20), ("PATH", 200), ("PATH", 500), ("MATCH", 200), ("SPARQL", 200)]
+    assert all(record["answers"] and record["rows_a_change"] and record["change_p50_us"] > 0 for record in largest)
+    assert check["check_p50_us"] > 0 and check["find_p50_us"] > 0
+
+
 def test_an_own_algorithm_runs_beside_the_engine_until_its_time_is_up_or_its_rows_differ(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)

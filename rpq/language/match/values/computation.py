@@ -85,6 +85,26 @@ class Computation:
         """Return the term of the result for terms of the inputs, None for unbound ones. Raises `NoValue` for null."""
         return self._run(terms)
 
+    @property
+    def accepted_names(self) -> frozenset[str] | None:
+        """The names of vertices that satisfy a condition on a single name, or None for other computations.
+
+        >>> from rpq.language.where import parse_where
+        >>> condition = parse_where("`a.id` in ('x', 'y')").tree
+        >>> sorted(Computation(condition, (("a.id", "name"),), "gql", "truth").accepted_names)
+        ['x', 'y']
+        """
+        match self.tree:
+            case In(Name(), values):
+                pass
+            case Comparison("==", Name(), value) | Comparison("==", value, Name()):
+                values = (value,)
+            case _:
+                return None
+        texts = [one.value for one in values if isinstance(one, WhereConstant) and isinstance(one.value, str)]
+        is_name = self.encoding == "truth" and [kind for _, kind in self.inputs] == ["name"]
+        return frozenset(texts) if is_name and len(texts) == len(values) else None
+
     @cached_property
     def _run(self) -> Callable[[Sequence[str | None]], str]:
         compiler = _Compiler(self.dialect, [name for name, _ in self.inputs])
