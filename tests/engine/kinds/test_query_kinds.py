@@ -34,6 +34,7 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {"expression": "a/b*", "name": "q", **DAY, "paths": "simple", "simple_budget": 99, "on_budget": "set_aside"},
     {"expression": "a+", **DAY, "semantics": "explicit", "sources": ["x", "y"], "targets": ["z"], "language": "path"},
     {"expression": "b+", "window": "unbounded", "select": ["source", "target", "length"]},
+    {"expression": "(a|g)+", **DAY, "cost": "n"},
     {"expression": "c+", **DAY, "order": "increasing", "max_gap": "6h", "max_span": "2d"},
     {"expression": "d+", "window": 90, "slide": 30, "order": "non_decreasing", "max_gap": 0, "max_span": 60},
     {"expression": "e+", **DAY, "order": "increasing", "max_gap": 60, "max_span": "90s"},
