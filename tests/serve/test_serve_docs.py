@@ -30,7 +30,7 @@ COMMANDS = [
 def test_every_command_of_the_page_works(tmp_path: Path) -> None:
     arguments = [str(tmp_path / one) if one.endswith(".state") else one for one in shlex.split(SERVING)]
     with Command(*arguments, log=tmp_path / "log") as served:
-        assert len(COMMANDS) == 10
+        assert COMMANDS
         bodies: dict[str, str] = {}
         for command in COMMANDS:
             command = command.replace("http://127.0.0.1:8000", served.url)
