@@ -16,7 +16,7 @@ import click
 from rpq.language.options import OPTIONS, WrittenOptions
 from rpq.language.query_file import ArgumentPlace, QueryEntry, QueryFileError, query_entry, read_query_file
 from rpq.stream.durations import DurationError, parse_duration
-from rpq.stream.window import kind_of_text
+from rpq.stream.window import CountWindow, UnboundedWindow, Window, WindowTextError, kind_of_text, window_of
 
 if TYPE_CHECKING:
     from rpq.kafka import SchemaRegistry
@@ -96,8 +96,26 @@ def max_ahead_of(settings: RunSettings, unit: str | None, *, durations: bool = F
             return text
         return parse_duration(text, unit=unit)
     except DurationError as error:
-        hint = "; --time-unit says the unit of the timestamps" if unit is None else ""
-        raise click.BadParameter(f"{error}{hint}", param_hint="--max-ahead") from error
+        raise click.BadParameter(f"{error}{unit_hint(unit)}", param_hint="--max-ahead") from error
+
+
+def keep_window(settings: RunSettings, unit: str | None) -> Window | UnboundedWindow | None:
+    """Return the window of `--keep`, None without it; it slides as the queries do, or by one unit of the stream's time."""
+    if settings.keep is None:
+        return None
+    try:
+        slide = None if kind_of_text(settings.keep) == "unbounded" else settings.slide or 1
+        window = window_of(settings.keep, slide, unit=unit)
+    except WindowTextError as error:
+        raise click.BadParameter(f"{error}{unit_hint(unit)}", param_hint="--keep") from error
+    if isinstance(window, CountWindow):
+        raise click.BadParameter("expected a time window, such as 30d, or unbounded", param_hint="--keep")
+    return window
+
+
+def unit_hint(unit: str | None) -> str:
+    """Return the end of a message about a duration that needs a unit, if there is none."""
+    return "; --time-unit says the unit of the timestamps" if unit is None else ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,12 +16,11 @@ from rpq.cli.inputs import FileSource, LabelMonitor, load_nodes, load_static, no
 from rpq.cli.options import advice_for_command
 from rpq.cli.outputs.sinks import with_times
 from rpq.cli.reporting import compile_kernels
-from rpq.cli.request import RunRequest, RunSettings, max_ahead_of
+from rpq.cli.request import RunRequest, RunSettings, keep_window, max_ahead_of
 from rpq.cli.run_outputs import table_outputs
 from rpq.errors import QueryError
 from rpq.language.readings import properties_of
 from rpq.run.checkpoint import Checkpoint, PositionFormat
-from rpq.stream.window import WindowTextError, kind_of_text, window_of
 
 if TYPE_CHECKING:
     from rpq.kafka.topic_source import TopicSource
@@ -50,7 +49,7 @@ class RunParts:
         self.queries = self.request.queries(unit=self.unit, integers=False)
         self.labels = LabelMonitor(self.queries, has_nodes=bool(settings.nodes))
         self.times = _time_type(settings, self.unit)
-        self.keep = _retention_window(settings, self.unit)
+        self.keep = keep_window(settings, self.unit)
         self.identity = identity_of(self.request, self.queries)
         self.options: dict[str, Any] = {
             "threads": settings.threads,
@@ -148,17 +147,3 @@ def _time_type(settings: RunSettings, unit: str | None) -> pa.DataType | None:
             "which they count from 1970, or timestamps in ISO 8601"
         )
     return pa.timestamp(unit, "UTC")
-
-
-def _retention_window(settings: RunSettings, unit: str | None) -> rpq.Window | rpq.UnboundedWindow | None:
-    """Return the window of `--keep`; it slides as the queries do, or by one unit of the stream's time."""
-    if settings.keep is None:
-        return None
-    try:
-        slide = None if kind_of_text(settings.keep) == "unbounded" else settings.slide or 1
-        window = window_of(settings.keep, slide, unit=unit)
-    except WindowTextError as error:
-        raise click.BadParameter(str(error), param_hint="--keep") from error
-    if isinstance(window, rpq.CountWindow):
-        raise click.BadParameter("expected a time window, such as 30d, or unbounded", param_hint="--keep")
-    return window

@@ -35,7 +35,7 @@ from rpq.cli.inputs import (
 )
 from rpq.cli.options import named_inputs
 from rpq.cli.reporting import compile_kernels, log_to
-from rpq.cli.request import COMMAND, RunSettings, max_ahead_of, read_query_entries, read_query_text
+from rpq.cli.request import COMMAND, RunSettings, keep_window, max_ahead_of, read_query_entries, read_query_text, unit_hint
 from rpq.cli.validation import check_ids
 from rpq.errors import ExpressionError, QueryError, QueryTextError, RpqError
 from rpq.kafka.client import KafkaUsageError, TextLines
@@ -165,12 +165,8 @@ def _defaults(settings: RunSettings) -> QueryDefaults:
         try:
             window_of(size, slide, unit=settings.time_unit)
         except WindowTextError as error:
-            raise click.UsageError(f"--{error.field}: {error}{_unit_hint(settings)}") from error
+            raise click.UsageError(f"--{error.field}: {error}{unit_hint(settings.time_unit)}") from error
     return QueryDefaults(fields=fields, time_unit=settings.time_unit)
-
-
-def _unit_hint(settings: RunSettings) -> str:
-    return "; --time-unit says the unit of the timestamps" if settings.time_unit is None else ""
 
 
 def _query_fields(
@@ -288,7 +284,7 @@ def _service(
     if settings.times is not None and settings.time_unit is None:
         raise click.UsageError(f"--times {settings.times}: expected --time-unit, the unit in which times count from 1970")
     times = None if settings.times is None else pa.timestamp(settings.time_unit, "UTC")
-    keep = _keep_window(settings)
+    keep = keep_window(settings, settings.time_unit)
     max_ahead = max_ahead_of(settings, settings.time_unit, durations=True)
     edge_properties = names_in(settings.edge_properties or "")
 
@@ -347,23 +343,9 @@ def _service(
         raise click.ClickException(str(error)) from error
 
 
-def _keep_window(settings: RunSettings) -> rpq.Window | rpq.UnboundedWindow | None:
-    """Return the window whose edges are all stored; None without --keep."""
-    if settings.keep is None:
-        return None
-    try:
-        slide = None if kind_of_text(settings.keep) == "unbounded" else settings.slide or 1
-        window = window_of(settings.keep, slide, unit=settings.time_unit)
-    except WindowTextError as error:
-        raise click.BadParameter(f"{error}{_unit_hint(settings)}", param_hint="--keep") from error
-    if isinstance(window, rpq.CountWindow):
-        raise click.BadParameter("expected a time window, such as 30d, or unbounded", param_hint="--keep")
-    return window
-
-
 def _keep_warning(settings: RunSettings, engine: rpq.Engine) -> str | None:
     """Return a warning if --keep is of another size than the window whose edges the checkpoint stores; None otherwise."""
-    window = _keep_window(settings)
+    window = keep_window(settings, settings.time_unit)
     kept = None if engine._keep is None else _extent(engine._times.resolve(engine._keep).window)
     if (None if window is None else _extent(window)) == kept:
         return None

@@ -118,7 +118,8 @@ class Multigraph:
         self.kept_properties = kept_properties
         """The properties that are stored for conditions which no query has."""
         self.witness_values: EdgeValues | None = EdgeValues() if keeps_values or kept_properties else None
-        """The values of edges by source, label in the graph and target, or by id; None where no witnesses show them."""
+        """The values of edges by source, label in the graph and target, or by id; None where neither witnesses nor
+        `kept_properties` need them."""
         self.statics = StaticEdges()
         """The static edges one by one."""
         self._links = EdgeVertexLinks(vertices=vertices, labels=labels, sets=self.sets, ids_of=self._ids_of)

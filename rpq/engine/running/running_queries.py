@@ -65,7 +65,7 @@ class RunningQueries:
         self._queries_with_tests: set[str] = set()  # queries that read edges with tests of their ends
         self._queries_of_other_labels: dict[str, None] = {}  # queries that read labels which they do not name
         self._users_of_edges: dict[LabelSymbol, Counter[Ends]] = {}  # a label that queries name: the edges that they accept
-        self.registrations = 0  # how often queries came or went
+        self.registrations = 0  # how often queries, or static edges, came or went
         self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
         self._keep_window: Window | UnboundedWindow | None = None  # its edges are kept whether a query reads them or not
         self._windows: dict[tuple[AnyWindow, Hashable], int] = {}  # windows of queries, and their numbers

@@ -48,6 +48,7 @@ class ProductSearch:
         self._least = room
         self._find_path: Any = None
         self._find_ends: Any = None
+        self._state = SearchState()
         self._set_room(room)
 
     @property
@@ -59,7 +60,7 @@ class ProductSearch:
         """Make room for this number of nodes."""
         self._request(room * _BYTES_OF_NODE)
         entries = 1 << (2 * room - 1).bit_length()
-        self._state = SearchState(room=room, entries=entries)
+        self._state.room, self._state.entries = room, entries
         self._scratch = Scratch(
             table=np.empty(entries, np.int32),
             owner=np.zeros(entries, np.int64),
@@ -131,10 +132,7 @@ class ProductSearch:
         if result == OVER_BUDGET:
             raise OverBudget
         if result == FULL:
-            bound_and_column, budget = (self._state.bound, self._state.column), self._state.budget
             self._set_room(2 * self._state.room)
-            self._state.bound, self._state.column = bound_and_column
-            self._state.budget = budget
         return result == FULL
 
     @property
