@@ -44,7 +44,7 @@ for found in pkgutil.walk_packages(rpq.__path__, "rpq."):
             __import__(found.name)
         except ImportError as error:
             extras = {"pyspark", "pandas", "matplotlib", "msgspec", "pyoxigraph", "starlette", "uvicorn"}
-            extras |= {"bytewax", "h11", "quixstreams"}
+            extras |= {"bytewax", "h11", "httpx2", "quixstreams"}
             if (error.name or "").partition(".")[0] not in extras:
                 raise
 files = {}
@@ -255,7 +255,7 @@ def test_a_wheel_with_kernels_compiles_nothing_and_asks_for_the_numba_that_compi
 
 
 @pytest.mark.parametrize(
-    "extra", ["bench", "bench-kafka", "kafka", "match", "plot", "rdf", "serve", "spark", "spark-connect", "sparql"]
+    "extra", ["bench", "bench-kafka", "kafka", "match", "mcp", "plot", "rdf", "serve", "spark", "spark-connect", "sparql"]
 )
 def test_what_is_missing_is_installed_by_a_command_that_names_the_packages_themselves(extra):
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -306,6 +306,12 @@ edges = session.createDataFrame([("x", "y", "a", 1)], "source string, target str
 print(replay(session, edges, rpq.Query("a", window=rpq.Window(size=9, slide=1))).collect())
 session.stop()
 """
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
 COMMANDS = {
     "avro": (f"python -c '{DECODED}'", '{"source":"x"}'),
     "bench": (f"{CHECKOUT} python -m rpq.cli bench automata --output $OLDPWD/results; ls $OLDPWD/results", "automata.png"),
@@ -319,6 +325,7 @@ COMMANDS = {
         "there is no topic 'edges'",
     ),
     "match": (f"{RUN} 'MATCH (x)-[:a]->(y)-[:b]->(z) RETURN x, min(z)' --input edges.csv --output -", "x,z,2,+"),
+    "mcp": (f"echo '{json.dumps(INITIALIZE)}' | rpq mcp", '"serverInfo":{"name":"rpq"'),
     "plot": ("PATH=$(dirname $(command -v rpq)) rpq explain a/b --png drawing.png; ls", "drawing.png"),
     "postgresql": (
         f"{RUN} a --semantics explicit --input edges.csv --output postgresql://127.0.0.1:1/x?table=y",
