@@ -2,6 +2,7 @@
 
 `command` is `rpq serve`, and `serving` runs it.  `AsyncEngine` offers the same to asyncio programs, without
 HTTP, and needs no extra.  Both run their engine in an `EngineThread` (`engine_thread`).
+`mcp_server` offers a running server to agents (`rpq mcp`, extra `mcp`).
 
     body (requests) or tuples of a file or topic (feeds) → job (service: the engine in one thread) → journal (storage) →
     acknowledgement, and changes → followers

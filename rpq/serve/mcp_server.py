@@ -46,7 +46,7 @@ and subscribers of rpq://queries/NAME/answers are notified of changes. find_pair
 
 Path expressions over labels of edges: a/b (a, then b), a|b, a* a+ a? a{1,3} (repeated), ^a (against the edge), !(a|b) (any
 other label), a[amount > 1000] (a condition on properties of the edge), a/@[risk > 3]/b (on those of the vertex between),
-"a b" or <a b> (a name with other characters). A path has at least one edge.
+"a b" or <http://a#b> (names with other characters). A path has at least one edge.
 Patterns of paths: ?x a/b* ?y . ?y c ?z
 SPARQL: SELECT ?x (COUNT(*) AS ?n) { ?x <a> ?y } GROUP BY ?x
 MATCH of GQL and Cypher: MATCH (x)-[e:a WHERE e.amount > 1000]->(y) RETURN x, sum(e.amount)
