@@ -237,11 +237,7 @@ def read_query_file(
     `default_place`.  Raises `QueryFileError`.  About 0.2 ms for each expression.
     """
     file = os.fspath(path)
-    try:
-        with open(file, "rb") as opened:
-            content = opened.read()
-    except OSError as error:
-        raise FilePlace(file=file).error(f"cannot be read: {error.strerror or error}") from error
+    content = _content(file)
     common = _fields(dict(defaults or {}), default_place, DEFAULT_FIELDS)
     ending = os.path.splitext(file)[1].lower()
     places: dict[str, FilePlace] = dict.fromkeys(common, default_place)
@@ -327,15 +323,31 @@ def _parameters_of(text: str, parameters: dict[str, Any], *, own: Collection[str
     return {name: value for name, value in parameters.items() if name in own or name in names}
 
 
-def _toml(file: str, content: bytes) -> dict[str, Any]:
-    place = FilePlace(file=file)
+def _content(file: str) -> bytes:
     try:
-        document = tomllib.loads(content.decode("utf-8-sig").replace("\r\n", "\n"))
+        with open(file, "rb") as opened:
+            return opened.read()
+    except OSError as error:
+        raise FilePlace(file=file).error(f"cannot be read: {error.strerror or error}") from error
+
+
+def read_toml(file: str) -> dict[str, Any]:
+    """Return the content of a file in TOML.  Raises `QueryFileError`, with the place of the error."""
+    return _parse_toml(file, _content(file))
+
+
+def _parse_toml(file: str, content: bytes) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content.decode("utf-8-sig").replace("\r\n", "\n"))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise FilePlace(file=file, line=line).error("is not UTF-8 text") from error
     except (ValueError, RecursionError) as error:
-        raise place.error(f"is not TOML: {error}") from error
+        raise FilePlace(file=file).error(f"is not TOML: {error}") from error
+
+
+def _toml(file: str, content: bytes) -> dict[str, Any]:
+    place, document = FilePlace(file=file), _parse_toml(file, content)
     for key in document:
         if key not in ("defaults", "query"):
             hint = " (fields that all queries share belong in [defaults])" if key in FIELDS else ""

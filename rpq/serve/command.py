@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -10,7 +11,8 @@ import click
 from rpq.cli import options as shared
 from rpq.cli.group import SeveralValuesCommand
 from rpq.cli.options import ByteSize, Seconds, SecondsOrNone
-from rpq.errors import install_command
+from rpq.errors import did_you_mean, install_command
+from rpq.language.query_file import FilePlace, QueryFileError, read_toml
 
 EPILOG = """\b
   rpq serve
@@ -18,6 +20,7 @@ EPILOG = """\b
   rpq serve --queries queries.toml --input edges.csv --playback-speed 3600 --time-unit s
   rpq serve '?x knows ?y' --window 1h --time-unit s --input kafka://localhost/edges --token secret
   rpq serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem    (with RPQ_TOKEN set)
+  rpq serve --config server.toml
 
 \b
 /openapi.json describes the requests and responses of the server, and / is a page that shows its queries.  QUERIES are given
@@ -50,13 +53,68 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
         return speed
 
 
+ARGUMENTS = "rpq.serve.arguments"
+"""The key of the arguments in the `meta` of the command's context, by which they can be parsed again."""
+
+
+class ServeCommand(SeveralValuesCommand):
+    """A command that keeps its arguments."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[ARGUMENTS] = (*args,)
+        return super().parse_args(ctx, args)
+
+
+def _read_config(ctx: click.Context, param: click.Parameter, path: str | None) -> None:
+    """Make the options in a file defaults of the command.  Raises a usage error."""
+    if path is None:
+        return
+    options = {one.opts[0][2:]: one for one in ctx.command.params if isinstance(one, click.Option) and one is not param}
+    ctx.default_map = {}
+    try:
+        for key, value in read_toml(path).items():
+            if key not in options:
+                place = FilePlace(file=path)
+                raise place.error(f"is not an option of rpq serve{did_you_mean(key, [*options])}", field=key)
+            try:
+                arguments = _as_arguments(options[key], value)
+                options[key].process_value(ctx, arguments)
+            except click.BadParameter as error:
+                raise FilePlace(file=path).error(error.message, field=key) from error
+            ctx.default_map[str(options[key].name)] = arguments
+    except QueryFileError as error:
+        raise click.UsageError(str(error), ctx) from error
+
+
+def _as_arguments(option: click.Option, value: Any) -> bool | str | Sequence[str]:
+    """Return a value in TOML as the command line has it: a text, or several.  Raises `click.BadParameter`."""
+    if option.is_flag:
+        is_expected, expected = isinstance(value, bool), "true or false"
+    else:
+        values = value if isinstance(value, list) else [value]
+        is_expected = isinstance(value, list) is option.multiple and all(type(one) in (str, int, float) for one in values)
+        expected = "an array of texts or numbers" if option.multiple else "a text or a number"
+    if not is_expected:
+        raise click.BadParameter(f"expected {expected}")  # without the value, which may be a secret
+    return value if option.is_flag else [*map(str, values)] if option.multiple else str(value)
+
+
 def _limit(name: str, field: str, kind: click.ParamType, default: int | str, help: str) -> shared.Option:  # type: ignore[type-arg]
     """Return the option that sets a field of `ServeLimits`."""
     return click.option(name, field, type=kind, default=default, show_default=True, help=help)
 
 
-@click.command("serve", cls=SeveralValuesCommand, epilog=EPILOG, short_help="Serve queries over HTTP, and a page.")
+@click.command("serve", cls=ServeCommand, epilog=EPILOG, short_help="Serve queries over HTTP, and a page.")
 @click.argument("expressions", nargs=-1, metavar="[QUERIES]...")
+@click.option(
+    "--config",
+    metavar="FILE",
+    is_eager=True,
+    expose_value=False,
+    callback=_read_config,
+    help="File (TOML) with options by name, without --: port = 8000; an array for one that can be repeated.  Options of the "
+    "command line and the environment take precedence.",
+)
 @click.option(
     "--queries",
     "queries_file",
