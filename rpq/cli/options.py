@@ -403,6 +403,11 @@ schema_registry = combine_options(
 )
 
 
+def log(help: str) -> Option:
+    """Return the option `--log`."""
+    return click.option("--log", type=click.Choice(["text", "json"]), default="text", show_default=True, help=help)
+
+
 topic_options = combine_options(
     click.option(
         "--kafka-config",
@@ -425,13 +430,7 @@ topic_options = combine_options(
         help="For topics: time between two checkpoints.",
     ),
     click.option("--metrics", type=Endpoint(), help="For topics: serve metrics for Prometheus at this port."),
-    click.option(
-        "--log",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="For topics: format of the log on standard error.",
-    ),
+    log("For topics: format of the log on standard error."),
 )
 
 

@@ -9,8 +9,8 @@ HTTP, and needs no extra.  Both run their engine in an `EngineThread` (`engine_t
 
 The decorators in `application` declare the `operations` and their addresses, and `models` the contents of requests and
 responses; routes, validation and the OpenAPI document are derived from them.  `responses` builds the contents of responses,
-`query_checks` compiles queries of clients in a process of its own, and `connections` limits connections.  `page` is the web
-page.
+`query_checks` compiles queries of clients in a process of its own, and `connections` limits connections.  `logs` has ids of
+requests and the formats of the log.  `page` is the web page.
 
 The package may import everything but `rpq.workloads` and `rpq.spark`.  Importing it, or `command`, loads neither asyncio nor
 msgspec or starlette.

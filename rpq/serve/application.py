@@ -34,8 +34,9 @@ from rpq.rows.typed_columns import kinds_of
 from rpq.serve import models
 from rpq.serve.changes import ChangePosition, FollowedChanges, RowText, encode_rows, event_text, wait_for_disconnect
 from rpq.serve.feeds import Playback
+from rpq.serve.logs import RequestIds, audit
 from rpq.serve.models import json_text, json_value
-from rpq.serve.operations import TEXT, Admission, GuardedApplication, Operation, OperationTable
+from rpq.serve.operations import ROLES_KEY, TEXT, Admission, GuardedApplication, Operation, OperationTable
 from rpq.serve.query_checks import QueryChecks
 from rpq.serve.requests import (
     ARROW,
@@ -79,6 +80,9 @@ SMALL_BODY = 1 << 12
 if TYPE_CHECKING:
     from rpq.rows.changes import Changes
 
+AUDITED = {"POST /queries": "register", "DELETE /queries/{name}": "drop"}
+"""The operations that the log has with the roles of their clients."""
+
 OPERATIONS = OperationTable()
 operation = OPERATIONS.add
 
@@ -113,7 +117,8 @@ class Application:
         self._page = page
         self._starlette = Starlette(routes=routes, exception_handlers={HTTPException: _http_problem})
         self._starlette.router.redirect_slashes = False
-        self.asgi: ASGIApp = GuardedApplication(self._route_by_raw_path, admission)
+        self.guard = GuardedApplication(self._route_by_raw_path, admission)
+        self.asgi: ASGIApp = RequestIds(self.guard)
 
     def close(self) -> None:
         """Shut down the threads of the application."""
@@ -135,17 +140,27 @@ class Application:
         await self._starlette(scope, receive, send)
 
     async def _answer(self, operation: Operation, request: Request) -> ASGIApp:
+        outcome = "unknown: the client has disconnected"
         try:
-            return await operation.handler(self, *operation.arguments(request))
+            response = await operation.handler(self, *operation.arguments(request))
+            outcome = "done"
+            return response
         except ClientDisconnect:
             return Response(status_code=400)
         except HTTPException:
             raise
         except Exception as error:
             problem = problem_of(error)
+            outcome = f"{problem.status} {problem.type}"
             if problem.status == 500 and not isinstance(error, RpqError):
                 LOG.exception("%s %s failed", request.method, request.url.path)
             return problem_response(problem)
+        finally:
+            if (action := AUDITED.get(f"{operation.method} {operation.path}")) is not None:
+                roles = ",".join(sorted(request.scope.get(ROLES_KEY, ())))
+                by = f"a token for {roles}" if self.guard.admission.tokens else "anyone"
+                query = getattr(request.state, "query", None) or unquote(request.path_params.get("name", "")) or None
+                audit(action, query, by=by, outcome=outcome)
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
@@ -267,6 +282,7 @@ class Application:
         fields = await self.bodies.json(request)
         service = self.service
         query = await ignore_disconnect(request, self._checks.compile(fields, service.defaults, service.limits))
+        request.state.query = query.name
         service.defaults.check_budget(query)
         start = fields.get("start") or "window"
         try:

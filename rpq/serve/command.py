@@ -241,6 +241,7 @@ def _limit(name: str, field: str, kind: click.ParamType, default: int | str, hel
 @click.option("--kafka-config", metavar="FILE", help="For topics: file with librdkafka settings as NAME=VALUE.")
 @shared.schema_registry
 @shared.max_delay
+@shared.log("Format of the log on standard error.")
 @shared.quiet
 def serve(**options: Any) -> None:
     """Serve QUERIES, and queries that are registered later, over HTTP.

@@ -363,7 +363,7 @@ class GuardedApplication:
 
     def __init__(self, app: ASGIApp, admission: Admission) -> None:
         self._app = app
-        self._admission = admission
+        self.admission = admission
         self._wrong_tokens: Counter[str] = Counter()  # by address, those whose responses are delayed
 
     async def _authorize(self, scope: Scope, headers: Headers) -> Problem | None:
@@ -376,7 +376,7 @@ class GuardedApplication:
         if is_given and self._wrong_tokens[network] >= MAX_WRONG_TOKENS:
             message = "too many wrong tokens come from this address"
             return Problem(429, "TooManyTokens", message, headers={"Retry-After": str(math.ceil(WRONG_TOKEN_SECONDS))})
-        scope[ROLES_KEY] = self._admission.roles_of(headers)
+        scope[ROLES_KEY] = self.admission.roles_of(headers)
         if scope[ROLES_KEY]:
             return None
         if is_given:
@@ -399,7 +399,7 @@ class GuardedApplication:
             return
         headers = Headers(scope=scope)
         origin = headers.get("origin")
-        is_foreign = origin is not None and origin in self._admission.origins
+        is_foreign = origin is not None and origin in self.admission.origins
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -423,7 +423,7 @@ class GuardedApplication:
             await Response(status_code=204, headers=allowed)(scope, receive, send_guarded)
             return
         path = scope["path"]
-        problem = self._admission.refusal(headers)
+        problem = self.admission.refusal(headers)
         if problem is None and path not in OPEN_PATHS and not path.startswith("/page/"):
             problem = await self._authorize(scope, headers)
         if problem is not None:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -47,6 +47,7 @@ from rpq.readers.column_names import ColumnNames
 from rpq.serve.application import Application, KernelCompiler
 from rpq.serve.connections import Connections, Repetitions, raise_file_limit
 from rpq.serve.feeds import Feed, FileFeed, Playback, TopicFeed
+from rpq.serve.logs import LIFECYCLE, JsonLines
 from rpq.serve.models import ServeLimits
 from rpq.serve.operations import Admission, parse_tokens
 from rpq.serve.requests import NameTaken, QueryDefaults, parse_query
@@ -104,13 +105,13 @@ def serve_with(
     defaults = _defaults(settings)
     query_fields = _query_fields(expressions, query_files, settings, defaults)
     listener = _listen_or_exit(host, port)
-    with listener, _log_to_stderr(settings.quiet):
+    with listener, _log_to_stderr(settings):
         queries = [parse_query(fields, defaults) for fields in query_fields]
         compile_kernels(
             queries or [rpq.Query("a", window=rpq.Window(size=1, slide=1))],
             integers=False,
             threads=settings.threads,
-            quiet=settings.quiet,
+            quiet=settings.quiet or settings.log == "json",
         )
         properties = frozenset().union(*map(properties_of, queries))
         if settings.changes is not None and settings.edges_from is None:
@@ -136,22 +137,25 @@ def serve_with(
         gc.collect()
         gc.freeze()
 
+        say = partial(_say, log=settings.log)
+
         def ready(end: object) -> None:
             if is_open:
-                click.echo("warning: anyone who reaches this address can use the server (--open)", err=True)
+                say("anyone who reaches this address can use the server (--open)", logging.WARNING)
             if limits.connections < option_limits.connections:
                 fewer = f"the system lets this process open so few files that it serves {limits.connections:,} connections"
-                click.echo(f"warning: {fewer}, not {option_limits.connections:,} (--max-connections)", err=True)
+                say(f"{fewer}, not {option_limits.connections:,} (--max-connections)", logging.WARNING)
             if service.is_resumed and (message := _keep_warning(settings, service.engine)):
-                click.echo(f"warning: {message}", err=True)
+                say(message, logging.WARNING)
             resumed = f", continues at position {service.position:,}" if service.is_resumed else ""
-            click.echo(f"serving at {address_of(listener, tls)}{resumed}", err=True)
+            say(f"serving at {address_of(listener, tls)}{resumed}")
 
         ended = asyncio.run(run_server(service, application, [listener], feeds=feeds, tls=tls, ready=ready))
-    for outage in service.storage.outages:
-        click.echo(f"Error: {outage.reason}; acknowledged changes are in {service.storage.path} and its journal", err=True)
-    if service.failure is not None:
-        click.echo(f"Error: {service.failure}", err=True)
+        for outage in service.storage.outages:
+            reason = f"{outage.reason}; acknowledged changes are in {service.storage.path} and its journal"
+            say(reason, logging.ERROR)
+        if service.failure is not None:
+            say(service.failure, logging.ERROR)
     if service.failure is not None or service.storage.outages:
         return 1
     return 130 if ended == signal.SIGINT else 0
@@ -250,18 +254,28 @@ def _not_served_at(host: str, port: int, error: Exception) -> click.ClickExcepti
 
 
 @contextlib.contextmanager
-def _log_to_stderr(quiet: bool) -> Iterator[None]:
-    """Log events of the service and of its libraries to stderr in this block; with `quiet`, only warnings."""
+def _log_to_stderr(settings: RunSettings) -> Iterator[None]:
+    """Log events of the service and of its libraries to stderr in this block; with --quiet, only warnings."""
     with contextlib.ExitStack() as stack:
         for name in ("rpq.serve", "rpq.kafka", "uvicorn.error", "asyncio"):
             handler = logging.StreamHandler(sys.stderr)
             if not name.startswith("rpq."):  # these log every bad request of a client
                 handler.addFilter(Repetitions())
             plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
-            handler.setFormatter(TextLines() if name == "rpq.kafka" else plain)
-            level = logging.WARNING if quiet or not name.startswith("rpq.") else logging.INFO
+            of_text = TextLines() if name == "rpq.kafka" else plain
+            handler.setFormatter(JsonLines() if settings.log == "json" else of_text)
+            level = logging.WARNING if settings.quiet or not name.startswith("rpq.") else logging.INFO
             stack.enter_context(log_to(handler, logging.getLogger(name), level))
         yield
+
+
+def _say(message: str, level: int = logging.INFO, *, log: str) -> None:
+    """Print a line about the start or the end of the server, or log it where the log is in JSON."""
+    if log == "json":
+        LIFECYCLE.log(level, "%s", message)
+    else:
+        marks = {logging.WARNING: "warning: ", logging.ERROR: "Error: "}
+        click.echo(f"{marks.get(level, '')}{message}", err=True)
 
 
 def _service(

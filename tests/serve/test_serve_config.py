@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
+import re
+import sys
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import click
 import pytest
 
 from rpq.serve.command import serve
+from rpq.serve.logs import JsonLines
+from rpq.serve.operations import Admission, parse_tokens
+from tests.services.served import Command, Served
 
 OPTIONS = [one for one in serve.params if isinstance(one, click.Option) and one.name != "config"]
 
@@ -80,3 +87,80 @@ def test_a_file_that_is_wrong_is_a_usage_error(rpq, tmp_path, content, message):
     assert code == 2 and f"{file}" in stderr and message in stderr, stderr
     code, _, stderr = rpq("serve", "--config", tmp_path / "nothing.toml")
     assert code == 2 and "nothing.toml: cannot be read: No such file" in stderr
+
+
+# --- the log ---------------------------------------------------------------------------------------------------------
+
+
+def test_each_response_has_the_id_of_its_request():
+    with Served(admission=Admission(tokens=parse_tokens(["read=r"])), headers={"authorization": "Bearer r"}) as served:
+        for given in ("a-1.b:2/c", "x" * 128):
+            assert served.client.get("/queries", headers={"x-request-id": given}).headers["x-request-id"] == given
+        found = [served.client.get("/queries", headers=headers) for headers in ({}, {"x-request-id": "a b"})]
+        found += [served.client.get("/nothing"), served.client.get("/queries", headers={"authorization": "Bearer w"})]
+        assert [one.status_code for one in found] == [200, 200, 404, 401]
+        ids = {one.headers["x-request-id"] for one in found}
+        assert len(ids) == 4 and all(re.fullmatch("[0-9a-f]{32}", one) for one in ids)
+
+
+def test_an_exception_is_a_field_of_its_line():
+    try:
+        raise KeyError("x")
+    except KeyError:
+        record = logging.LogRecord("rpq.serve", logging.ERROR, "", 1, "%s failed", ("that",), sys.exc_info())
+    (line,) = JsonLines().format(record).splitlines()
+    found = json.loads(line)
+    assert datetime.fromisoformat(found["time"]).utcoffset() is not None
+    assert found["exception"].startswith("Traceback") and found["exception"].endswith("KeyError: 'x'")
+    rest = {name: found[name] for name in found if name not in ("time", "exception")}
+    assert rest == {"level": "error", "logger": "rpq.serve", "message": "that failed", "request_id": None}
+
+
+REGISTERED = [
+    ("register", "near", "anyone", "done"),
+    ("register", "near", "anyone", "409 NameTaken"),
+    ("register", None, "anyone", "422 ExpressionError"),
+    ("drop", "near", "anyone", "done"),
+    ("drop", "near", "anyone", "404 NoSuchQuery"),
+]
+
+
+def register_and_drop(served: Command) -> None:
+    """Send the requests that the log has as `REGISTERED`, whose ids are `a`, `b`, …"""
+    for request_id, (action, query, _, outcome) in zip("abcde", REGISTERED, strict=True):
+        served.client.headers["x-request-id"] = request_id
+        if action == "register":
+            found = served.register("a+" if query else "a||", name="near", window=10, slide=1)
+        else:
+            found = served.client.delete(f"/queries/{query}")
+        assert found.is_success is (outcome == "done")
+
+
+def test_the_log_is_in_json_with_who_changes_queries(tmp_path):
+    with Command("--log", "json", "--quiet", log=tmp_path / "log") as served:
+        register_and_drop(served)
+        assert served.end() == 0
+    found = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert found[0]["message"].startswith("serving at http://") and found[0]["logger"] == "rpq.serve.lifecycle"
+    audit = [one for one in found if one["logger"] == "rpq.serve.audit"]
+    assert [(one["action"], one["query"], one["by"], one["outcome"]) for one in audit] == REGISTERED
+    assert "".join(one["request_id"] for one in audit) == "abcde"
+
+
+def test_a_log_for_people_has_who_changes_queries(tmp_path):
+    with Command("--token", "read,register=t", log=tmp_path / "log", headers={"authorization": "Bearer t"}) as served:
+        register_and_drop(served)
+        assert served.end() == 0
+    found = [line.split(" ", 1)[1] for line in (tmp_path / "log").read_text().splitlines() if "request" in line]
+    who = "a token for read,register"
+    assert found == [
+        f"INFO {action} {query!r} by {who}, request {request_id}: {outcome}"
+        for request_id, (action, query, _, outcome) in zip("abcde", REGISTERED, strict=True)
+    ]
+
+
+def test_a_token_without_the_role_to_register_is_in_the_log(caplog):
+    tokens = parse_tokens(["read=r"])
+    with Served(admission=Admission(tokens=tokens), headers={"authorization": "Bearer r"}) as served:
+        assert served.client.delete("/queries/a%2Fb").status_code == 403
+    assert "drop 'a/b' by a token for read, request " in caplog.text and ": 403 RoleMissing" in caplog.text
