@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -53,15 +54,11 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
         return speed
 
 
-ARGUMENTS = "rpq.serve.arguments"
-"""The key of the arguments in the `meta` of the command's context, by which they can be parsed again."""
-
-
 class ServeCommand(SeveralValuesCommand):
-    """A command that keeps its arguments."""
+    """A command whose context has, as `obj`, a function that parses the arguments again, into another context."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta[ARGUMENTS] = (*args,)
+        ctx.obj = partial(self.make_context, ctx.info_name, [*args])
         return super().parse_args(ctx, args)
 
 
@@ -70,17 +67,16 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: str | None) -
     if path is None:
         return
     options = {one.opts[0][2:]: one for one in ctx.command.params if isinstance(one, click.Option) and one is not param}
-    ctx.default_map = {}
+    place, ctx.default_map = FilePlace(file=path), {}
     try:
         for key, value in read_toml(path).items():
             if key not in options:
-                place = FilePlace(file=path)
                 raise place.error(f"is not an option of rpq serve{did_you_mean(key, [*options])}", field=key)
             try:
                 arguments = _as_arguments(options[key], value)
                 options[key].process_value(ctx, arguments)
             except click.BadParameter as error:
-                raise FilePlace(file=path).error(error.message, field=key) from error
+                raise place.error(error.message, field=key) from error
             ctx.default_map[str(options[key].name)] = arguments
     except QueryFileError as error:
         raise click.UsageError(str(error), ctx) from error
@@ -243,7 +239,8 @@ def _limit(name: str, field: str, kind: click.ParamType, default: int | str, hel
 @shared.max_delay
 @shared.log("Format of the log on standard error.")
 @shared.quiet
-def serve(**options: Any) -> None:
+@click.pass_context
+def serve(context: click.Context, /, **options: Any) -> None:
     """Serve QUERIES, and queries that are registered later, over HTTP.
 
     Clients post tuples to /tuples and queries to /queries.  /queries/NAME/answers returns the current answers, and /changes
@@ -253,6 +250,6 @@ def serve(**options: Any) -> None:
         from rpq.serve.serving import serve_with
     except ImportError as error:
         raise click.ClickException(f"rpq serve needs the extra serve: {install_command('serve')} ({error})") from error
-    status = serve_with(**options)
+    status = serve_with(context, **options)
     if status:
         sys.exit(status)

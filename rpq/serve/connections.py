@@ -173,11 +173,11 @@ class _Refusal(asyncio.Protocol):
 class Connections:
     """An acceptor of connections, up to a limit, which closes those that wait for too long.
 
-    `open` is the number of present connections, `refused` that of refused ones.
+    `open` is the number of present connections, `refused` that of refused ones. `tls` may be replaced, for further ones.
     """
 
     def __init__(self, config: Config, state: ServerState, limits: ServeLimits, tls: ssl.SSLContext | None) -> None:
-        self._config, self._state, self._limits, self._tls = config, state, limits, tls
+        self._config, self._state, self._limits, self.tls = config, state, limits, tls
         self.open = self.refused = 0
         self._refusals = self._refused_before = 0
         self._last_log = -LOG_SECONDS
@@ -247,8 +247,8 @@ class Connections:
                 await loop.connect_accepted_socket(
                     lambda: protocol,
                     connection,
-                    ssl=self._tls,
-                    ssl_handshake_timeout=None if self._tls is None else self._limits.request_seconds,
+                    ssl=self.tls,
+                    ssl_handshake_timeout=None if self.tls is None else self._limits.request_seconds,
                 )
             except (OSError, ssl.SSLError):
                 connection.close()  # it is closed, or not TLS
@@ -301,7 +301,7 @@ class Connections:
             self.refused += 1
             with connection, contextlib.suppress(OSError):
                 connection.setblocking(False)
-                if self._tls is None:
+                if self.tls is None:
                     connection.send(TOO_MANY_CONNECTIONS)
                     connection.shutdown(socket.SHUT_WR)
                     connection.recv(1 << 16)

@@ -47,6 +47,7 @@ from rpq.serve.requests import (
     TooManyQueries,
     can_concatenate,
     concatenate,
+    parse_query,
     problem_of,
 )
 from rpq.serve.storage import EngineOptions, LoadedEngine, NoStorage, ServedState, Storage
@@ -807,6 +808,48 @@ class Service(EngineThread):
             self.storage.note_query_change(self.position, {"registered": self._complete(registered), "start": start})
             self._publish(changes)
             return int(self.engine.statistics(query.name).answers_live)
+
+    def replace_queries(
+        self, before: Sequence[Query], after: Sequence[tuple[dict[str, Any], Query]]
+    ) -> tuple[list[str], list[str]]:
+        """Replace queries by others, each with its fields; return the names of the queries that were dropped and registered.
+
+        Queries of `before` that `after` lacks, or has otherwise, are dropped, except those of clients. Queries of `after`
+        that do not run are registered; if one is refused, all others are dropped again. Must be called in the engine's
+        thread. Raises the errors of `register`.
+        """
+        running = {query.name: query for query in self.engine.queries}
+        wanted = {query.name: query for _, query in after}
+        dropped = [one.name for one in before if running.get(one.name) == one and wanted.get(one.name) != one]
+        added = [(fields, query) for fields, query in after if running.get(query.name) != query]
+        changed = [(fields, query) for fields, query in added if query.name in dropped]
+        # A changed query runs under another name until it has its own: the edges that it starts with stay.
+        names = [f"{query.name} (to be renamed)" for _, query in changed]
+        published, registered = len(self._published), list[str]()
+        try:
+            for name, (fields, _) in zip(names, changed, strict=True):
+                renamed = {**fields, "name": name}
+                self.register(renamed, parse_query(renamed, self.defaults))
+                registered.append(name)
+            del self._published[published:]
+            for fields, query in added:
+                if query.name not in dropped:
+                    self.register(fields, query)
+                    registered.append(query.name)
+        except RpqError:
+            for name in registered:
+                self.drop(name)
+            del self._published[published:]
+            raise
+        for name in dropped:
+            self.drop(name)
+        try:
+            for fields, query in changed:
+                self.register(fields, query)
+        finally:
+            for name in names:
+                self.drop(name)
+        return dropped, [query.name for _, query in added]
 
     @contextmanager
     def _or_fail(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of
 from functools import cached_property, partial
@@ -47,7 +47,7 @@ from rpq.readers.column_names import ColumnNames
 from rpq.serve.application import Application, KernelCompiler
 from rpq.serve.connections import Connections, Repetitions, raise_file_limit
 from rpq.serve.feeds import Feed, FileFeed, Playback, TopicFeed
-from rpq.serve.logs import LIFECYCLE, JsonLines
+from rpq.serve.logs import LIFECYCLE, JsonLines, audit
 from rpq.serve.models import ServeLimits
 from rpq.serve.operations import Admission, parse_tokens
 from rpq.serve.requests import NameTaken, QueryDefaults, parse_query
@@ -60,19 +60,30 @@ if TYPE_CHECKING:
     from rpq.readers import EdgeRules
     from rpq.readers.rdf.rdf_format import RdfDocuments
 
+LOG = logging.getLogger("rpq.serve")
+
 SWITCH_SECONDS = 0.001
 """The longest time that the engine's thread occupies the interpreter while a request waits."""
 
+RELOADED = ("tokens", "tls_cert", "tls_key", "expressions", "query_files", "queries_file")
+"""The parameters of the command that a server reads again when it is told to."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reloadable:
+    """The values of `RELOADED`: the roles of tokens, the certificate, and queries with their fields."""
+
+    tokens: Mapping[str, frozenset[str]]
+    tls: Tls | None
+    queries: tuple[tuple[dict[str, Any], rpq.Query], ...]
+
+
 def serve_with(
+    context: click.Context,
     *,
-    expressions: Sequence[str],
-    query_files: Sequence[str],
     host: str,
     port: int,
-    tokens: Sequence[str],
     is_open: bool,
-    tls_cert: str | None,
-    tls_key: str | None,
     hosts: Sequence[str],
     origins: Sequence[str],
     inputs: Sequence[str],
@@ -84,7 +95,7 @@ def serve_with(
 ) -> int:
     """Serve until a signal ends the server; return the exit status.  Usage errors are exceptions of click.
 
-    The other options are fields of `ServeLimits` and of `RunSettings`.
+    All options are those in the context of the command. The other ones are fields of `ServeLimits` and of `RunSettings`.
     """
     paths, streams = named_inputs(inputs)
     options["static"], options["static_graphs"] = named_inputs(options["static"], "--static")
@@ -94,19 +105,17 @@ def serve_with(
         connections=raise_file_limit(option_limits.connections),
         waiting_bytes=max(option_limits.waiting_bytes, 16 * option_limits.body_bytes),
     )
-    settings = RunSettings(inputs=paths, streams=streams, checkpoint=checkpoint, **options)
+    of_run = {name: value for name, value in options.items() if name == "queries_file" or name not in RELOADED}
+    settings = RunSettings(inputs=paths, streams=streams, checkpoint=checkpoint, **of_run)
     if settings.edges == "id":
         check_ids(settings)
     of_rdf = (settings.rdf_time, settings.rdf_graph, settings.rdf_base)
     documents = rdf_documents(settings) if any(of_rdf) else None
-    roles = _roles_of_tokens(tokens)
-    _check_access(host, port, has_token=bool(roles), is_open=is_open)
-    tls = _tls(tls_cert, tls_key)
     defaults = _defaults(settings)
-    query_fields = _query_fields(expressions, query_files, settings, defaults)
+    first = _read_reloadable(context.params, settings, defaults)
+    tls, queries = first.tls, [query for _, query in first.queries]
     listener = _listen_or_exit(host, port)
     with listener, _log_to_stderr(settings):
-        queries = [parse_query(fields, defaults) for fields in query_fields]
         compile_kernels(
             queries or [rpq.Query("a", window=rpq.Window(size=1, slide=1))],
             integers=False,
@@ -126,10 +135,10 @@ def serve_with(
             documents=documents,
             rules=rules_of(settings),
         )
-        _register(service, query_fields, queries)
+        _register(service, first.queries)
         playback, feeds = _feeds(service, settings, playback_speed)
         names = [*hosts, *([] if host in ("", "0.0.0.0", "::") else [host])]
-        admission = Admission(hosts=names, origins=tuple(origins), tokens=roles)
+        admission = Admission(hosts=names, origins=tuple(origins), tokens=first.tokens)
         kernels = KernelCompiler(threads=settings.threads)
         application = Application(service, admission=admission, playback=playback, kernels=kernels)
         sys.setswitchinterval(SWITCH_SECONDS)
@@ -150,7 +159,18 @@ def serve_with(
             resumed = f", continues at position {service.position:,}" if service.is_resumed else ""
             say(f"serving at {address_of(listener, tls)}{resumed}")
 
-        ended = asyncio.run(run_server(service, application, [listener], feeds=feeds, tls=tls, ready=ready))
+        def read_again() -> Reloadable:
+            options = context.obj().params
+            for param in context.command.params:
+                if param.name not in RELOADED and options.get(param.name) != context.params.get(param.name):
+                    LOG.warning("%s: another value takes effect when the server is restarted", param.opts[0])
+            found = _read_reloadable({**context.params, **{name: options[name] for name in RELOADED}}, settings, defaults)
+            for _, query in found.queries:
+                kernels.compile(query, integers=service.has_integers)
+            return found
+
+        reload = Reload(application, first, read_again)
+        ended = asyncio.run(run_server(service, application, [listener], feeds=feeds, tls=tls, ready=ready, reload=reload))
         for outage in service.storage.outages:
             reason = f"{outage.reason}; acknowledged changes are in {service.storage.path} and its journal"
             say(reason, logging.ERROR)
@@ -159,6 +179,52 @@ def serve_with(
     if service.failure is not None or service.storage.outages:
         return 1
     return 130 if ended == signal.SIGINT else 0
+
+
+def _read_reloadable(options: Mapping[str, Any], settings: RunSettings, defaults: QueryDefaults) -> Reloadable:
+    """Read the tokens, the certificate and the queries of options.  Raises errors of click."""
+    tokens = _roles_of_tokens(options["tokens"])
+    _check_access(options["host"], options["port"], has_token=bool(tokens), is_open=options["is_open"])
+    tls = _tls(options["tls_cert"], options["tls_key"])
+    settings = replace(settings, queries_file=options["queries_file"])
+    fields = _query_fields(options["expressions"], options["query_files"], settings, defaults)
+    return Reloadable(tokens=tokens, tls=tls, queries=tuple((one, parse_query(one, defaults)) for one in fields))
+
+
+class Reload:
+    """A function that reads the tokens, the certificate and the queries of a server again: all, or none after an error."""
+
+    def __init__(self, application: Application, current: Reloadable, read: Callable[[], Reloadable]) -> None:
+        self._application, self._current, self._read = application, current, read
+        self._lock = asyncio.Lock()
+
+    async def __call__(self) -> None:
+        async with self._lock:
+            try:
+                dropped, registered = await self._try()
+            except Exception as error:
+                is_known = isinstance(error, (click.ClickException, RpqError))
+                message = error.format_message() if isinstance(error, click.ClickException) else str(error)
+                LOG.error("nothing is reloaded: %s", message, exc_info=not is_known)
+                return
+        for action, names in (("drop", dropped), ("register", registered)):
+            for name in names:
+                audit(action, name, by="a reload")
+        LOG.info("tokens, certificate and queries are reloaded")
+
+    async def _try(self) -> tuple[list[str], list[str]]:
+        """Reload; return the names of queries that were dropped and registered."""
+        application, before = self._application, self._current
+        found = await asyncio.get_running_loop().run_in_executor(None, self._read)
+        if (found.tls is None) is not (before.tls is None):
+            raise click.UsageError("--tls-cert, --tls-key: TLS begins or ends when the server is restarted")
+        replace_queries = partial(application.service.replace_queries, [one for _, one in before.queries], found.queries)
+        names: tuple[list[str], list[str]] = await application.service.call(replace_queries, writes=True)
+        application.guard.admission = replace(application.guard.admission, tokens=found.tokens)
+        if found.tls is not None and application.figures.connections is not None:
+            application.figures.connections.tls = found.tls.context
+        self._current = found
+        return names
 
 
 def _defaults(settings: RunSettings) -> QueryDefaults:
@@ -379,11 +445,11 @@ def _extent(window: rpq.Window | rpq.UnboundedWindow) -> int | str:
     return window.size if isinstance(window, rpq.Window) else UNBOUNDED
 
 
-def _register(service: Service, query_fields: Sequence[dict[str, Any]], queries: Sequence[rpq.Query]) -> None:
+def _register(service: Service, queries: Sequence[tuple[dict[str, Any], rpq.Query]]) -> None:
     """Register the queries of the command line, except those that the restored engine has already."""
     running = {query.name: query for query in service.engine.queries}
     try:
-        for fields, query in zip(query_fields, queries, strict=True):
+        for fields, query in queries:
             before = running.get(query.name)
             if before is None:
                 service.register(fields, query)
@@ -505,10 +571,12 @@ async def run_server(
     feeds: Sequence[Feed] = (),
     tls: Tls | None = None,
     ready: Callable[[Callable[[signal.Signals], None]], None] = lambda end: None,
+    reload: Callable[[], Coroutine[Any, Any, None]] | None = None,
 ) -> signal.Signals | None:
     """Serve until a signal ends the server; then end followers, finish requests in progress and write the checkpoint.
 
     Returns the signal.  `ready` is called when the server accepts requests, with a function that ends it as a signal does.
+    SIGHUP calls `reload`.
     """
     loop = asyncio.get_running_loop()
     config = uvicorn.Config(
@@ -525,21 +593,25 @@ async def run_server(
     server = _Server(config, service.limits, tls)
     application.figures.connections = server.connections
     received: list[signal.Signals] = []
-    interruptions: list[asyncio.Future[None]] = []
+    tasks: list[asyncio.Future[None]] = []
 
     def end(number: signal.Signals) -> None:
         if received:
             server.force_exit = True
         received.append(number)
         service.is_stopping = True
-        interruptions.append(asyncio.ensure_future(_interrupt(service)))
+        tasks.append(asyncio.ensure_future(_interrupt(service)))
         service.hub.end("the server is stopping")
         server.should_exit = True
 
+    handlers: dict[signal.Signals, Callable[[], object]]
+    handlers = {number: partial(end, number) for number in (signal.SIGINT, signal.SIGTERM)}
+    if reload is not None and hasattr(signal, "SIGHUP"):
+        handlers[signal.SIGHUP] = lambda: tasks.append(asyncio.ensure_future(reload()))
     installed = []
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number, handler in handlers.items():
         with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-            loop.add_signal_handler(number, end, number)
+            loop.add_signal_handler(number, handler)
             installed.append(number)
     service.start(loop)
     for feed in feeds:
@@ -556,8 +628,8 @@ async def run_server(
         for feed in feeds:
             await loop.run_in_executor(None, feed.stop)
         await loop.run_in_executor(None, service.stop)
-        for interruption in interruptions:
-            interruption.cancel()
+        for task in tasks:
+            task.cancel()
         application.close()
     return received[0] if received else None
 

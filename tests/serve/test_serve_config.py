@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,7 +17,7 @@ import pytest
 from rpq.serve.command import serve
 from rpq.serve.logs import JsonLines
 from rpq.serve.operations import Admission, parse_tokens
-from tests.services.served import Command, Served
+from tests.services.served import NOT_RELOADED, RELOADED, Command, Served
 
 OPTIONS = [one for one in serve.params if isinstance(one, click.Option) and one.name != "config"]
 
@@ -89,6 +90,100 @@ def test_a_file_that_is_wrong_is_a_usage_error(rpq, tmp_path, content, message):
     assert code == 2 and "nothing.toml: cannot be read: No such file" in stderr
 
 
+# --- SIGHUP ----------------------------------------------------------------------------------------------------------
+
+
+def query(name: str, text: str = "a+", window: int = 100) -> str:
+    """A query in a file of queries."""
+    return f'[[query]]\nname = "{name}"\nquery = "{text}"\nwindow = {window}\nslide = 1\nsemantics = "explicit"\n'
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch) -> Path:
+    """A folder with the options of a server and its queries: q is to change, r to go, s to stay."""
+    monkeypatch.delenv("RPQ_TOKEN", raising=False)
+    (tmp_path / "queries.toml").write_text(query("q") + query("r", "b+") + query("s", "a"))
+    texts = {name: json.dumps(str(tmp_path / name)) for name in ("queries.toml", "state")}
+    (tmp_path / "server.toml").write_text(
+        f'token = ["old"]\nqueries = {texts["queries.toml"]}\ncheckpoint = {texts["state"]}\n'
+    )
+    return tmp_path
+
+
+def names_of(served: Command) -> dict[str, str]:
+    return {one["name"]: one["expression"] for one in served.client.get("/queries").json()["queries"]}
+
+
+@pytest.mark.ci
+def test_tokens_and_queries_are_reloaded_and_a_restart_has_them(files):
+    options, queries = files / "server.toml", files / "queries.toml"
+    with Command("--config", options, log=files / "log", headers=bearer("old")) as served:
+        served.post(("x", "y", "a", 1), ("y", "z", "b", 2))
+        served.register("b", name="posted", window=10, slide=1)
+        events = served.follow()
+        events.next("start")
+        options.write_text(options.read_text().replace("old", "new") + "max-body = 1000\n")
+        queries.write_text(query("q", "a/b") + query("s", "a") + query("t", "b"))
+        served.reload(RELOADED)
+        assert served.client.get("/queries").status_code == 401
+        served.client.headers.update(bearer("new"))
+        now = {"q": "a/b", "s": "a", "t": "b", "posted": "b"}
+        assert names_of(served) == now and served.answers("q") == {("x", "z")} and served.answers("t") == {("y", "z")}
+        rows = [(row["query"], *row["values"]) for _, content in zip("12", events) for row in content[1].get("changes", ())]
+        assert rows == [("t", "y", "z"), ("q", "x", "z")]  # the connection, which had the old token, stays
+        events.close()
+        log = (files / "log").read_text()
+        assert "--max-body: another value takes effect when the server is restarted" in log
+        lines = [f"INFO {what} by a reload: done" for what in ("drop 'q'", "drop 'r'", "register 'q'", "register 't'")]
+        assert re.findall("INFO .* by a reload.*", log) == lines
+        served.kill()
+    with Command("--config", options, log=files / "log", headers=bearer("new")) as served:
+        assert names_of(served) == now and served.answers("q") == {("x", "z")}
+        assert served.end() == 0
+
+
+WRONG = [
+    ("server.toml", 'token = ["new"', "is not TOML"),
+    ("server.toml", 'token = [" "]', "--token: is empty"),
+    ("server.toml", 'tls-cert = "no.pem"\ntls-key = "no.key"', "no.pem: cannot be read"),
+    ("queries.toml", query("q", "a||"), "unexpected"),
+    ("queries.toml", query("t") + query("posted", "c"), "there is a query named 'posted' already"),
+    ("queries.toml", query("t") + query("u", "a", 2**63 - 1), "exceed 64 bits"),  # the engine refuses the second one
+]
+
+
+@pytest.mark.ci
+def test_a_wrong_file_changes_nothing(files):
+    with Command("--config", files / "server.toml", log=files / "log", headers=bearer("old")) as served:
+        served.post(("x", "y", "a", 1))
+        served.register("b", name="posted", window=10, slide=1)
+        before = names_of(served)
+        options = (files / "server.toml").read_text().partition("\n")[2]
+        for file, content, message in WRONG:
+            (files / "server.toml").write_text(f'token = ["new"]\n{options}')
+            (files / file).write_text(content + f"\n{options}" * (file == "server.toml"))
+            served.reload(NOT_RELOADED)
+            assert message in (files / "log").read_text().rpartition(NOT_RELOADED)[2]
+            assert names_of(served) == before
+        assert served.end() == 0
+
+
+@pytest.mark.ci
+def test_a_query_that_a_client_has_replaced_is_not_dropped(files):
+    with Command("--config", files / "server.toml", log=files / "log", headers=bearer("old")) as served:
+        for name in ("q", "r"):
+            served.client.delete(f"/queries/{name}")
+        served.register("c", name="q", window=10, slide=1)
+        (files / "queries.toml").write_text(query("r", "b+"))
+        served.reload(RELOADED)
+        assert names_of(served) == {"q": "c", "r": "b+"}
+        assert served.end() == 0
+
+
 # --- the log ---------------------------------------------------------------------------------------------------------
 
 
@@ -136,6 +231,7 @@ def register_and_drop(served: Command) -> None:
         assert found.is_success is (outcome == "done")
 
 
+@pytest.mark.ci
 def test_the_log_is_in_json_with_who_changes_queries(tmp_path):
     with Command("--log", "json", "--quiet", log=tmp_path / "log") as served:
         register_and_drop(served)
@@ -147,6 +243,7 @@ def test_the_log_is_in_json_with_who_changes_queries(tmp_path):
     assert "".join(one["request_id"] for one in audit) == "abcde"
 
 
+@pytest.mark.ci
 def test_a_log_for_people_has_who_changes_queries(tmp_path):
     with Command("--token", "read,register=t", log=tmp_path / "log", headers={"authorization": "Bearer t"}) as served:
         register_and_drop(served)

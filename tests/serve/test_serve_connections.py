@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import resource
+import shutil
 import socket
 import ssl
 import subprocess
@@ -19,7 +20,7 @@ import pytest
 from rpq.serve.connections import Repetitions, raise_file_limit
 from rpq.serve.models import ServeLimits
 from rpq.serve.serving import Tls, TlsError
-from tests.services.served import Served, Talk
+from tests.services.served import NOT_RELOADED, RELOADED, Command, Served, Talk
 
 PATH = {"expression": "a+", "window": 100, "slide": 10}
 HEAD = b"POST /tuples HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\ncontent-length: 1000\r\n\r\n"
@@ -310,6 +311,27 @@ def test_tls(certificates):
 def test_what_tls_cannot_be_spoken_with_is_an_error(certificates, certificate, key, message):
     with pytest.raises(TlsError, match=message):
         _ = Tls(certificate=str(certificates / certificate), key=str(certificates / key)).context
+
+
+@pytest.mark.ci
+def test_a_certificate_is_reloaded_for_further_connections(certificates, tmp_path):
+    for name in ("pem", "key"):
+        shutil.copy(certificates / f"one.{name}", tmp_path / f"server.{name}")
+    options = ["a", "--window", "10", "--tls-cert", tmp_path / "server.pem", "--tls-key", tmp_path / "server.key"]
+    one, other = (ssl.create_default_context(cafile=certificates / f"{name}.pem") for name in ("one", "other"))
+    with Command(*options, log=tmp_path / "log", verify=one) as served, served.follow() as events:
+        events.next("start")
+        shutil.copy(certificates / "other.pem", tmp_path / "server.pem")
+        served.reload(NOT_RELOADED)
+        assert "server.key: is not the key of the certificate" in (tmp_path / "log").read_text()
+        assert Talk(served.url, verify=one).client.get("/healthz").status_code == 200
+        shutil.copy(certificates / "other.key", tmp_path / "server.key")
+        served.reload(RELOADED)
+        with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            Talk(served.url, verify=one).client.get("/healthz")
+        assert Talk(served.url, verify=other).post(("x", "y", "a", 1)).status_code == 200
+        assert events.rows(1) == [("a", "+", 1, ("x", "y"))]  # the connection stays
+        assert served.end() == 0
 
 
 def test_the_body_of_a_response_does_not_wait_for_the_acknowledgement_of_its_head():

@@ -225,7 +225,14 @@ class Served(Talk):
 class Command(Talk):
     """The command `rpq serve` as a process."""
 
-    def __init__(self, *arguments: object, log: Path, headers: dict[str, str] | None = None, **environment: str) -> None:
+    def __init__(
+        self,
+        *arguments: object,
+        log: Path,
+        headers: dict[str, str] | None = None,
+        verify: ssl.SSLContext = NO_AUTHORITIES,
+        **environment: str,
+    ) -> None:
         command = [sys.executable, "-m", "rpq.cli", "serve", *map(str, arguments), "--port", "0"]
         self.log = log
         start = log.stat().st_size if log.exists() else 0
@@ -234,12 +241,12 @@ class Command(Talk):
                 command, cwd=ROOT, stdin=subprocess.PIPE, stdout=out, stderr=out, env={**os.environ, **environment}
             )
         end = time.monotonic() + SECONDS
-        while (found := re.search(rb"serving at (http://\S+?/)", log.read_bytes()[start:])) is None:
+        while (found := re.search(rb"serving at (https?://\S+?/)", log.read_bytes()[start:])) is None:
             if self.process.poll() is not None or time.monotonic() > end:
                 self.kill()
                 raise AssertionError(log.read_text()[-3000:])
             time.sleep(0.02)
-        super().__init__(found[1].decode(), **(headers or {}))
+        super().__init__(found[1].decode(), verify=verify, **(headers or {}))
 
     def __enter__(self) -> Command:
         return self
@@ -261,6 +268,20 @@ class Command(Talk):
         """Ask for the end; the exit status."""
         self.process.send_signal(how)
         return self.process.wait(SECONDS)
+
+
+    def reload(self, message: str) -> None:
+        """Send SIGHUP, and wait for a message of the log."""
+        start = self.log.stat().st_size
+        self.process.send_signal(signal.SIGHUP)
+        end = time.monotonic() + SECONDS
+        while message not in self.log.read_text()[start:]:
+            assert self.process.poll() is None and time.monotonic() < end, self.log.read_text()[-3000:]
+            time.sleep(0.02)
+
+
+RELOADED, NOT_RELOADED = "tokens, certificate and queries are reloaded", "nothing is reloaded: "
+"""The messages of the log after SIGHUP."""
 
 
 def arrow(**columns: Any) -> bytes:
