@@ -84,7 +84,7 @@ class Query(QueryOptions):
     - `cost`: a property of edges. Rows have its smallest sum along a path, in a column `cost`; semantics are explicit. Edges
       where it is null, NaN or negative are not walked
     - `select`: the columns of its rows. With ["source", "target", "length"], rows also have the smallest number of edges of
-      a path, for walks without an order; semantics are explicit then: a length that changes is a row `-` and a row `+`
+      a path, for walks; semantics are explicit then: a length that changes is a row `-` and a row `+`
     - `distinct`, `matching`, `report`, `filter` (for patterns), `node_label`, `parameters` (for MATCH): an option that does
       not apply to the text is refused unless it has its default
 
@@ -186,8 +186,8 @@ class Query(QueryOptions):
         reason = None
         if self.paths != "walk":
             reason = f"paths={self.paths!r}: the {what}s are those of walks; leave out paths"
-        elif self.order is not None:
-            reason = f"order={self.order!r}: the {what}s are those of paths in any order; leave out the order"
+        elif self.order is not None and not self.has_length:
+            reason = f"order={self.order!r}: the costs are those of paths in any order; leave out the order"
         elif self.semantics == "implicit":
             reason = f'semantics="implicit": a {what} that grows by expiry is a row; leave out semantics'
         if reason is not None:

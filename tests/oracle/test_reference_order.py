@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.reference_order import OrderedAtom, OrderEngine, OrderQuery, PathOrder, ordered_pairs
+from tests.reference_order import OrderedAtom, OrderEngine, OrderQuery, PathOrder, ordered_lengths, ordered_pairs
 from tests.reference_patterns import Variable
 from tests.reference_properties import Edge, EdgeAtom
 
@@ -91,6 +91,37 @@ def found(expression: str, edges: str, order: PathOrder = STRICT) -> list[str]:
 )
 def test_pairs(expression, edges, order, expected):
     assert found(expression, edges, order) == expected
+
+
+@pytest.mark.parametrize(
+    ("edges", "order", "expected"),
+    [
+        # The short way is not in order, or comes too late for what follows.
+        ("x a y 1, y a z 2, x a z 3", STRICT, {"xy": 1, "xz": 1, "yz": 1}),
+        ("x a y 1, y a z 2, x a z 4, z a w 3", STRICT, {"xy": 1, "xz": 1, "yz": 1, "zw": 1, "yw": 2, "xw": 3}),
+        ("x a y 1, y a z 2, x a z 3, z a w 3", TIES, {"xy": 1, "xz": 1, "yz": 1, "zw": 1, "yw": 2, "xw": 2}),
+        # From the parallel edge at 1 three steps lead to w, from the one at 4 none; the gap is kept by the loop at y.
+        ("x a y 1, y a y 3, y a z 5", PathOrder(gap=2), {"xy": 1, "yy": 1, "yz": 1, "xz": 3}),
+        ("x a y 1, x a y 4, y a y 3, y a z 5", PathOrder(gap=2), {"xy": 1, "yy": 1, "yz": 1, "xz": 2}),
+        # Within the span only the younger first edge leads to z, and needs one edge more.
+        ("x a z 1, x a y 3, y a z 4, z a w 6", PathOrder(span=3), {"xz": 1, "xy": 1, "yz": 1, "zw": 1, "yw": 2, "xw": 3}),
+    ],
+)
+def test_lengths(edges, order, expected):
+    found = ordered_lengths("a+", edges_of(edges), order)
+    assert {"".join(pair): length for pair, length in found.items()} == expected
+
+
+def test_a_length_grows_when_the_first_edge_expires():
+    query = path("a+", size=5, semantics="explicit", has_length=True, sources=frozenset("x"), targets=frozenset("z"))
+    engine = OrderEngine(query, identity="parallel")
+    assert texts(engine.insert("x", "a", "z", 1)) == ["+ x z 1 @1"]
+    engine.insert("x", "a", "y", 2)
+    assert engine.insert("y", "a", "z", 3) == []
+    assert texts(engine.advance(6)) == ["- x z 1 @6", "+ x z 2 @6"]
+    assert texts(engine.insert("x", "a", "z", 6)) == ["- x z 2 @6", "+ x z 1 @6"]
+    assert texts(engine.delete("x", "a", "z", 6)) == ["- x z 1 @6", "+ x z 2 @6"]
+    assert texts(engine.advance(9)) == ["- x z 2 @7"]
 
 
 def test_conditions_and_the_order_hold_of_the_same_edge():

@@ -193,7 +193,7 @@ def new_index(
     if order is not None:
         from rpq.operators.paths.ordered.ordered_index import OrderedIndex  # its kernels take memory
 
-        return OrderedIndex(program, window, order=order, **options)
+        return OrderedIndex(program, window, order=order, has_length=has_length, **options)
     if has_length:
         from rpq.operators.paths.lengths.length_index import LengthIndex  # as do its own
 

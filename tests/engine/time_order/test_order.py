@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import rpq
 from rpq import automata
 from rpq.language.conditions import parse_expression
+from rpq.language.query import PAIR_AND_LENGTH
 from tests.engine.edges.edge_streams import apply, as_batch, check_counts, drawn_events, drawn_tuples, restored, rows_of
 from tests.reference_order import OrderedAtom, OrderEngine, OrderQuery, PathOrder
 from tests.reference_patterns import Constant, Term, Variable
@@ -89,6 +90,7 @@ class Described:
                 max_span=order.span,
                 sources=options.get("sources"),
                 targets=options.get("targets"),
+                select=PAIR_AND_LENGTH if options.get("has_length") else None,
             )
             return
         atoms = tuple(atom._replace(order=order) if isinstance(atom, OrderedAtom) else atom for atom in what)
@@ -124,7 +126,10 @@ def described(draw, name: str, *, patterns: bool = True, counted: bool = False, 
     options = {"sources": draw(ends), "targets": draw(ends)} if isinstance(what, str) else {}
     if counted and draw(st.booleans()):
         options["window"] = "count"
-    semantics = ("explicit",) if events and "window" in options else ("explicit", "implicit")
+    if isinstance(what, str) and draw(st.booleans()):
+        options["has_length"] = True
+    is_explicit = (events and "window" in options) or "has_length" in options
+    semantics = ("explicit",) if is_explicit else ("explicit", "implicit")
     return Described(
         name,
         what,
@@ -150,9 +155,10 @@ def check_witnesses(engine: rpq.Engine, oracle: OrderEngine, queries: list[Descr
         if not isinstance(one.what, str):
             continue
         edges = {(edge.source, edge.label, edge.target, edge.timestamp) for edge in oracle.edges(one.query.name)}
-        for source, target in engine.answers(one.query.name):
-            path = engine.witness(source, target, query=one.query.name)
+        for source, target, *length in engine.answers(one.query.name):
+            path = engine.witness(source, target, *length, query=one.query.name)
             assert (path.vertices[0], path.vertices[-1]) == (source, target)
+            assert not length or len(path.labels) == length[0], f"{path} has not the fewest edges"
             assert one.order.admits(path.timestamps), path
             steps = zip(path.vertices[:-1], path.labels, path.vertices[1:], path.timestamps, strict=True)
             for u, label, v, time in steps:

@@ -392,7 +392,7 @@ class DeltaIndex:
         self._load(*self._with_static(chunk, self._relative(*slides)), quiet=quiet)
         self.judge.judge_load(quiet=quiet)
         if self.index.settings.witness and not quiet:
-            self.write_paths(0)
+            self.write_paths(self.state.event_out)
         kernels.end_event(self.view, self.state.time, 1, 1)
         return self.delta()
 

@@ -197,20 +197,20 @@ def expire(index, slide, order):
     if last < 0 or last > index.settings.ceiling:
         last = index.settings.ceiling
     while True:
-        dying = _next_death(index)
+        dying = next_death(index)
         if dying > last:
             break
         dying += -dying % index.settings.step  # to the next boundary
-        if fields.out + _count_dying(index, dying) > fields.out_capacity or fields.events + 2 > fields.event_capacity:
+        if fields.out + count_dying(index, dying) > fields.out_capacity or fields.events + 2 > fields.event_capacity:
             return np.int64(NEED_OUTPUT)
-        _report_dying(index, dying)
+        report_dying(index, dying)
         end_event(index, boundary_time(index, dying), -1, order)
     cross(index, slide)
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
-def _next_death(index):
+def next_death(index):
     """Return a relative slide before which no answer expires."""
     table, accepting = index.table, index.program.accepting
     first = np.int64(NEVER)
@@ -223,9 +223,14 @@ def _next_death(index):
 
 @njit(cache=True, nogil=True)
 def _dying_lanes(index, vertex, state, number, block, dying):
-    """Return the pairs of a block that expire at a slide. A pair with several accepting states belongs to the lowest."""
+    """Return the pairs of a block that expire at a slide, with marks those whose marked cell expires.
+
+    A pair with several accepting states belongs to the lowest.
+    """
     table, before = index.table, dying - index.settings.step
     lanes = live(table.values, block, before) & ~live(table.values, block, dying)
+    if index.settings.marks:
+        return lanes & live(table.hops, block, np.int64(0))
     lanes = unshared_lanes(index, vertex, state, number, lanes, before, dying)
     if lanes & table.conflicted_roots[number] != ZERO:
         # In these lanes the answers differ from the table.
@@ -234,7 +239,7 @@ def _dying_lanes(index, vertex, state, number, block, dying):
 
 
 @njit(cache=True, nogil=True)
-def _count_dying(index, dying):
+def count_dying(index, dying):
     """Return the room that the rows of one boundary may need."""
     table, accepting = index.table, index.program.accepting
     before, count = dying - index.settings.step, np.int64(0)
@@ -247,7 +252,7 @@ def _count_dying(index, dying):
 
 
 @njit(cache=True, nogil=True)
-def _report_dying(index, dying):
+def report_dying(index, dying):
     """Write the pairs that expire at a slide, and make the lower bounds of their rows exact."""
     table, accepting = index.table, index.program.accepting
     for row in range(index.state.rows):

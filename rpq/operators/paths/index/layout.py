@@ -138,6 +138,7 @@ class IndexSettings(Record):
         ("judged", int64),  # simple paths, and the automaton has states in conflict
         ("unlisted", int64),  # 1: edges are in no adjacency lists, and the index has a sweep of its own
         ("moved_by", int64),  # what moves the window
+        ("marks", int64),  # 1: `IndexTable.hops` marks the first accepting state in which a pair was reported (`ordered.layers`)
     )
 
 
@@ -177,7 +178,7 @@ class IndexTable(NamedTuple):
     """The rows, blocks and slots of the table."""
 
     values: np.ndarray  # cell type, 64 a block
-    hops: np.ndarray  # uint8, 64 a block; length 0 until supports are maintained; of lengths: the reported cells
+    hops: np.ndarray  # uint8, 64 a block; length 0 until supports are maintained; of lengths: the reported cells, or marks
     suspect: np.ndarray  # uint64 a block: suspect cells; length 0 likewise
     removed_cells: np.ndarray  # uint64 a block: cells that the current delete took out; length 0 likewise
     doubt: np.ndarray  # uint64 a block: cells in doubt (see `conflicts.py`); length 0 where nothing is judged

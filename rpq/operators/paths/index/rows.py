@@ -377,12 +377,15 @@ def write_pairs(index, vertex, number, lanes):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def report_new(index, vertex, state, number, lanes):
-    """Report the pairs of lanes that came alive in an accepting state, unless they were answers already."""
+    """Report the pairs of lanes that came alive in an accepting state, unless they were answers already.
+
+    With marks, all are reported that are not alive in a lower one.
+    """
     if index.state.quiet or not index.table.is_target[vertex]:
         return
     if index.program.sizes.accepting > 1:
         now = index.state.now
-        lanes = unshared_lanes(index, vertex, state, number, lanes, now, now)
+        lanes = unshared_lanes(index, vertex, state, number, lanes, now, NEVER if index.settings.marks else now)
     write_pairs(index, vertex, number, lanes)
 
 

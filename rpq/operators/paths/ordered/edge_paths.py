@@ -44,6 +44,7 @@ RAISING_FOUND = 7  # raise the cells to which these paths lead
 RENEWING = 8  # a delete: recompute the cells that had a path through the edge
 REPORTING = 9  # report the lost pairs
 COMPLETE = 10  # end the event
+SETTLING = 11  # report the pairs with other lengths
 
 
 # --- vectors --------------------------------------------------------------------------------------------------
@@ -540,7 +541,7 @@ def _renew_cell(index, timeline, node, slot, old_value, value):
         table.low[row] = min(table.low[row], value)
     elif program.accepting[state] != 0 and table.is_target[vertex] != 0:
         root = np.int64(table.slot_vertex[slot])
-        if not is_answer(index, root, vertex):
+        if table.hops[cell] != 0 if index.settings.marks else not is_answer(index, root, vertex):
             timeline.found_node[fields.found_paths] = root << 32 | vertex
             fields.found_paths += 1
 

@@ -23,11 +23,18 @@ from rpq.operators.paths.ordered.edge_paths import (
     RAISING_FOUND,
     RENEWING,
     REPORTING,
+    SETTLING,
     delete_edge,
     find_trees,  # noqa: F401  `OrderedIndex` calls it by its name here
     is_answer,
     raise_late_edge,
     raise_vectors,  # noqa: F401
+)
+from rpq.operators.paths.ordered.layers import (
+    clear_last_layer,  # noqa: F401
+    cross_with_lengths,
+    lengths_of,  # noqa: F401
+    settle,
 )
 from rpq.operators.paths.ordered.scans import arrive, scan_back, scan_forward, width_of_root
 from rpq.operators.paths.ordered.timeline import (
@@ -225,6 +232,17 @@ def _needs_copies(timeline, chunk, i, count, is_read_back):
 
 @njit(cache=True, nogil=True)
 def _resume(index, timeline, chunk, i, count, u, v, forward, inverse):
+    if index.state.phase != SETTLING:
+        code = _change(index, timeline, chunk, i, count, u, v, forward, inverse)
+        if code != DONE or index.settings.marks == 0:
+            return code
+        index.state.phase = SETTLING
+    return settle(index, timeline, index.state.time, 2 * i + 1)
+
+
+@njit(cache=True, nogil=True)
+def _change(index, timeline, chunk, i, count, u, v, forward, inverse):
+    """Change the cells for a tuple from its phase on. Return a code."""
     fields = index.state
     if fields.phase == RAISING or fields.phase == RAISING_FOUND:
         if timeline.fields.scans != 0:
@@ -244,13 +262,17 @@ def _resume(index, timeline, chunk, i, count, u, v, forward, inverse):
         if not copies and timeline.fields.scans == 0:
             timeline.fields.is_open = 0
         fields.phase = WITNESSING
-    return np.int64(NEED_WITNESS if fields.phase == WITNESSING and index.settings.witness else DONE)
+    has_paths = index.settings.witness != 0 and index.settings.marks == 0
+    return np.int64(NEED_WITNESS if fields.phase == WITNESSING and has_paths else DONE)
 
 
 @njit(cache=True, nogil=True)
 def _cross(index, timeline, slide, order):
     close_moment(index, timeline)
-    code = cross_to(index, slide, order)
+    if index.settings.marks != 0:
+        code = cross_with_lengths(index, timeline, slide, order)
+    else:
+        code = cross_to(index, slide, order)
     if code == DONE:
         skip_expired_entries(timeline, slide)
         if is_sweep_due(index, slide):
@@ -537,11 +559,14 @@ def _renew_row(index, timeline, row, node):
 
 @njit(cache=True, nogil=True)
 def retain_lost_pairs(index, pairs, count):
-    """Filter pairs in place: retain those that are no longer answers and may be reported. Return their number."""
+    """Filter pairs in place: retain those that are no longer answers, or may have other lengths, and may be reported.
+
+    Return their number.
+    """
     size = np.int64(0)
     for i in range(count):
         root, vertex = pairs[i] >> 32, pairs[i] & 0xFFFFFFFF
-        if index.table.is_target[vertex] and not is_answer(index, root, vertex):
+        if index.table.is_target[vertex] and (index.settings.marks != 0 or not is_answer(index, root, vertex)):
             pairs[size] = pairs[i]
             size += 1
     return size

@@ -10,7 +10,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from rpq.compiled.views import view
+from rpq.compiled.arrays.lanes import LANES
+from rpq.compiled.growth import request
+from rpq.compiled.views import lengthen, view
+from rpq.language.protocol import SUM_TOO_LARGE
 from rpq.language.time_order import TimeOrder
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.check import free_slots, stored_cells
@@ -19,16 +22,20 @@ from rpq.operators.paths.index.layout import Index
 from rpq.operators.paths.index.path_delta import PathSteps
 from rpq.operators.paths.ordered import kernels
 from rpq.operators.paths.ordered.edge_paths import COMPLETE
+from rpq.operators.paths.ordered.layers import MOST_STATES, layered
 from rpq.operators.paths.ordered.timeline import (
     NEED_COPIES,
     NEED_DELETE,
     NEED_FOUND,
     NEED_LATE,
+    NEED_LAYERS,
+    NEED_SHORTEST,
     NEED_STEPS,
     NEED_TIMELINE,
     NEED_VECTORS,
     NEED_WITNESS,
     Timeline,
+    TimelineNode,
     entries_up_to,
     new_timeline,
     newest_entry,
@@ -50,6 +57,10 @@ from rpq.stream.window import AnyWindow, CountWindow, Window
 
 _TREES = 512
 """The number of roots whose trees grow at a time."""
+_LAYERS = 4
+"""The number of edges that are counted at first, if lengths are asked for (`layers.py`)."""
+_FEW = 16
+"""The capacity up to which one edge is counted at first, so that tests reach the next layers."""
 
 
 class OrderedIndex(DeltaIndex):
@@ -61,9 +72,15 @@ class OrderedIndex(DeltaIndex):
         window: AnyWindow,
         *,
         order: TimeOrder,
+        has_length: bool = False,
         capacity: int = 256,
         **options: Any,
     ) -> None:
+        self._uncounted = program
+        layers, edge_count = 1 if capacity <= _FEW else _LAYERS, np.zeros(0, np.int64)
+        if has_length:
+            program, edge_count = layered(program, layers)
+            options["supports"] = True  # for marks
         gap, span = cast(tuple[int | None, int | None], (order.max_gap, order.max_span))  # in units of the stream
         self._timeline = new_timeline(strict=order.is_strict, gap=gap, span=span, capacity=capacity)
         # The latest first edge decides whether a path goes on within a span, if it also decides when the path leaves.
@@ -72,6 +89,9 @@ class OrderedIndex(DeltaIndex):
         self._states = program.sizes.states
         super().__init__(program, window, tells_times=tells_times, capacity=capacity, **options)
         self.index.settings.unlisted = 1
+        self.index.settings.marks = has_length
+        self._timeline = self._timeline._replace(edge_count=edge_count)
+        self._timeline.fields.most_edges = layers + 1
         self._timeline = self._timeline._replace(vectors=np.zeros(0, self.cell))
         self._timeline.fields.in_order = isinstance(window, Window)  # otherwise edges leave by numbers
         if isinstance(window, CountWindow) and order.max_gap is not None:
@@ -96,6 +116,9 @@ class OrderedIndex(DeltaIndex):
 
     def _own_view(self, index: Any) -> Any:
         """Return the view of the timeline."""
+        if self.index.settings.marks and (rows := len(self.index.output.pairs)) > len(self._timeline.length):
+            self._timeline = self._timeline._replace(length=lengthen(self._timeline.length, rows))
+            self._walk_lengths = self._timeline.length
         note_capacities(self._timeline)
         return view(self._timeline)
 
@@ -136,7 +159,7 @@ class OrderedIndex(DeltaIndex):
             self._raise_late_entry(int(chunk.timestamp[i]))
         elif code == NEED_DELETE:
             self._delete(int(chunk.edge[i]))
-        if self.index.settings.witness and code != NEED_DELETE:
+        if self.index.settings.witness and code != NEED_DELETE and not self.index.settings.marks:
             self.write_paths(self.state.event_out)
         self.state.phase = COMPLETE
 
@@ -186,17 +209,28 @@ class OrderedIndex(DeltaIndex):
         if self.index.settings.step > 1:  # the times in a slide differ
             relative = chunk.timestamp + self.index.settings.size - self.state.base
         columns = chunk.timestamp, relative + self.state.base, chunk.source, chunk.target, chunk.label, chunk.edge
-        self._enter(ParallelTimes(*(column[live] for column in columns)), relative[live], quiet=quiet)
+        marks = bool(self.index.settings.marks)
+        self._enter(ParallelTimes(*(column[live] for column in columns)), relative[live], quiet=quiet and not marks)
+        if marks:
+            self.state.quiet = quiet
+            self.run("settle", self.state.time, 1)
+            self.state.quiet = 0
 
     def _grow(self, roots: np.ndarray) -> None:
+        self._find_trees(roots)
+        if self.index.settings.marks:
+            self.run("settle", self.state.time, 0)
+
+    def _find_trees(self, roots: np.ndarray) -> None:
         """Find the paths of roots.
 
         O(edges of the window) for each `_TREES` roots; with scans back also for each edge to which their paths lead.
         """
         kernels.end_moment(*self.views)
         if not self._timeline.fields.scans:
-            for begin in range(0, len(roots), _TREES):
-                self.run("find_trees", np.ascontiguousarray(roots[begin : begin + _TREES]))
+            at_a_time = LANES if self.index.settings.marks else _TREES  # layers make the vectors of each root larger
+            for begin in range(0, len(roots), at_a_time):
+                self.run("find_trees", np.ascontiguousarray(roots[begin : begin + at_a_time]))
                 self.run("raise_vectors")
             return
         is_root = self.index.table.is_root
@@ -208,6 +242,40 @@ class OrderedIndex(DeltaIndex):
             self.run("raise_entries")
         finally:
             is_root[:] = all_roots
+
+    def _add_layers(self) -> None:
+        """Count half as many edges again, and find the paths of the roots that reached the last layer.
+
+        O(size of the table), and what `_find_trees` costs for these roots.
+        """
+        kernels.end_moment(*self.views)
+        mask = np.zeros_like(self.index.table.conflicted_roots)
+        kernels.clear_last_layer(*self.views, mask)
+        slots = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
+        program, table, line = self.index.program, self.index.table, self._timeline
+        layers = line.fields.most_edges - 1
+        layers += max(1, layers // 2)
+        counting, edge_count = layered(self._uncounted, layers)
+        vertices, old_states, states = len(line.hits), self._states, len(edge_count)
+        if states > MOST_STATES:
+            self.guard(SUM_TOO_LARGE, self._place)
+        with self.guarded_growth():
+            request(vertices * (states * TimelineNode.dtype().itemsize + (states - old_states) * table.row_of.itemsize))
+            row_of = np.full((vertices, states), -1, np.int32)
+            row_of[:, :old_states] = table.row_of.reshape(-1, old_states)
+            line = line._replace(nodes=TimelineNode.zeros(vertices * states), edge_count=edge_count)
+        line.fields.most_edges, self._states = layers + 1, states
+        if line.fields.departures_of_entry:
+            line = with_departures(line, 2 * states)
+        self._timeline = line
+        counting = counting._replace(forward=program.forward, inverse=program.inverse)
+        self.index = self.index._replace(program=counting, table=table._replace(row_of=row_of.ravel()))
+        self._find_trees(table.slot_vertex[slots])
+
+    def lengths_of(self, pairs: np.ndarray) -> np.ndarray:
+        found = np.zeros(len(pairs), np.int64)
+        kernels.lengths_of(*self.views, pairs, found)
+        return found
 
     def drop(self, roots: np.ndarray) -> None:
         """Drop roots and their trees without reporting rows. O(size of the index)."""
@@ -228,6 +296,12 @@ class OrderedIndex(DeltaIndex):
         if code in (NEED_LATE, NEED_DELETE, NEED_WITNESS):
             self._complete_tuple(code)
             return
+        if code == NEED_LAYERS:
+            self._add_layers()
+            return
+        if code == NEED_SHORTEST:
+            self.write_paths(self.state.event_out)
+            return
         if code not in (NEED_TIMELINE, NEED_COPIES, NEED_FOUND, NEED_VECTORS, NEED_STEPS):
             super().provide(code)
             return
@@ -241,10 +315,15 @@ class OrderedIndex(DeltaIndex):
 
     def witness(self, source: int, target: int, edges: Edges | None = None) -> PathSteps | None:
         """Return a path that answers (source, target), with timestamps, or None."""
-        expiry = int(expiry_of_answer(self.view, source, target)) if self.index.table.is_root[source] else 0
+        if not self.index.table.is_root[source]:
+            return None
+        ends = self.index.program.accepting_states
+        if self.index.settings.marks:
+            ends = ends[self._timeline.edge_count[ends] == self.lengths_of(np.array([source << 32 | target]))]
+        expiry = int(expiry_of_answer(self.view, source, target, ends))
         if not expiry:
             return None
-        return find_path(self.index, self._timeline, self.edge_times(), source, target, expiry=expiry)
+        return find_path(self.index, self._timeline, self.edge_times(), source, target, ends=ends, expiry=expiry)
 
     def write_paths(self, first: int) -> None:
         """Write the witnesses of the current event, whose rows begin at `first`."""
@@ -316,10 +395,8 @@ def check_ordered(index: Index, timeline: Timeline) -> None:
     state, table = index.state, index.table
     assert state.phase == layout.IDLE, "a tuple is half done"
     copies = timeline.copies[: timeline.fields.copies].tolist()
-    found = {
-        (vertex, at, int(table.slot_vertex[slot])): value
-        for (vertex, at, slot), (value, _) in stored_cells(index, foreign_blocks=copies).items()
-    }
+    cells = stored_cells(index, foreign_blocks=copies)
+    found = {(vertex, at, int(table.slot_vertex[slot])): value for (vertex, at, slot), (value, _) in cells.items()}
     expected = expected_cells(index, timeline)
     assert found == expected, f"cells differ: {set(found.items()) ^ set(expected.items())}"
     count = timeline.fields.count
@@ -328,3 +405,16 @@ def check_ordered(index: Index, timeline: Timeline) -> None:
     used = [slot for slot in range(state.slots) if table.slot_vertex[slot] >= 0]
     free = free_slots(index)
     assert sorted(used + free) == list(range(state.slots)), "slots leak or are shared"
+    if index.settings.marks:
+        _check_marks(index, timeline, cells)
+
+
+def _check_marks(index: Index, timeline: Timeline, cells: dict[tuple[int, int, int], tuple[int, int]]) -> None:
+    """Assert that each pair was reported with the number of edges of its shortest path, and that all these are counted."""
+    assert not timeline.fields.has_new_rows, "rows wait for their paths"
+    accepted = sorted((vertex, slot, state) for vertex, state, slot in cells if index.program.accepting[state])
+    first = {(vertex, slot): state for vertex, slot, state in reversed(accepted) if index.table.is_target[vertex]}
+    marked = [(vertex, slot, state) for vertex, slot, state in accepted if cells[vertex, state, slot][1]]
+    assert marked == sorted((*pair, state) for pair, state in first.items()), "marks are not at the shortest paths"
+    counts = {int(timeline.edge_count[state]) for state in first.values()}
+    assert timeline.fields.most_edges not in counts, "a path is longer than the automaton counts"

@@ -39,6 +39,8 @@ NEED_WITNESS = 104  # the rows of the tuple need paths
 NEED_FOUND = 105
 NEED_VECTORS = 106
 NEED_STEPS = 107
+NEED_LAYERS = 108  # a path has more edges than the automaton counts
+NEED_SHORTEST = 109  # the rows of the event, with new lengths, need paths
 
 
 class TimelineState(Record):
@@ -76,6 +78,8 @@ class TimelineState(Record):
         ("vertex_capacity", int64),  # of the arrays with an entry a vertex
         ("departures", int64),  # departures that the last scan back noted one by one; number 0 is none
         ("departures_of_entry", int64),  # the most departures that a scan may note for an entry; 0 if it notes none
+        ("most_edges", int64),  # the number of edges from which on the automaton counts no more; 0 if no path is that long
+        ("has_new_rows", int64),  # 1: the rows of the event with the new lengths have been written, perhaps without paths
     )
 
 
@@ -132,6 +136,8 @@ class Timeline(NamedTuple):
     vectors: np.ndarray  # cell type: the vectors, one after the other, each with a cell a column, in blocks of 64
     steps: np.ndarray  # int64: the steps that a scan forward found
     departures: np.ndarray  # Departure: the departures that a scan back notes one by one
+    edge_count: np.ndarray  # int64 a state: the number of edges of its paths, if they are counted (`layers.py`)
+    length: np.ndarray  # int64 a row of the output: the number of edges of a shortest path
     fields: TimelineState
 
 
@@ -180,6 +186,8 @@ def new_timeline(*, strict: bool, gap: int | None, span: int | None, capacity: i
         vectors=np.zeros(0, np.uint8),
         steps=np.zeros(0, np.int64),
         departures=Departure.zeros(0),
+        edge_count=np.zeros(0, np.int64),
+        length=np.zeros(0, np.int64),
         fields=fields,
     )
 

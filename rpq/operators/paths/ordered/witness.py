@@ -29,23 +29,24 @@ class ParallelTimes(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def expiry_of_answer(index, root, vertex):
-    """Return the relative slide up to which (root, vertex) is an answer, or 0 if it is not."""
-    program, table = index.program, index.table
+def expiry_of_answer(index, root, vertex, states):
+    """Return the relative slide up to which (root, vertex) is an answer by some accepting states, or 0 if it is not."""
+    table = index.table
     slot, latest = np.int64(table.slot_of[root]), np.int64(0)
     if slot < 0:
         return latest
-    for i in range(program.sizes.accepting):
-        cell = cell_at(index, vertex, np.int64(program.accepting_states[i]), slot)
+    for state in states:
+        cell = cell_at(index, vertex, np.int64(state), slot)
         if cell >= 0:
             latest = max(latest, np.int64(table.values[cell]))
     return latest if latest > index.state.now else np.int64(0)
 
 
 def find_path(
-    index: Index, timeline: Timeline, edges: ParallelTimes, source: int, target: int, *, expiry: int
+    index: Index, timeline: Timeline, edges: ParallelTimes, source: int, target: int, *, ends: np.ndarray, expiry: int
 ) -> PathSteps | None:
-    """Return the steps of a path that lasts up to the relative slide `expiry`, or None if there is none.
+    """Return the steps of a path to some accepting states, `ends`, that lasts up to the relative slide `expiry`, or None if
+    there is none.
 
     The first edge of the path is the latest possible one, and the path arrives as early as it can after this edge.
     O(edges · states) for each time, in the slide of the first edge, at which the source has an edge.
@@ -61,7 +62,7 @@ def find_path(
     strict, gap, span = bool(timeline.fields.strict), timeline.fields.gap, timeline.fields.span
     times = edges.time.tolist()
     sources, targets, labels = edges.source.tolist(), edges.target.tolist(), edges.label.tolist()
-    accepting = program.accepting.astype(bool).tolist()
+    accepting = frozenset(ends.tolist())
     moves = {label: _moves(index, label) for label in set(labels)}
     is_start = may_begin & ((edges.source == source) | (edges.target == source))
     starts = sorted({*edges.time[is_start].tolist()}, reverse=True)
@@ -94,7 +95,7 @@ def find_path(
                                 continue
                             here.append((now, i, against, previous))
                             news = True
-                            if accepting[state] and v == target:
+                            if state in accepting and v == target:
                                 return _collect_steps(here[-1], edges)
                 news = news and not strict
             low = high
