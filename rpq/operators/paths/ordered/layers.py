@@ -126,48 +126,60 @@ def _first_cells(index, pair):
 
 
 @njit(cache=True, nogil=True)
+def _move_marks(index, timeline):
+    """Move the marks of the pairs noted in an event, and collect those with another length. Return a code, after which the next
+    call continues.
+
+    The pairs collected take the place of those noted, with `old length << 32 | new length` as their lengths.
+    """
+    fields, notes, output = index.state, timeline.fields, index.output
+    while fields.event_out + notes.settled < fields.out:
+        pair = output.pairs[fields.event_out + notes.settled]
+        state, cell, old_state, old_cell = _first_cells(index, pair)
+        new, old = np.int64(0), np.int64(0)
+        if state >= 0:
+            new = timeline.edge_count[state]
+            if new == notes.most_edges:
+                return np.int64(NEED_LAYERS)
+        notes.settled += 1
+        if state == old_state:
+            continue  # the pair was noted twice
+        if old_state >= 0:
+            old = timeline.edge_count[old_state]
+            index.table.hops[old_cell] = 0
+        if state >= 0:
+            index.table.hops[cell] = 1
+        if new != old:
+            output.pairs[fields.event_out + notes.changed] = pair
+            timeline.length[fields.event_out + notes.changed] = old << 32 | new
+            notes.changed += 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
 def settle(index, timeline, time, order):
     """Replace the pairs that were noted in an event by rows with their old and new lengths. Return a code, after which the
     next call continues."""
     fields, notes, output = index.state, timeline.fields, index.output
     if notes.has_new_rows == 0:
-        first, count = fields.event_out, fields.out - fields.event_out
-        if count == 0:
-            return np.int64(DONE)
-        # The pairs that change are collected behind the room for their rows. Another event may follow before the next check.
+        code = _move_marks(index, timeline)
+        if code != DONE:
+            return code
+        first, count = fields.event_out, np.int64(0) if fields.quiet else notes.changed
+        # Another event, that of a tuple behind a boundary, may follow before the next check.
         if first + 3 * count > fields.out_capacity or fields.events + 3 > fields.event_capacity:
             return np.int64(NEED_OUTPUT)
-        for place in range(first, first + count):
-            state, _, _, _ = _first_cells(index, output.pairs[place])
-            if state >= 0 and timeline.edge_count[state] == notes.most_edges:
-                return np.int64(NEED_LAYERS)
-        begin = end = first + 2 * count
-        for place in range(first, first + count):
-            pair = output.pairs[place]
-            state, cell, old_state, old_cell = _first_cells(index, pair)
-            if state == old_state:
-                continue  # it was noted twice, or comes back
-            new, old = np.int64(0), np.int64(0)
-            if old_state >= 0:
-                old = timeline.edge_count[old_state]
-                index.table.hops[old_cell] = 0
-            if state >= 0:
-                new = timeline.edge_count[state]
-                index.table.hops[cell] = 1
-            if new != old:
-                output.pairs[end] = pair
-                timeline.length[end] = old << 32 | new
-                end += 1
         fields.out = first
-        if fields.quiet:
-            return np.int64(DONE)
-        for place in range(begin, end):
-            if timeline.length[place] >> 32 != 0:
-                _write_row(index, timeline, output.pairs[place], timeline.length[place] >> 32)
+        notes.settled = notes.changed = 0
+        behind = first + 2 * count  # the rows
+        for place in range(count):
+            output.pairs[behind + place] = output.pairs[first + place]
+            timeline.length[behind + place] = timeline.length[first + place]
+        for place in range(behind, behind + count):
+            _write_row(index, timeline, output.pairs[place], timeline.length[place] >> 32)
         end_event(index, time, np.int64(-1), order)
-        for place in range(begin, end):
-            if timeline.length[place] & LOW_HALF != 0:
-                _write_row(index, timeline, output.pairs[place], timeline.length[place] & LOW_HALF)
+        for place in range(behind, behind + count):
+            _write_row(index, timeline, output.pairs[place], timeline.length[place] & LOW_HALF)
         notes.has_new_rows = 1
         if index.settings.witness and fields.out > fields.event_out:
             return np.int64(NEED_SHORTEST)
@@ -178,10 +190,12 @@ def settle(index, timeline, time, order):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _write_row(index, timeline, pair, length):
-    fields = index.state
-    index.output.pairs[fields.out] = pair
-    timeline.length[fields.out] = length
-    fields.out += 1
+    """Append a row, unless there was or is no path."""
+    if length != 0:
+        fields = index.state
+        index.output.pairs[fields.out] = pair
+        timeline.length[fields.out] = length
+        fields.out += 1
 
 
 @njit(cache=True, nogil=True)

@@ -411,10 +411,11 @@ def check_ordered(index: Index, timeline: Timeline) -> None:
 
 def _check_marks(index: Index, timeline: Timeline, cells: dict[tuple[int, int, int], tuple[int, int]]) -> None:
     """Assert that each pair was reported with the number of edges of its shortest path, and that all these are counted."""
-    assert not timeline.fields.has_new_rows, "rows wait for their paths"
+    fields = timeline.fields
+    assert not (fields.has_new_rows or fields.settled or fields.changed), "an event is half reported"
     accepted = sorted((vertex, slot, state) for vertex, state, slot in cells if index.program.accepting[state])
     first = {(vertex, slot): state for vertex, slot, state in reversed(accepted) if index.table.is_target[vertex]}
     marked = [(vertex, slot, state) for vertex, slot, state in accepted if cells[vertex, state, slot][1]]
     assert marked == sorted((*pair, state) for pair, state in first.items()), "marks are not at the shortest paths"
     counts = {int(timeline.edge_count[state]) for state in first.values()}
-    assert timeline.fields.most_edges not in counts, "a path is longer than the automaton counts"
+    assert fields.most_edges not in counts, "a path is longer than the automaton counts"
