@@ -199,17 +199,21 @@ class FindLimitError(RpqError):
 
 
 class SumLimitError(LimitError):
-    """The cost of an answer does not fit into 64 bits: a sum of integers, or of decimals in units of their last digit.
+    """The cost of an answer does not fit into 64 bits: a sum of integers, or of decimals in units of their last digit. Or a
+    shortest path in order of time has too many edges to count (tens of thousands).
 
     `query` is the name of the query, `row` the number of the tuple in the pushed batch. `changes` are the answer changes of
     the tuples before that tuple. The engine accepts no further tuples: continue from a saved state.
     """
 
-    def __init__(self, query: str, row: int) -> None:
-        super().__init__(
-            f"query {query!r}: tuple {row} of the batch makes a cost that does not fit into 64 bits. Restrict the values of "
-            "edges with a condition, as in a[amount < 1000], or write them as floats"
+    def __init__(self, query: str, row: int, *, is_length: bool = False) -> None:
+        problem = (
+            "shortest path with too many edges to count. Bound their number, as in a{1,20}, or leave out the length"
+            if is_length
+            else "cost that does not fit into 64 bits. Restrict the values of edges with a condition, as in a[amount < 1000], or "
+            "write them as floats"
         )
+        super().__init__(f"query {query!r}: tuple {row} of the batch makes a {problem}")
         self.query = query
         self.row = row
         self.changes: Any = None

@@ -135,7 +135,7 @@ class Kind(NamedTuple):
 
     step: Callable[[Edge, Vertex, Vertex], tuple | None]
     glue: Callable[[tuple, tuple], tuple | None]
-    least: bool = False  # of walks with the same ends the one that compares least will do
+    least: bool = False  # the second value is a length; of walks that agree in all others, the shortest one will do
 
 
 def kind_of(paths: str, order: PathOrder | None, *, has_length: bool = False) -> Kind:
@@ -149,6 +149,12 @@ def kind_of(paths: str, order: PathOrder | None, *, has_length: bool = False) ->
         fits = order.follows(p[2], q[1]) and (order.span is None or q[2] - p[1] <= order.span)
         return (p[0], p[1], q[2], q[3]) if fits else None
 
+    def counted(p: tuple, q: tuple) -> tuple | None:
+        found = ordered((p[0], *p[2:]), (q[0], *q[2:]))
+        return None if found is None else (found[0], p[1] + q[1], *found[1:])
+
+    if order is not None and has_length:
+        return Kind(lambda edge, x, y: (x, 1, edge.timestamp, edge.timestamp, y), counted, least=True)
     if order is not None:
         return Kind(lambda edge, x, y: (x, edge.timestamp, edge.timestamp, y), ordered)
     if paths in ("simple", "simple_cycle"):
@@ -186,7 +192,7 @@ def walks(expression: str, edges: Iterable[Edge], test: Callable[[str, Vertex], 
             return found
         best: dict[tuple, tuple] = {}
         for walk in sorted(found, key=lambda walk: walk[1]):
-            best.setdefault((walk[0], walk[-1]), walk)
+            best.setdefault((walk[0], *walk[2:]), walk)
         return set(best.values())
 
     def join(left: Walks, right: Walks) -> Walks:
@@ -285,7 +291,8 @@ class NodeQuery(PropertyQuery):
         """Return the bag of selected values on the snapshot and the table as it is."""
         graph = [*{edge.key: edge for edge in (*self.static, *edges)}.values()]
         if "length" in self.select:
-            return Counter((walk[0], walk[2], walk[1]) for walk in self._paths(self.atoms[0], graph))
+            paths = sorted(self._paths(self.atoms[0], graph), key=lambda walk: -walk[1])
+            return Counter((*pair, length) for pair, length in {(walk[0], walk[-1]): walk[1] for walk in paths}.items())
         found = Counter()
         for binding, chosen in self._bindings(graph):
             if self.filter is None or self._passes(binding, chosen, graph):

@@ -120,10 +120,12 @@ _GO_ON = (
 Guard = Callable[[int, int], None]
 """A function that is called with the bytes that a worker is about to allocate, besides those that it has, and its place in
 the chunk. It may raise. It is called with `OUT_OF_TIME` in place of bytes where kernels have returned because the deadline
-has passed, and with `SUM_TOO_LARGE` where the sum of an answer does not fit into 64 bits: then it does raise."""
+has passed, and with `SUM_TOO_LARGE` where the sum of an answer does not fit into 64 bits, or `PATH_TOO_LONG` where a path in
+order has too many edges to count: then it does raise."""
 
 OUT_OF_TIME = -1
 SUM_TOO_LARGE = -2
+PATH_TOO_LONG = -3
 
 ROW_COPIES = 2
 """The copies of the rows of a chunk that exist at once, besides those of the worker, while ids become names."""

@@ -11,7 +11,7 @@ from rpq.compiled.arrays import reserve
 from rpq.compiled.cycle_counter import INTERRUPTED, NEVER, new_deadline, read_cycles, ticks_per_second
 from rpq.compiled.stopwatch import compiling_seconds
 from rpq.errors import MemoryLimitError, PushLimitError, SumLimitError
-from rpq.language.protocol import OUT_OF_TIME, SUM_TOO_LARGE
+from rpq.language.protocol import OUT_OF_TIME, PATH_TOO_LONG, SUM_TOO_LARGE
 from rpq.rows.delta import Delta, split_by_query
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ class MemoryGuard:
         """Return the guard of a query, or of a host and a query that it serves."""
 
         def guard(more: int, place: int) -> None:
-            if more == SUM_TOO_LARGE:
-                raise SumLimitError(name(), self.row + self._tuple_of(place))
+            if more in (SUM_TOO_LARGE, PATH_TOO_LONG):
+                raise SumLimitError(name(), self.row + self._tuple_of(place), is_length=more == PATH_TOO_LONG)
             if more == OUT_OF_TIME or read_cycles() > self.deadline[0]:
                 self._refuse_if_too_late(name(), self.row + self._tuple_of(place))
             if more != OUT_OF_TIME:

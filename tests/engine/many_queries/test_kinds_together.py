@@ -97,6 +97,8 @@ def queries(draw: st.DrawFn, name: str, identity: str) -> rpq.Query:
         case "order":
             what, order = draw(st.sampled_from(test_order.EXPRESSIONS + test_order.PATTERNS)), draw(test_order.orders())
             sizes = {"size": draw(st.integers(1, 9)), "slide": draw(st.integers(1, 4))}
+            if isinstance(what, str) and draw(st.booleans()):
+                return test_order.Described(name, what, order, semantics="explicit", has_length=True, **sizes).query
             return test_order.Described(name, what, order, semantics=draw(semantics), **sizes).query
         case "pattern":
             return pattern_twins.query_of(draw(pattern_twins.questions(name)))

@@ -120,13 +120,13 @@ RECORDS = st.tuples(
 
 @st.composite
 def path_queries(draw, name: str, identity: str, **options) -> Described:
-    """A path expression of any kind of path: walks, simple ones, ordered ones, or the lengths of walks."""
-    kind = draw(st.sampled_from(("walk", "walk", "simple", "simple_cycle", "length", "order")))
+    """A path expression of any kind of path: walks, simple ones, ordered ones, or the lengths of walks, in order or not."""
+    kind = draw(st.sampled_from(("walk", "walk", "simple", "simple_cycle", "length", "order", "length in order")))
     semantics = draw(st.sampled_from(("explicit", "implicit")))
-    if kind == "length" and options.get("window") != "count":
+    if "length" in kind and options.get("window") != "count":
         options |= {"select": "source target length"}
         semantics = "explicit"
-    if kind == "order" and identity != "triple":
+    if "order" in kind and identity != "triple":
         gap, span = draw(st.sampled_from(((None, None), (None, None), (2, None), (None, 4), (3, 5))))
         options["order"] = PathOrder(draw(st.booleans()), gap, span)
     if draw(st.integers(0, 5)) == 0:

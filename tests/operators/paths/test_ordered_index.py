@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
+from rpq.language.query import PAIR_AND_LENGTH
+from rpq.operators.paths.ordered import ordered_index
 from tests.engine.test_engine_properties import SEEDS
-from tests.reference_order import PathOrder, ordered_pairs
+from tests.reference_order import PathOrder, ordered_lengths, ordered_pairs
 from tests.reference_properties import Edge
 from tests.twins import examples, tiny
 
@@ -56,15 +58,17 @@ class Stream:
 @st.composite
 def queries(draw) -> tuple[rpq.Query, PathOrder]:
     size, slide = draw(st.sampled_from(WINDOWS))
+    has_length = draw(st.booleans())
     order = PathOrder(draw(st.booleans()), draw(st.sampled_from((None, None, 3))), draw(st.sampled_from((None, None, 6))))
     query = rpq.Query(
         draw(st.sampled_from(EXPRESSIONS)),
         name="q",
         window=rpq.Window(size=size, slide=slide),
-        semantics=draw(st.sampled_from(("explicit", "implicit"))),
+        semantics="explicit" if has_length else draw(st.sampled_from(("explicit", "implicit"))),
         order="increasing" if order.strict else "non_decreasing",
         max_gap=order.gap,
         max_span=order.span,
+        select=PAIR_AND_LENGTH if has_length else None,
     )
     return query, order
 
@@ -77,13 +81,14 @@ def test_cells_are_those_of_all_paths(seed: int, drawn: tuple[rpq.Query, PathOrd
     late, deletes = data.draw(st.booleans()), data.draw(st.booleans())
     capacity = data.draw(st.sampled_from((1, 2, 16)))
     engine = tiny(capacity)(query, edges="parallel", threads=data.draw(st.sampled_from((1, 2))))
-    held: set[tuple[int, int]] = set()
+    held: set[tuple] = set()
     for _ in range(12):
         changes = engine.push_rows(stream.tuples(stream.random.choice((1, 1, 3, 8)), late=late, deletes=deletes))
-        expected = ordered_pairs(query.expression, stream.edges, order)
+        found = ordered_lengths(query.expression, stream.edges, order)
+        expected = {(*pair, length) for pair, length in found.items()} if query.has_length else {*found}
         assert engine.answers().pairs() == expected
         for row in changes:
-            (held.add if row.op == "+" else held.discard)((row.source, row.target))
+            (held.add if row.op == "+" else held.discard)(row[1:-2])
         if query.semantics == "explicit":
             assert held == expected
         engine._check()
@@ -214,3 +219,50 @@ def test_a_root_that_comes_later_is_followed_alone(bound: str) -> None:
     engine.push_rows([("x", "y", "a", 200), ("y", "z", "a", 201), ("x", "why", "flag", 201)])
     assert {row[2] for row in engine.answers() if row[0] == "x"} == {"y", "z"}
     assert relation.index.timeline.fields.scan - before <= 3
+
+
+LENGTHS = {"window": rpq.Window(size=1000, slide=10), "order": "increasing", "select": PAIR_AND_LENGTH, "name": "q"}
+
+
+@pytest.mark.parametrize("capacity", [1, 256])
+def test_a_long_chain_needs_more_layers(capacity: int) -> None:
+    engine = tiny(capacity)(rpq.Query("a+", sources=[0, 1], **LENGTHS), edges="parallel")
+    engine.push_rows([(i, i + 1, "a", i) for i in range(40)])
+    whole = {(root, i, i - root) for root in (0, 1) for i in range(root + 1, 41)}
+    assert engine.answers().pairs() == whole
+    engine._check()
+    engine.insert(3, 30, "a", 20)  # late
+    assert engine.answers().pairs() == {(root, i, length - 26 * (i >= 30)) for root, i, length in whole}
+    engine._check()
+    assert engine.delete(3, 30, "a", 41).added == 2 * 11
+    assert engine.answers().pairs() == whole
+    assert len(engine.witness(0, 40, 40).labels) == 40
+    assert engine.advance(1005).added == 0
+    engine._check()
+
+
+def test_a_path_that_waits_for_the_next_edge_has_the_edges_of_its_waiting() -> None:
+    engine = tiny(1)(rpq.Query("a/w*/b", max_gap=1, **LENGTHS), edges="parallel")
+    engine.push_rows([("x", "y", "a", 0), *(("y", "y", "w", i) for i in range(1, 20)), ("y", "z", "b", 20)])
+    assert ("x", "z", 21) in engine.answers()
+    engine._check()
+    engine.insert("x", "y", "a", 10)
+    assert ("x", "z", 11) in engine.answers()
+    engine._check()
+
+
+def test_rows_with_lengths_have_shortest_paths() -> None:
+    engine = rpq.Engine(rpq.Query("a+", **LENGTHS), edges="parallel", witness=True)
+    rows = [("x", "y", "a", 1), ("y", "z", "a", 2), ("x", "z", "a", 3), ("z", "w", "a", 4), ("x", "z", "a", 5, "-")]
+    for batch in (rows[:4], rows[4:]):
+        for row in engine.push_rows(batch).to_arrow(witness=True).to_pylist():
+            assert (len(row["path_times"] or []) == row["length"]) == (row["op"] == "+")
+            assert (row["path_times"] or []) == sorted(row["path_times"] or [])
+
+
+def test_more_edges_than_can_be_counted_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordered_index, "MOST_STATES", 8)
+    engine = rpq.Engine(rpq.Query("a+", **LENGTHS), edges="parallel")
+    engine.push_rows([(i, i + 1, "a", i) for i in range(5)])
+    with pytest.raises(rpq.SumLimitError, match="tuple 1 of the batch makes a shortest path with too many edges"):
+        engine.push_rows([(i, i + 1, "a", i) for i in range(5, 9)])

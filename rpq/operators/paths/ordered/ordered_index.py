@@ -13,7 +13,7 @@ import numpy as np
 from rpq.compiled.arrays.lanes import LANES
 from rpq.compiled.growth import request
 from rpq.compiled.views import lengthen, view
-from rpq.language.protocol import SUM_TOO_LARGE
+from rpq.language.protocol import PATH_TOO_LONG
 from rpq.language.time_order import TimeOrder
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.check import free_slots, stored_cells
@@ -258,7 +258,7 @@ class OrderedIndex(DeltaIndex):
         counting, edge_count = layered(self._uncounted, layers)
         vertices, old_states, states = len(line.hits), self._states, len(edge_count)
         if states > MOST_STATES:
-            self.guard(SUM_TOO_LARGE, self._place)
+            self.guard(PATH_TOO_LONG, self._place)
         with self.guarded_growth():
             request(vertices * (states * TimelineNode.dtype().itemsize + (states - old_states) * table.row_of.itemsize))
             row_of = np.full((vertices, states), -1, np.int32)
