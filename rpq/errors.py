@@ -210,8 +210,8 @@ class SumLimitError(LimitError):
         problem = (
             "shortest path with too many edges to count. Bound their number, as in a{1,20}, or leave out the length"
             if is_length
-            else "cost that does not fit into 64 bits. Restrict the values of edges with a condition, as in a[amount < 1000], or "
-            "write them as floats"
+            else "cost that does not fit into 64 bits. Restrict the values of edges with a condition, as in "
+            "a[amount < 1000], or write them as floats"
         )
         super().__init__(f"query {query!r}: tuple {row} of the batch makes a {problem}")
         self.query = query

@@ -3,8 +3,8 @@
 A walk is known by its first vertex, its last vertex, and the timestamps of its first and its last edge; of walks that agree
 in these the one with the fewest edges counts. The walks of an expression are put together from those of its parts. Two walks
 follow each other if the second begins where the first ends and its first edge comes after the last edge of the first: later,
-or not earlier, at most the gap later, and the whole takes at most the span. Numbers in brackets, [E4.1], name the rule of the
-contract that a line obeys:
+or not earlier, at most the gap later, and the whole takes at most the span. Numbers in brackets, [E4.1], name the rule of
+the contract that a line obeys:
 
 [E4.1] order, gap and span; an inverse step is an edge like any other, [E4.3] edges of one timestamp follow each other under
 `non_decreasing`, [E4.5] witness, [E4.6] count windows, [E5.1] lengths.

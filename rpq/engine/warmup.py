@@ -498,6 +498,7 @@ def _order_edges(window: Window, name: Callable[[int], int | str], *, witness: b
         Query("a/b*", window=window, order="increasing", semantics="explicit", name=strict),
         Query("a/b*", window=window, order="non_decreasing", name=other),
         Query("a/b*", window=window, order="increasing", max_gap=2, max_span=3, name="bounded"),
+        Query("a/b*", window=window, order="increasing", select=PAIR_AND_LENGTH, name="lengths"),
         edges="parallel",
         memory_limit=1 << 60,
         witness=witness,
@@ -509,6 +510,7 @@ def _order_edges(window: Window, name: Callable[[int], int | str], *, witness: b
     engine.push_rows([(y, z, "b", 1, "-"), (x, y, "a", 0, "-"), (x, y, "a", 2), (y, z, "b", 3)])
     engine.insert(z, w, "b", 4)
     engine.witness(x, y, query=strict)
+    engine.answers("lengths")
     engine.register(Query("a/b", window=window, order="increasing", name="late"))
     engine.answers(other)
     _save_and_restore(engine, witness=witness)

@@ -349,8 +349,11 @@ def test_a_posted_query_has_an_order_in_time(tmp_path):
     wanted = {"window": 100, "slide": 10, "semantics": "explicit", "order": "increasing", "max_gap": 10, "max_span": 15}
     with Served(checkpoint=checkpoint, edges="parallel") as served:
         assert served.register("a+", name="q", **wanted).status_code == 201
+        far = {"name": "far", "select": ["source", "target", "length"]}
+        assert served.register("a+", **wanted, **far).status_code == 201
         served.post(("y", "z", "a", 5), ("x", "y", "a", 7), ("z", "w", "a", 12))
         assert served.answers("q") == {("y", "z"), ("x", "y"), ("z", "w"), ("y", "w")}
+        assert served.answers("far") == {("y", "z", 1), ("x", "y", 1), ("z", "w", 1), ("y", "w", 2)}
         mistaken = served.register("a+", name="r", window=100, slide=10, max_gap=10)
         assert mistaken.status_code == 422
         assert "pass order=" in error_of(mistaken)["message"]
@@ -358,6 +361,7 @@ def test_a_posted_query_has_an_order_in_time(tmp_path):
         served.post(("y", "z", "a", 8))  # late
         assert {(op, values) for _, op, _, values in changes.rows(2)} == {("+", ("x", "z")), ("+", ("x", "w"))}
         assert [edge["timestamp"] for edge in served.of("q", "witness", value=["x", "w"]).json()["edges"]] == [7, 8, 12]
+        assert len(served.of("far", "witness", value=["x", "w", "3"]).json()["edges"]) == 3
     with Served() as served:
         refused = served.register("a+", name="q", **wanted)
         assert refused.status_code == 422

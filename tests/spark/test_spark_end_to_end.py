@@ -285,13 +285,14 @@ def test_lengths_and_simple_cycles_are_those_of_one_engine(session, tmp_path):
     window = rpq.Window(size=20, slide=3)
     lengths = rpq.Query("a/b*", window=window, select=["source", "target", "length"], name="lengths")
     cycles = rpq.Query("(a|b){2,3}", window=window, semantics="explicit", paths="simple_cycle", name="cycles")
-    for query in (lengths, cycles):
+    in_order = rpq.Query("(a|b)+", window=window, order="increasing", select=["source", "target", "length"], name="in order")
+    for query, edges in ((lengths, "triple"), (cycles, "triple"), (in_order, "parallel")):
         columns = (*query.columns, "timestamp", "op")
-        engine = rpq.Engine(query)
+        engine = rpq.Engine(query, edges=edges)
         wanted = Counter(tuple(row)[1:] for row in engine.push_rows(rows).rows())
         assert len(wanted) > 40
         for data in (frame, f"{tmp_path}/in"):
-            found = pipeline.replay(session, data, query, partitions=3)
+            found = pipeline.replay(session, data, query, partitions=3, edges=edges)
             assert Counter(tuple(row[name] for name in columns) for row in found.collect()) == wanted
     assert dict(pipeline.replay(session, frame, lengths, partitions=2).dtypes)["length"] == "bigint"
     pipeline.replay_to(session, frame, f"{tmp_path}/rows", lengths, partitions=2)

@@ -78,7 +78,6 @@ def test_a_file_of_queries(run, rpq, tmp_path):
         (("knows+", "--paths", "trail"), "'trail', no edge twice, is not available: a walk"),
         (("knows+", *SELECT, "--semantics", "implicit"), 'length cannot be combined with semantics="implicit"'),
         (("knows+", *SELECT, "--paths", "simple"), "length cannot be combined with paths='simple'"),
-        (("knows+", *SELECT, "--order", "increasing", "--edges", "parallel"), "cannot be combined with order='increasing'"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments, message, run):

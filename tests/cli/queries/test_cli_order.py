@@ -45,6 +45,12 @@ def test_rows_are_in_time_order(run):
     assert sorted(found[3:]) == ["x,w,4000,+", "y,w,4000,+", "z,w,4000,+"]
 
 
+def test_rows_in_time_order_have_lengths(run):
+    options = ("--edges", "parallel", "--order", "increasing", "--select", "source,target,length", "--output", "-")
+    found = rows(run("sends+", *options))
+    assert sorted(found[3:]) == ["x,w,3,4000,+", "y,w,2,4000,+", "z,w,1,4000,+"]
+
+
 def test_a_pattern_has_durations_in_its_text(run):
     found = rows(run("?x (sends/sends in order within 1h) ?y", "--edges", "parallel", "--output", "-"))
     assert found == ["x,z,180,+"]

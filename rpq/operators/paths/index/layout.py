@@ -138,7 +138,7 @@ class IndexSettings(Record):
         ("judged", int64),  # simple paths, and the automaton has states in conflict
         ("unlisted", int64),  # 1: edges are in no adjacency lists, and the index has a sweep of its own
         ("moved_by", int64),  # what moves the window
-        ("marks", int64),  # 1: `IndexTable.hops` marks the first accepting state in which a pair was reported (`ordered.layers`)
+        ("marks", int64),  # 1: `IndexTable.hops` marks the state with which a pair was reported (`ordered/layers.py`)
     )
 
 

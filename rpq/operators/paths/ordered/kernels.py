@@ -30,12 +30,7 @@ from rpq.operators.paths.ordered.edge_paths import (
     raise_late_edge,
     raise_vectors,  # noqa: F401
 )
-from rpq.operators.paths.ordered.layers import (
-    clear_last_layer,  # noqa: F401
-    cross_with_lengths,
-    lengths_of,  # noqa: F401
-    settle,
-)
+from rpq.operators.paths.ordered.layers import cross_with_lengths, settle
 from rpq.operators.paths.ordered.scans import arrive, scan_back, scan_forward, width_of_root
 from rpq.operators.paths.ordered.timeline import (
     NEED_DELETE,

@@ -1,13 +1,11 @@
 """The number of edges of shortest paths in an order in time: an automaton that counts edges, and rows with lengths.
 
-The layered automaton has a state for each state of the expression and each number of edges by which it can be reached, up to
-a most one. In its last layer, the states of all paths with at least that many edges, it counts no more. So the index of
-ordered paths finds for each number of edges whether there is a path, whatever tuples come, and the length of a pair is the
-number of edges of its first accepting state with a live cell. If a pair has a path in the last layer alone, there are too few
-layers (NEED_LAYERS): Python adds some, and finds the paths of the roots that reached the last one.
-
-Under a strict order or not, the length of a shortest path has no bound that an expression knows: with a gap, a path may have
-to go round a cycle to wait for the next edge.
+The layered automaton has a state for each state of the expression and each number of edges with which paths reach it, up to
+some number. In its last layer, that of paths with more edges, it counts no more. So the index of ordered paths finds for
+each number of edges whether there is a path, whatever tuples come, and the length of a pair is the number of edges of its
+first accepting state with a live cell. If a pair has a path in the last layer alone, there are too few layers (NEED_LAYERS):
+Python adds some, and finds the paths of the roots that reached the last one. How many are needed, only the stream tells:
+with a gap, even a path between two vertices may have to go round a cycle any number of times, to wait for the next edge.
 
 * **Marks**: a pair that was reported has a mark, in `Table.hops`, at the cell of the state with whose length it was. This is
   the first of its live cells in the order of states, which is that of layers. So its length changes only if the cell of the
@@ -24,7 +22,7 @@ from rpq.compiled.arrays.lanes import LANES, live
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.expiry import boundary_time, count_dying, cross, next_death, report_dying
 from rpq.operators.paths.index.layout import DONE, LOW_HALF, NEED_OUTPUT, STATE_BITS
-from rpq.operators.paths.index.rows import block_count, cell_at, end_event, node_of, nth_block
+from rpq.operators.paths.index.rows import block_count, cell_at, end_event, nth_block
 from rpq.operators.paths.ordered.timeline import NEED_LAYERS, NEED_SHORTEST
 from rpq.operators.paths.program import Program, ProgramSizes
 
@@ -127,8 +125,8 @@ def _first_cells(index, pair):
 
 @njit(cache=True, nogil=True)
 def _move_marks(index, timeline):
-    """Move the marks of the pairs noted in an event, and collect those with another length. Return a code, after which the next
-    call continues.
+    """Move the marks of the pairs noted in an event, and collect those with another length. Return a code, after which the
+    next call continues.
 
     The pairs collected take the place of those noted, with `old length << 32 | new length` as their lengths.
     """
@@ -200,8 +198,8 @@ def _write_row(index, timeline, pair, length):
 
 @njit(cache=True, nogil=True)
 def cross_with_lengths(index, timeline, slide, order):
-    """Advance to an absolute slide, boundary by boundary, and report the lengths that change on the way. Return a code, after
-    which the next call resumes."""
+    """Advance to an absolute slide, boundary by boundary, and report the lengths that change on the way. Return a code,
+    after which the next call resumes."""
     fields = index.state
     code = settle(index, timeline, boundary_time(index, fields.now), order)  # what remains of the boundary before a code
     if code != DONE:

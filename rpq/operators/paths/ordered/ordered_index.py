@@ -22,7 +22,7 @@ from rpq.operators.paths.index.layout import Index
 from rpq.operators.paths.index.path_delta import PathSteps
 from rpq.operators.paths.ordered import kernels
 from rpq.operators.paths.ordered.edge_paths import COMPLETE
-from rpq.operators.paths.ordered.layers import MOST_STATES, layered
+from rpq.operators.paths.ordered.layers import MOST_STATES, clear_last_layer, layered, lengths_of
 from rpq.operators.paths.ordered.timeline import (
     NEED_COPIES,
     NEED_DELETE,
@@ -90,9 +90,8 @@ class OrderedIndex(DeltaIndex):
         super().__init__(program, window, tells_times=tells_times, capacity=capacity, **options)
         self.index.settings.unlisted = 1
         self.index.settings.marks = has_length
-        self._timeline = self._timeline._replace(edge_count=edge_count)
+        self._timeline = self._timeline._replace(edge_count=edge_count, vectors=np.zeros(0, self.cell))
         self._timeline.fields.most_edges = layers + 1
-        self._timeline = self._timeline._replace(vectors=np.zeros(0, self.cell))
         self._timeline.fields.in_order = isinstance(window, Window)  # otherwise edges leave by numbers
         if isinstance(window, CountWindow) and order.max_gap is not None:
             self._set_timeline(with_departures(self._timeline, 2 * self._states))
@@ -244,17 +243,17 @@ class OrderedIndex(DeltaIndex):
             is_root[:] = all_roots
 
     def _add_layers(self) -> None:
-        """Count half as many edges again, and find the paths of the roots that reached the last layer.
+        """Count a quarter more edges, and find the paths of the roots that reached the last layer.
 
         O(size of the table), and what `_find_trees` costs for these roots.
         """
         kernels.end_moment(*self.views)
         mask = np.zeros_like(self.index.table.conflicted_roots)
-        kernels.clear_last_layer(*self.views, mask)
+        clear_last_layer(*self.views, mask)
         slots = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
         program, table, line = self.index.program, self.index.table, self._timeline
         layers = line.fields.most_edges - 1
-        layers += max(1, layers // 2)
+        layers += max(1, layers // 4)
         counting, edge_count = layered(self._uncounted, layers)
         vertices, old_states, states = len(line.hits), self._states, len(edge_count)
         if states > MOST_STATES:
@@ -270,11 +269,11 @@ class OrderedIndex(DeltaIndex):
         self._timeline = line
         counting = counting._replace(forward=program.forward, inverse=program.inverse)
         self.index = self.index._replace(program=counting, table=table._replace(row_of=row_of.ravel()))
-        self._find_trees(table.slot_vertex[slots])
+        self._find_trees(table.slot_vertex[slots].astype(np.int64))
 
     def lengths_of(self, pairs: np.ndarray) -> np.ndarray:
         found = np.zeros(len(pairs), np.int64)
-        kernels.lengths_of(*self.views, pairs, found)
+        lengths_of(*self.views, pairs, found)
         return found
 
     def drop(self, roots: np.ndarray) -> None:

@@ -78,7 +78,7 @@ class TimelineState(Record):
         ("vertex_capacity", int64),  # of the arrays with an entry a vertex
         ("departures", int64),  # departures that the last scan back noted one by one; number 0 is none
         ("departures_of_entry", int64),  # the most departures that a scan may note for an entry; 0 if it notes none
-        ("most_edges", int64),  # the number of edges from which on the automaton counts no more; 0 if no path is that long
+        ("most_edges", int64),  # the number of edges from which on the automaton counts no more
         ("settled", int64),  # pairs that were noted in the event, and have their marks where they belong
         ("changed", int64),  # those of them with another length
         ("has_new_rows", int64),  # 1: the rows of the event with the new lengths have been written, perhaps without paths
