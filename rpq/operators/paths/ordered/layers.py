@@ -16,6 +16,8 @@ with a gap, even a path between two vertices may have to go round a cycle any nu
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from rpq.compiled.arrays.lanes import LANES, live
@@ -38,16 +40,9 @@ def layered(program: Program, layers: int) -> tuple[Program, np.ndarray]:
     The states of more edges, if there are any, come last, with the number `layers + 1`. Tables that paths in an order do not
     use stay those of the automaton.
     """
-    classes = range(program.sizes.classes)
-    steps = [
-        [
-            (int(program.step_source[one]), int(program.step_target[one]))
-            for one in range(program.step_first[c], program.step_first[c + 1])
-        ]
-        for c in classes
-    ]
+    steps = [*zip(program.step_source.tolist(), program.step_target.tolist(), strict=True)]
     following: dict[int, set[int]] = {}
-    for source, target in {step for of_class in steps for step in of_class}:
+    for source, target in steps:
         following.setdefault(source, set()).add(target)
     numbers: dict[tuple[int, int], int] = {}  # of the states, by the state of the expression and the number of edges
     reached = {int(state) for state in program.start_target if state >= 0}
@@ -67,10 +62,10 @@ def layered(program: Program, layers: int) -> tuple[Program, np.ndarray]:
     counting = [
         [
             (numbers[source, edges], numbers[target, min(edges + 1, layers + 1)])
-            for source, target in of_class
+            for source, target in steps[first:end]
             for edges in of_state.get(source, ())
         ]
-        for of_class in steps
+        for first, end in itertools.pairwise(program.step_first.tolist())
     ]
     accepting = np.array([0, *(program.accepting[state] for state, _ in numbers)], np.uint8)
     flat = np.array([pair for of_class in counting for pair in of_class], np.int32).reshape(-1, 2)
