@@ -126,7 +126,7 @@ REFUSED = {
     "GRAPH in CONSTRUCT WHERE": "its body is its template; write CONSTRUCT { GRAPH <g> { … } } WHERE { GRAPH <g> { … } }",
     "GRAPH in WINDOW": "a window holds edges of a stream, which has no graphs; write GRAPH beside WINDOW for edges "
     "without time",
-    "STREAM": "write FROM NAMED WINDOW <name> ON <stream> [RANGE PT10S STEP PT1S] and WINDOW <name> { … }",
+    "STREAM": "write it with a window, as in CQELS: STREAM <s> [RANGE 10s] { … }",
     "SEQ": "SPARQL cannot refer to the order of edges in time; a pattern can, with ?f.timestamp > ?e.timestamp in its "
     "filter, and so can MATCH",
     "@": "SPARQL cannot use times of edges; the filter of a pattern can, as ?e.timestamp, and so can MATCH",
