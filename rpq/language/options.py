@@ -114,8 +114,8 @@ class QueryOptions:
     )
     language: Language | None = _option(
         None,
-        "Notation of the query: a path, a graph pattern, SPARQL (also with the reports of C-SPARQL or CQELS), or MATCH as in "
-        "GQL or Cypher.  [default: detected]",
+        "Notation of the query: a path, a graph pattern, SPARQL (also with the reports of C-SPARQL or CQELS), or MATCH as "
+        "in GQL or Cypher.  [default: detected]",
     )
     node_label: str | None = _option(
         "type",

@@ -174,8 +174,9 @@ class _ClauseExtractor:
                     continue
                 has_steps = True
                 if one.extent.is_number != is_number or period % (one.extent.slide or 1):
+                    message = f"reports at this period do not see {one.extent} complete"
                     expected = "a multiple of the STEP of each window, or windows without STEP"
-                    raise self._source.error(f"reports at this period do not see {one.extent} complete", token.start, expected)
+                    raise self._source.error(message, token.start, expected)
                 windows[place] = replace(one, extent=replace(one.extent, slide=period))
         if not has_steps:
             raise self._source.error("no window of time has this period", token.start, "[RANGE 10s], for instance")
