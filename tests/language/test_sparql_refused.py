@@ -17,8 +17,9 @@ MARK = "▶"
 REFUSALS = {
     "DESCRIBE": "# all of it\n▶DESCRIBE <a>",
     "SERVICE": "SELECT ?x { ?x <a> ?y ▶SERVICE <http://e/> { ?y <b> ?z } }",
-    "STREAM": "SELECT ?x { ▶STREAM <s> { ?x <a> ?y } }",
     "SEQ": "SELECT ?x { { ?x <a> ?y } ▶SEQ { ?y <b> ?z } }",
+    "FUTURE": "SELECT ?x { ?x <a> ?y ▶FUTURE { ?y <b> ?z } }",
+    "WITH DEPTH": "SELECT ?x FROM STREAM s [NOW] FROM <g> ▶WITH DEPTH 1 { ?x <a> ?y }",
     "@": "SELECT ?x { ?x <a> ?y ▶@ ?t }",
     "f:timestamp": "PREFIX f: <http://larkc.eu/csparql/sparql/jena/ext#>\n"
     "SELECT ?x { ?x <a> ?y FILTER(1 < ▶f:timestamp(?x, <a>, ?y)) }",
@@ -53,6 +54,8 @@ OTHERS = {
     "RSTREAM contradicts ISTREAM in line 1": "REGISTER ISTREAM <q> AS SELECT ▶RSTREAM ?x { ?x <a> ?y }",
     "PT is not a duration; expected an xsd:dayTimeDuration": "ASK FROM NAMED WINDOW <w> [RANGE ▶PT] { ?x <a> ?y }",
     "positive and fit into 64 bits": "ASK FROM NAMED WINDOW <w> [COUNT ▶9223372036854775808] { ?x <a> ?y }",
+    "<s> has no window; expected a window, as in STREAM <s>": "SELECT ?x { STREAM ▶<s> { ?x <a> ?y } }",
+    "LOG is refused": "ASK FROM NAMED WINDOW <w> ON ▶LOG <s> [START 0 END 9] { ?x <a> ?y }",
     "no window of time has this period": "REGISTER STREAM <q> ▶COMPUTED EVERY 10s AS SELECT ?x { ?x <a> ?y }",
     "reports at this period do not see RANGE 9s STEP 3s complete":
         "REGISTER QUERY q ▶COMPUTED EVERY 10s AS SELECT ?x FROM STREAM <s> [RANGE 9s STEP 3s] { ?x <a> ?y }",

@@ -3,19 +3,19 @@
     REGISTER (STREAM | QUERY | ISTREAM | DSTREAM | RSTREAM) name [COMPUTED EVERY length] AS
     (SELECT | CONSTRUCT | ASK) [ISTREAM | DSTREAM | RSTREAM]
     FROM NAMED WINDOW <name> [ON [STREAM] stream] '[' extent ']'      ON may also stand behind the brackets
-    FROM STREAM stream '[' extent ']'                                 C-SPARQL
-        extent    RANGE length [[,] (STEP | SLIDE) length | TUMBLING] | SLIDING length SLIDE length | TUMBLING length
+    FROM [NAMED] STREAM stream '[' extent ']'                         C-SPARQL
+        extent    (RANGE | SLIDING | SLIDE) length [[,] (STEP | SLIDE) length | TUMBLING] | TUMBLING length
                 | (COUNT | ELEMENTS | ITEM | TRIPLES | RANGE TRIPLES) number [[,] (STEP | SLIDE) number | TUMBLING]
                 | [RANGE] UNBOUNDED | ALL | NOW
     WINDOW (<name> | ?variable) { … }
-    STREAM stream '[' extent ']' { … }                                CQELS
+    STREAM stream ['[' extent ']'] { … }                              CQELS, without an extent a stream of FROM STREAM
 
 All but the last two are replaced by as many spaces, these by `GRAPH` and a name, so that places do not change. A length is
 a number of units of the stream's time, or a duration: an xsd:dayTimeDuration (`PT2H`, `P1DT0.5S`), which has neither years
 nor months, or as in other languages (`10s`, `5 m`). A stream is an IRI or a word, and behind ON or STREAM a variable for any
 stream. REGISTER STREAM and REGISTER QUERY report the whole answer, as RSTREAM does, unless another word stands behind
-SELECT, CONSTRUCT or ASK. Of C-SPARQL (FROM STREAM) this holds also without REGISTER, but where all windows are of triples,
-every change is reported, as in CQELS.
+SELECT, CONSTRUCT or ASK. FROM STREAM with a STEP is C-SPARQL, of which this holds also without REGISTER. Where no window of
+C-SPARQL has a step of time, every change is reported, as in CQELS.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import TypeVar
 
 from rpq.errors import SparqlError
 from rpq.language.sparql.algebra import CountExtent, Dialect, Extent, Reporting, TimeExtent, UnboundedExtent
-from rpq.language.sparql.syntax.source_text import SourceText, Token
+from rpq.language.sparql.syntax.source_text import SourceText, Token, refusal
 from rpq.stream.durations import DurationError, nanoseconds_of
 from rpq.stream.window import INT64_MAX
 
@@ -64,13 +64,13 @@ class WindowClause:
 class WindowClauses:
     """The clauses of a text, and the standard SPARQL that remains.
 
-    `named` are those of FROM NAMED WINDOW, `merged` those of FROM STREAM, whose contents make the default graph. `uses` has
-    the places of WINDOW and STREAM, each with the window that STREAM declares. `reporting` is the content of reports, None
-    without reports, and `name` that of REGISTER.
+    `named` are those of FROM NAMED WINDOW, `of_streams` those of FROM STREAM. `uses` has the places of WINDOW and STREAM,
+    each with the window that STREAM reads. `reporting` is the content of reports, None without reports, and `name` that of
+    REGISTER.
     """
 
     named: list[WindowClause] = field(default_factory=list)
-    merged: list[WindowClause] = field(default_factory=list)
+    of_streams: list[WindowClause] = field(default_factory=list)
     uses: dict[int, WindowClause | None] = field(default_factory=dict)
     name: WindowName | None = None
     reporting: Reporting | None = None
@@ -80,7 +80,12 @@ class WindowClauses:
     @property
     def windows(self) -> list[WindowClause]:
         """All windows."""
-        return [*self.named, *self.merged, *(one for one in self.uses.values() if one is not None)]
+        return [*self.named, *self.of_streams, *(one for one in self.uses.values() if one is not None)]
+
+    @property
+    def merged(self) -> list[WindowClause]:
+        """The windows of FROM STREAM whose contents are in the default graph: all but those that STREAM reads."""
+        return [one for one in self.of_streams if one not in self.uses.values()]
 
 
 def extract_clauses(source: SourceText, dialect: Dialect | None = None) -> WindowClauses:
@@ -125,10 +130,10 @@ class _ClauseExtractor:
                     self._blank_out(self._skip)
             elif token.is_word("FROM") and any(after and after.is_word("WINDOW") for after in following):
                 found.named.append(self._blank_out(self._window))
-            elif token.is_word("FROM") and following[0] and following[0].is_word("STREAM"):
-                self._next += 1
-                self._characters[token.start : token.end] = " " * len(token.text)
-                found.merged.append(self._blank_out(self._stream_window))
+            elif token.is_word("FROM") and self._has_stream(following):
+                found.of_streams.append(self._blank_out(self._from_stream))
+            elif token.is_word("WITH") and following[0] and following[0].is_word("DEPTH"):
+                raise refusal(self._source, "WITH DEPTH", token.start)
             elif token.is_word("WINDOW") and token.depth:
                 self._next += 1
                 if following[0] and following[0].kind == "variable":
@@ -137,14 +142,15 @@ class _ClauseExtractor:
                     self._name("the name of a window")
                 self._characters[token.start : token.end] = "GRAPH "
                 found.uses[token.start] = None
-            elif token.is_word("STREAM") and token.depth and following[1] and following[1].text == "[":
-                found.uses[token.start] = self._blank_out(self._stream_window)
+            elif token.is_word("STREAM") and token.depth and following[1] and following[1].text in ("[", "{"):
+                found.uses[token.start] = self._blank_out(lambda: self._stream_window(found.of_streams))
                 self._characters[token.start : token.start + len(_UNNAMED)] = _UNNAMED
             else:
                 self._next += 1
-        streams: Dialect = "csparql" if found.merged else "cqels" if any(found.uses.values()) else "rsp-ql"
-        found.dialect = dialect or streams
         self._set_period(found)
+        has_step = any(map(_has_step, found.of_streams)) or any(isinstance(one.extent, CountExtent) for one in found.merged)
+        has_streams = found.of_streams or any(found.uses.values())
+        found.dialect = dialect or ("csparql" if has_step else "cqels" if has_streams else "rsp-ql")
         found.reporting = self._reporting(found, contents)
         found.standard_text = "".join(self._characters)
         return found
@@ -158,8 +164,7 @@ class _ClauseExtractor:
         if contents:
             return contents[0].text.upper()  # type: ignore[return-value]
         if found.dialect == "csparql":
-            has_steps = any(isinstance(one.extent, TimeExtent) for one in found.windows)
-            return "RSTREAM" if has_steps or not found.windows else None
+            return "RSTREAM" if any(map(_has_step, found.windows)) or not found.windows else None
         return "RSTREAM" if found.name is not None and found.dialect == "rsp-ql" else None
 
     def _set_period(self, found: WindowClauses) -> None:
@@ -168,7 +173,7 @@ class _ClauseExtractor:
             return
         token, period, is_number = self._period
         has_steps = False
-        for windows in (found.named, found.merged):
+        for windows in (found.named, found.of_streams):
             for place, one in enumerate(windows):
                 if not isinstance(one.extent, TimeExtent):
                     continue
@@ -219,11 +224,31 @@ class _ClauseExtractor:
         extent = self._extent_in_brackets()
         return WindowClause(name, stream or self._stream(), extent)
 
-    def _stream_window(self) -> WindowClause:
-        """Read STREAM with the name of a stream and an extent."""
+    def _has_stream(self, following: list[Token | None]) -> bool:
+        """Return whether STREAM or NAMED STREAM follows."""
+        first, second = following
+        return first is not None and (
+            first.is_word("STREAM") or (first.is_word("NAMED") and second is not None and second.is_word("STREAM"))
+        )
+
+    def _from_stream(self) -> WindowClause:
+        """Read FROM [NAMED] STREAM with the name of a stream and an extent."""
+        self._next += 2 if (token := self._ahead(1)) and token.is_word("NAMED") else 1
+        self._word("STREAM", expected="STREAM")
+        return WindowClause(None, self._stream_name(), self._extent_in_brackets())
+
+    def _stream_window(self, of_streams: list[WindowClause]) -> WindowClause:
+        """Read STREAM with the name of a stream, and an extent unless FROM STREAM has declared it."""
         self._next += 1
-        stream = self._stream_name()
-        return WindowClause(None, stream, self._extent_in_brackets())
+        place, stream = self._ahead(0), self._stream_name()
+        if (token := self._ahead(0)) and token.text == "[":
+            return WindowClause(None, stream, self._extent_in_brackets())
+        declared = [one for one in of_streams if one.stream and stream and one.stream.text == stream.text]
+        if not declared:
+            assert place is not None
+            message = f"{place.text} has no window"
+            raise self._source.error(message, place.start, "a window, as in STREAM <s> [RANGE 10s] { … }, or FROM STREAM")
+        return declared[0]
 
     def _stream(self) -> WindowName | None:
         """Read ON and the name of a stream, if they are next."""
@@ -237,6 +262,8 @@ class _ClauseExtractor:
     def _stream_name(self) -> WindowName | None:
         """Read the name of a stream; None for a variable, which may be any stream."""
         token = self._ahead(0)
+        if token is not None and token.is_word("LOG"):
+            raise self._source.error("LOG is refused: a window has the edges of a stream", token.start, "its name")
         if token is not None and token.kind == "word":
             self._next += 1
             return WindowName(token.text, token.start)
@@ -253,7 +280,8 @@ class _ClauseExtractor:
         extent = self._extent()
         if (token := self._ahead(0)) and token.is_word("REPORT"):
             self._next += 1
-            self._word("ON_WINDOW_CLOSE", expected="ON_WINDOW_CLOSE, as reports are made at each STEP")
+            words = ("ON_WINDOW_CLOSE", "NON_EMPTY_CONTENT")
+            self._word(*words, expected="ON_WINDOW_CLOSE, as reports are made at each STEP")
         if (token := self._ahead(0)) and token.is_word("TICK"):
             self._next += 1
             self._word("TIME_DRIVEN", expected="TIME_DRIVEN, as time moves with the timestamps of the stream")
@@ -267,7 +295,7 @@ class _ClauseExtractor:
         if token and token.is_word("FROM"):
             message = "a window that ends in the past is refused: edges would have to enter it long after they arrived"
             raise self._source.error(message, token.start, "a window up to now, RANGE PT2H STEP PT1H")
-        words = ("RANGE", "SLIDING", "TUMBLING", *_COUNT_KEYWORDS, "UNBOUNDED", "ALL", "NOW")
+        words = ("RANGE", "SLIDING", "SLIDE", "TUMBLING", *_COUNT_KEYWORDS, "UNBOUNDED", "ALL", "NOW")
         word = self._word(*words, expected=_EXTENT)
         if word == "RANGE" and (token := self._ahead(0)) and token.is_word("TRIPLES", "UNBOUNDED"):
             word = self._word(token.text.upper(), expected=_EXTENT)
@@ -385,3 +413,8 @@ class _ClauseExtractor:
             return self._source.error("the query ends too early", len(self._source.unescaped), expected)
         return self._source.error(f"unexpected {token.text}", token.start, expected)
 
+
+
+def _has_step(window: WindowClause) -> bool:
+    """Return whether the text says when a window of time moves."""
+    return isinstance(window.extent, TimeExtent) and window.extent.slide is not None and window.extent.size > 1
