@@ -36,6 +36,7 @@ def _match_class() -> type[Query]:
 
 # `Query(text)` creates a `SparqlQuery` if the text is SPARQL, a `MatchQuery` if it is MATCH. These derive from `Query`, and
 # are loaded only then.
-register_class("sparql", _sparql_class)
+for language in ("sparql", "csparql", "cqels"):
+    register_class(language, _sparql_class)
 register_class("gql", _match_class)
 register_class("cypher", _match_class)

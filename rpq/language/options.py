@@ -17,7 +17,7 @@ from rpq.language.time_order import Order
 from rpq.stream.window import AnyWindow
 
 Vertex = int | str
-Language = Literal["path", "pattern", "sparql", "gql", "cypher"]
+Language = Literal["path", "pattern", "sparql", "csparql", "cqels", "gql", "cypher"]
 Paths = Literal["walk", "simple", "simple_cycle"]
 Semantics = Literal["implicit", "explicit"]
 OnBudget = Literal["error", "set_aside"]
@@ -113,7 +113,9 @@ class QueryOptions:
         metavar="CONDITION",
     )
     language: Language | None = _option(
-        None, "Notation of the query: a path, a graph pattern, SPARQL, or MATCH as in GQL or Cypher.  [default: detected]"
+        None,
+        "Notation of the query: a path, a graph pattern, SPARQL (also with the reports of C-SPARQL or CQELS), or MATCH as "
+        "in GQL or Cypher.  [default: detected]",
     )
     node_label: str | None = _option(
         "type",
@@ -222,20 +224,21 @@ REFUSED_OPTIONS: Mapping[str, str] = {
 }
 """Options of queries that are refused by name, with an explanation and what to write instead."""
 
+_SPARQL: Sequence[Language] = ("sparql", "csparql", "cqels")
 _ENDS = ("sources", "targets")
 _ORDER = ("order", "max_gap", "max_span")
 _OF_TEXT = ("select", "distinct", "matching", "filter")
 _IN_ORDER = "?x (a+ in order within 6h gap 1h) ?y"
 _UNSUITABLE: Sequence[tuple[Sequence[Language], Sequence[str], str]] = (
-    (("path", "pattern", "sparql"), ("node_label",),
+    (("path", "pattern", *_SPARQL), ("node_label",),
      "is an option of MATCH; elsewhere an edge to a label is written, as in ?x type Account"),
-    (("path", "pattern", "sparql"), ("parameters",),
+    (("path", "pattern", *_SPARQL), ("parameters",),
      "is an option of MATCH, whose texts name parameters as $x; {text} is none: write the values in it"),
     (("path",), ("distinct", "matching", "report", "filter"),
      "is an option of graph patterns (?x a ?y . ?y b ?z); {text} is a path"),
-    (("pattern", "sparql", "gql", "cypher"), ("on_budget",),
+    (("pattern", *_SPARQL, "gql", "cypher"), ("on_budget",),
      "is an option of path queries: other answers must not miss a path"),
-    (("pattern", "sparql", "gql", "cypher"), ("cost",),
+    (("pattern", *_SPARQL, "gql", "cypher"), ("cost",),
      "is an option of path queries, and {text} is none"),
     (("pattern",), _ENDS,
      "is an option of path queries; in a pattern, write a name instead of a variable, as in alice knows ?y"),
@@ -247,10 +250,10 @@ _UNSUITABLE: Sequence[tuple[Sequence[Language], Sequence[str], str]] = (
     (("gql", "cypher"), _ENDS, "is an option of path queries; in MATCH write (a {id: 'name'})"),
     (("gql", "cypher"), _OF_TEXT,
      "is an option of graph patterns; in MATCH, write it in the text (RETURN DISTINCT a, WHERE a <> b)"),
-    (("sparql",), _ORDER,
+    (_SPARQL, _ORDER,
      f"is an option of path queries, and SPARQL has no paths in time order: write a pattern instead, as in {_IN_ORDER}"),
-    (("sparql",), _ENDS, "is an option of path queries; in SPARQL write VALUES or a FILTER"),
-    (("sparql",), _OF_TEXT,
+    (_SPARQL, _ENDS, "is an option of path queries; in SPARQL write VALUES or a FILTER"),
+    (_SPARQL, _OF_TEXT,
      "is an option of graph patterns; in SPARQL, write it in the text (SELECT DISTINCT ?x, FILTER(?x != ?y))"),
 )  # fmt: skip
 """The options that notations do not support, with the reason or an alternative; {text} is the text of the query."""

@@ -77,7 +77,8 @@ class Query(QueryOptions):
       `ConflictBudgetError`
     - `sources`, `targets`: only pairs from and to these vertices (stored as a frozenset); on dense graphs they make the cost
       acceptable, because walks are followed from the smaller of the two sets
-    - `language`: the notation of the text, "path", "pattern", "sparql", "gql" or "cypher"; by default it is detected
+    - `language`: the notation of the text, "path", "pattern", "sparql", "csparql", "cqels", "gql" or "cypher"; by default it
+      is detected
     - `order`: the edges of a path, in its direction, have timestamps that are "increasing" or "non_decreasing"; in engines
       whose edges keep their own, `rpq.Engine(…, edges="parallel")` or "id". With an order, `max_gap` bounds the time from
       an edge to the next, `max_span` that from the first to the last: lengths as those of windows
@@ -150,7 +151,7 @@ class Query(QueryOptions):
         if not self.name:
             object.__setattr__(self, "name", self.expression)
         object.__setattr__(self, "semantics", vars(self)["semantics"] or self._usual_semantics)
-        if self.notation not in ("gql", "cypher"):  # only MATCH is read in different ways
+        if self.language not in ("gql", "cypher", "csparql", "cqels"):  # the texts that are read in different ways
             object.__setattr__(self, "language", None)
         if not isinstance(self.distinct, bool):
             raise QueryError(f"distinct is True or False, not {self.distinct!r}")

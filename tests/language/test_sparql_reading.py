@@ -326,8 +326,8 @@ def test_a_window_is_declared_on_a_stream(clause):
     }.items(),
 )
 def test_a_head_says_what_reports_contain(head, expected):
-    registration = read(f"{head} {{ ?x <a> ?y }}").registration
-    assert (registration.reporting, registration.name) == expected
+    question = read(f"{head} {{ ?x <a> ?y }}")
+    assert (question.reporting, question.name) == expected
 
 
 def test_a_window_with_a_variable_is_the_union_of_all_windows():
@@ -361,7 +361,7 @@ def test_an_atom_reads_the_innermost_window():
         }"""
     )
     assert [(one.name, one.stream) for one in question.windows] == [("http://e/v", "http://e/s"), ("http://e/w", None)]
-    assert (question.registration.reporting, question.registration.name) == ("RSTREAM", "http://e/out")
+    assert (question.reporting, question.name) == ("RSTREAM", "http://e/out")
     read_by = {window: [str(one.atom) for one in found] for window, found in windows_read(question.body).items()}
     assert read_by == {
         None: ["?x a ?y"],

@@ -17,8 +17,9 @@ MARK = "▶"
 REFUSALS = {
     "DESCRIBE": "# all of it\n▶DESCRIBE <a>",
     "SERVICE": "SELECT ?x { ?x <a> ?y ▶SERVICE <http://e/> { ?y <b> ?z } }",
-    "STREAM": "SELECT ?x { ▶STREAM <s> [RANGE 10s] { ?x <a> ?y } }",
     "SEQ": "SELECT ?x { { ?x <a> ?y } ▶SEQ { ?y <b> ?z } }",
+    "FUTURE": "SELECT ?x { ?x <a> ?y ▶FUTURE { ?y <b> ?z } }",
+    "WITH DEPTH": "SELECT ?x FROM STREAM s [NOW] FROM <g> ▶WITH DEPTH 1 { ?x <a> ?y }",
     "@": "SELECT ?x { ?x <a> ?y ▶@ ?t }",
     "f:timestamp": "PREFIX f: <http://larkc.eu/csparql/sparql/jena/ext#>\n"
     "SELECT ?x { ?x <a> ?y FILTER(1 < ▶f:timestamp(?x, <a>, ?y)) }",
@@ -53,13 +54,23 @@ OTHERS = {
     "RSTREAM contradicts ISTREAM in line 1": "REGISTER ISTREAM <q> AS SELECT ▶RSTREAM ?x { ?x <a> ?y }",
     "PT is not a duration; expected an xsd:dayTimeDuration": "ASK FROM NAMED WINDOW <w> [RANGE ▶PT] { ?x <a> ?y }",
     "positive and fit into 64 bits": "ASK FROM NAMED WINDOW <w> [COUNT ▶9223372036854775808] { ?x <a> ?y }",
-    "COMPUTED EVERY is refused": "REGISTER STREAM <q> ▶COMPUTED EVERY 10s AS SELECT ?x { ?x <a> ?y }",
+    "<s> has no window; expected a window, as in STREAM <s>": "SELECT ?x { STREAM ▶<s> { ?x <a> ?y } }",
+    "LOG is refused": "ASK FROM NAMED WINDOW <w> ON ▶LOG <s> [START 0 END 9] { ?x <a> ?y }",
+    "no window of time has this period": "REGISTER STREAM <q> ▶COMPUTED EVERY 10s AS SELECT ?x { ?x <a> ?y }",
+    "reports at this period do not see RANGE 9s STEP 3s complete":
+        "REGISTER QUERY q ▶COMPUTED EVERY 10s AS SELECT ?x FROM STREAM <s> [RANGE 9s STEP 3s] { ?x <a> ?y }",
+    "a window that ends in the past is refused":
+        "ASK FROM NAMED WINDOW <w> [▶FROM NOW-PT2H TO NOW-PT1H STEP PT1H] { WINDOW <w> { ?x <a> ?y } }",
+    "?s may be any stream, but has no value":
+        "SELECT ?s FROM NAMED WINDOW <w> ON ▶?s [RANGE 9] { WINDOW <w> { ?x <a> ?y } }",
+    "unexpected PERIODIC; expected ON_WINDOW_CLOSE": "ASK FROM NAMED WINDOW <w> [RANGE 9 REPORT ▶PERIODIC] { ?x <a> ?y }",
+    "a path may not cross from window to window":
+        "SELECT ?x FROM STREAM <s> [RANGE 9] FROM STREAM <t> [RANGE 9] { ?x ▶<a>+ ?y }",
     "the size and slide of a window are positive": "ASK FROM NAMED WINDOW <w> [RANGE ▶PT0S] { ?x <a> ?y }",
     "unexpected EVERY; expected STEP, SLIDE, TUMBLING or ]": "ASK FROM NAMED WINDOW <w> [COUNT 3 ▶EVERY 2] { ?x <a> ?y }",
     "unexpected 1.5; expected a whole number": "ASK FROM NAMED WINDOW <w> [COUNT ▶1.5] { ?x <a> ?y }",
     "unexpected ?w; expected the name of a window": "ASK FROM NAMED WINDOW ▶?w [COUNT 3] { ?x <a> ?y }",
     "the query ends too early; expected ]": "ASK FROM NAMED WINDOW <w> [COUNT 3▶",
-    "FROM STREAM is C-SPARQL's; expected FROM NAMED WINDOW": "SELECT ?x ▶FROM STREAM <s> [RANGE 10s STEP 1s] { ?x <a> ?y }",
     "the window <w> is declared twice": "ASK FROM NAMED WINDOW <w> [COUNT 3] FROM NAMED WINDOW ▶<w> [COUNT 4] { ?x <a> ?y }",
     "there is no window <http://e/ww>; did you mean <http://e/w>?":
         "PREFIX : <http://e/> ASK FROM NAMED WINDOW :w [COUNT 3] { WINDOW ▶:ww { ?x <a> ?y } }",

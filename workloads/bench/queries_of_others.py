@@ -66,7 +66,8 @@ def run_query(text: str) -> None:
         columns = {"source": ["s"] * len(labels), "target": ["o"] * len(labels), "label": labels, "timestamp": times}
         if labels:
             engine.push(columns, stream=reading.stream) if reading.stream is not None else engine.push(columns)
-    engine.advance(24 * 3600 * 1000)
+    windows = query.in_unit("ms").windows.values()  # type: ignore[attr-defined]
+    engine.advance((engine.time or 0) + max(window.slide for window in windows if window.kind == "time"))
 
 
 def outcome_of(name: str, text: str) -> QueryResult:

@@ -40,6 +40,7 @@ from rpq.stream.window import Window
 
 Form = Literal["select", "ask", "construct"]
 Reporting = Literal["ISTREAM", "DSTREAM", "RSTREAM"]
+Dialect = Literal["rsp-ql", "csparql", "cqels"]
 AggregateName = Literal["COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CONCAT", "COLLECT"]
 
 ALWAYS_BOUND: frozenset[AggregateName] = frozenset({"COUNT", "COLLECT"})
@@ -370,14 +371,6 @@ class WindowDeclaration:
     extent: Extent
 
 
-@dataclass(frozen=True, kw_only=True)
-class Registration:
-    """REGISTER, or ISTREAM, DSTREAM or RSTREAM: the content of each report, and the name of the output stream, if any."""
-
-    reporting: Reporting
-    name: str | None
-
-
 class TemplateTriple(NamedTuple):
     """A triple of the template of CONSTRUCT, and the graph in which it is; None for the default graph."""
 
@@ -399,7 +392,8 @@ class SparqlQuestion:
     The solutions of `body` are the rows of SELECT, with `columns`; ASK returns whether there is a solution; CONSTRUCT
     creates the edges of `template` for each solution. `graphs` are those of FROM, and `named_graphs` those of FROM NAMED,
     whose edges have no time. A query that `reads_dataset` has a GRAPH with a variable that reads all named graphs, which are
-    those of the `dataset`. `warnings` report constructs that may not mean what was intended.
+    those of the `dataset`. `reporting` is the content of each report, None if every change is reported, and `name` that of
+    REGISTER. `warnings` report constructs that may not mean what was intended.
     """
 
     text: str
@@ -412,7 +406,9 @@ class SparqlQuestion:
     named_graphs: tuple[str, ...] = ()
     reads_dataset: bool = False
     dataset: tuple[str, ...] = ()
-    registration: Registration | None = None
+    dialect: Dialect = "rsp-ql"
+    reporting: Reporting | None = None
+    name: str | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -423,7 +419,7 @@ class SparqlQuestion:
     @property
     def shows_removals(self) -> bool:
         """True if rows show which answers leave."""
-        return self.registration is None or self.registration.reporting == "DSTREAM"
+        return self.reporting in (None, "DSTREAM")
 
 
 # --- building --------------------------------------------------------------------------------------------------------

@@ -86,6 +86,7 @@ class SparqlQuery(Query):
 
     - `expression`: the text of the query
     - `window`: the default window, which atoms outside WINDOW read; may be omitted if there are no such atoms
+    - `language`: "csparql" or "cqels" for the reports of that language; by default FROM STREAM and STREAM <s> […] { … } tell
     - `paths`, `simple_budget`, `name`: as for a path query; the default name is that of REGISTER, or the text
     - `semantics`: "implicit" (the default for SELECT without OPTIONAL, MINUS, NOT EXISTS, aggregates, LIMIT, OFFSET and
       reports) or "explicit"
@@ -111,14 +112,17 @@ class SparqlQuery(Query):
 
     def _parse(self) -> SparqlQuestion:
         """Return the parsed text."""
-        return read(self.expression, paths=self.paths)
+        return self._parse_over(())
+
+    def _parse_over(self, dataset: Sequence[str]) -> SparqlQuestion:
+        dialect = self.language if self.language in ("csparql", "cqels") else None
+        return read(self.expression, paths=self.paths, dataset=dataset, dialect=dialect)
 
     def _check_options(self) -> None:
         self._set_default_window()
         self._check_report()
-        registration = self.parsed.registration
-        if not self.name and registration is not None and registration.name is not None:
-            object.__setattr__(self, "name", registration.name)
+        if not self.name and self.parsed.name is not None:
+            object.__setattr__(self, "name", self.parsed.name)
         super()._check_options()
         if self.semantics == "implicit" and not self._may_be_implicit:
             raise QueryError(
@@ -131,7 +135,7 @@ class SparqlQuery(Query):
             object.__setattr__(self, "window", UnboundedWindow())
 
     def _check_report(self) -> None:
-        if self.parsed.registration is not None:
+        if self.parsed.reporting is not None:
             if self.report == "time":
                 raise QueryError('REGISTER reports at slides, not report="time"')
             object.__setattr__(self, "report", "slide")
@@ -140,8 +144,7 @@ class SparqlQuery(Query):
             place = next((token.start for token in source.tokens() if token.is_word("NOW")), None)
             raise refusal(source, "NOW", place)
         if self.report != "change" and not any(isinstance(window, Window) for window in self.report_windows):
-            head = self.parsed.registration
-            what = f"report={self.report!r}" if head is None else f"{head.reporting}"
+            what = self.parsed.reporting or f"report={self.report!r}"
             raise QueryError(
                 f"{what} reports at boundaries of the default window, which must be a time window, or of the windows of "
                 "time that the text declares: pass window=rpq.Window(size=…, slide=…), or write [RANGE PT10S STEP PT1S]"
@@ -190,7 +193,7 @@ class SparqlQuery(Query):
         no_default: tuple[str, ...] = ()
         if self.parsed.graphs:
             no_default = (f"{from_clauses(self.static_graphs)}: {_FROM}",)
-        elif self.parsed.named_graphs and reads_default(self.parsed.body):
+        elif self.default_graphs is not None and reads_default(self.parsed.body):
             no_default = (_NO_FROM,)
         elif not self.has_default and reads_default(self.parsed.body):
             no_default = (_NO_DEFAULT,)
@@ -330,7 +333,7 @@ class SparqlQuery(Query):
             other.__dict__.pop(name, None)
         original = self._original  # type: ignore[attr-defined]
         object.__setattr__(other, "_original", None if original is None else original.over_dataset(graphs))
-        object.__setattr__(other, "_parsed", read(self.expression, paths=self.paths, dataset=graphs))
+        object.__setattr__(other, "_parsed", self._parse_over(graphs))
         for path in other._paths:
             automaton_of(path)
         return other
@@ -375,8 +378,7 @@ class SparqlQuery(Query):
         >>> Query("REGISTER RSTREAM <r> AS ASK { ?x <a> ?y }", window=Window(size=9, slide=3)).reports_whole_answers
         True
         """
-        registration = self.parsed.registration
-        return registration is not None and registration.reporting == "RSTREAM"
+        return self.parsed.reporting == "RSTREAM"
 
     @cached_property
     def reads_report_time(self) -> bool:
@@ -400,10 +402,13 @@ class SparqlQuery(Query):
     def default_graphs(self) -> tuple[str, ...] | None:
         """The graphs of FROM, whose static edges the default graph has; None if it has those without the name of a graph.
 
+        That is so without FROM and FROM NAMED. In CQELS FROM NAMED does not count: it has a default graph beside its graphs.
+
         >>> Query("ASK FROM <g> { ?x <a> ?y }").default_graphs, Query("ASK { GRAPH <g> { ?x <a> ?y } }").default_graphs
         (('g',), None)
         """
-        return self.parsed.graphs if self.parsed.graphs or self.parsed.named_graphs else None
+        names_graphs = self.parsed.named_graphs and self.parsed.dialect != "cqels"
+        return self.parsed.graphs if self.parsed.graphs or names_graphs else None
 
     @property
     def named_graphs(self) -> frozenset[str]:

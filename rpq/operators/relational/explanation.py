@@ -87,11 +87,20 @@ class SparqlExplanation:
         return "\n".join(lines)
 
 
-_LANGUAGES = {
-    None: "SPARQL: the text begins with one of its keywords",
+_LANGUAGES: dict[str | None, str] = {
+    "rsp-ql": "SPARQL: the text begins with one of its keywords",
+    "csparql": "C-SPARQL: {report}",
+    "cqels": "CQELS: {report}",
     "gql": "MATCH, as in GQL: the text begins with MATCH",
     "cypher": "MATCH, as in Cypher: the language was given",
 }
+
+
+def _language_of(query: SparqlQuery) -> str:
+    """Return a text on the language of a query, and on what its dialect decides."""
+    parsed = query.parsed
+    report = "every change is reported" if parsed.reporting is None else f"{parsed.reporting} is reported at each STEP"
+    return _LANGUAGES[query.language if query.notation != "sparql" else parsed.dialect].format(report=report)
 
 
 def _edges_of(query: SparqlQuery) -> str:
@@ -141,7 +150,7 @@ def explain_query(
     return SparqlExplanation(
         text=query.expression,
         form=query.parsed.form,
-        language=_LANGUAGES[query.language],
+        language=_language_of(query),
         different=_edges_of(query),
         nodes=_nodes_of(query),
         columns=tuple(query.columns),

@@ -118,8 +118,8 @@ class RunningSparql(HostedQuery):
 
     def __init__(self, question: SparqlQuery, resources: Resources, *, pool: OperatorPool) -> None:
         super().__init__(question, resources)
-        registration = question.parsed.registration
-        self.report_content = "changes" if registration is None else _CONTENT[registration.reporting]
+        reporting = question.parsed.reporting
+        self.report_content = "changes" if reporting is None else _CONTENT[reporting]
         self.is_divided = True  # which vertices terms of its own are
         self._pool = pool
         self._terms = pool.terms

@@ -16,6 +16,13 @@ from rpq.language.sparql.values.regular_expressions import UnsupportedPattern, c
 from rpq.language.sparql.values.typed_values import NoValue
 from rpq.stream.names.terms import XSD, is_literal, literal_text, number_literal, read_literal, resolve_iri
 
+_USUAL_PREFIXES = {
+    "": "",
+    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "xsd": XSD,
+}
+"""The prefixes that a text need not declare."""
 _LOCAL_ESCAPE = re.compile(r"\\([_~.\-!$&\"'()*+,;=/?#@%])")
 
 
@@ -27,6 +34,7 @@ class Prologue:
         self.base = ""
         """The base IRI; empty if the query has no BASE, in which case IRIs are used as they appear in the text."""
         self._prefixes: dict[str, str] = {}
+        self.warnings: dict[str, None] = {}
         for declaration in declarations:
             iri = resolve_iri(self.base, declaration.iri.text)
             if declaration.name == "Base":
@@ -50,6 +58,10 @@ class Prologue:
         return self._expand(prefix, local, place)
 
     def _expand(self, prefix: str, local: str, place: int) -> str:
+        if prefix not in self._prefixes and prefix in _USUAL_PREFIXES:
+            iri = _USUAL_PREFIXES[prefix]
+            self.warnings[f"the prefix {prefix}: is not declared: it is read as PREFIX {prefix}: <{iri}>"] = None
+            return iri + _LOCAL_ESCAPE.sub(r"\1", local)
         if prefix not in self._prefixes:
             near = get_close_matches(prefix, self._prefixes, 1)
             hint = f"did you mean {near[0]}:?" if near else f"write PREFIX {prefix}: <…> before the query"

@@ -90,14 +90,14 @@ def _problem(source: SourceText, text: str, place: int, expected: set[str]) -> S
         hint = f"did you mean {near[0]}?" if near else "a prefixed name has a colon"
         return source.error(f"unexpected {before[0]}: {hint}", place)
     if not found.strip():
-        return source.error("the query ends too early", len(text.rstrip()), _describe_tokens(expected))
+        return source.error("the query ends too early", len(text.rstrip()), _describe_tokens(expected) or None)
     token = next((one.text for one in SourceText(found, found).tokens()), found[:1])
     if token[0].isalpha() and (near := get_close_matches(token.upper(), [one.upper() for one in expected], 1, 0.8)):
         return source.error(f"unexpected {token}: did you mean {near[0]}?", place)
     if "!=" in expected and _IRI.fullmatch(token):  # an operator is valid here
         message = f"unexpected {token}, which reads as an IRI; for less-than, put a blank after <"
         return source.error(message, place)
-    return source.error(f"unexpected {token}", place, _describe_tokens(expected))
+    return source.error(f"unexpected {token}", place, _describe_tokens(expected) or None)
 
 
 def _describe_tokens(expected: Iterable[str]) -> str:

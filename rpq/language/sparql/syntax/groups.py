@@ -11,7 +11,7 @@ Groups contain subselects, which contain groups; therefore both are in this modu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -109,19 +109,19 @@ def atoms_of_path(
     expression: Expression,
     object_: Term,
     *,
-    window: str | None,
+    windows: Sequence[str | None] = (None,),
     new_blank: Callable[[], Blank],
     is_single: bool,
 ) -> Operator:
     """Return the atoms of a path between two terms: a conjunction, or a union of conjunctions.
 
-    With `is_single`, it is a conjunction of a single atom.
+    With `is_single`, it is a conjunction of a single atom. Of several `windows` each atom matches the merged content.
 
     >>> from rpq.automata import parse
     >>> from rpq.language.pattern import Variable
     >>> names = iter("123")
     >>> conjunction = atoms_of_path(
-    ...     Variable("x"), parse("a/^b"), Variable("y"), window=None, new_blank=lambda: Blank(next(names)), is_single=False
+    ...     Variable("x"), parse("a/^b"), Variable("y"), new_blank=lambda: Blank(next(names)), is_single=False
     ... )
     >>> [str(one.atom) for one in conjunction.atoms]
     ['?x a _:1', '?y b _:1']
@@ -138,9 +138,15 @@ def atoms_of_path(
             return make_join(
                 *(operator_of(start, part, end) for start, part, end in zip(ends, expression.parts, ends[1:], strict=False))
             )
-        return Conjunction((WindowAtom(Atom(subject, expression, object_), window),))
+        return _matches(windows, lambda window: WindowAtom(Atom(subject, expression, object_), window))
 
     return operator_of(subject, expression, object_)
+
+
+def _matches(windows: Sequence[str | None], atom_in: Callable[[str | None], WindowAtom]) -> Operator:
+    """Return the matches of an atom in the merged content of windows, where a triple of several counts once."""
+    found = [Conjunction((atom_in(window),)) for window in windows]
+    return found[0] if len(found) == 1 else Distinct(make_union(*found))
 
 
 def _combine(kind: type[Alternation] | type[Concatenation], parts: list[Expression]) -> Expression:
@@ -379,9 +385,10 @@ class GroupReader:
         prologue: Prologue,
         *,
         windows: tuple[str, ...],
+        default: tuple[str | None, ...] = (None,),
         named_graphs: tuple[str, ...] | None,
         dataset: tuple[str, ...] = (),
-        uses: frozenset[int],
+        uses: Mapping[int, str | None],
         is_split: bool,
     ) -> None:
         self.source = source
@@ -399,7 +406,9 @@ class GroupReader:
         self._subselects = 0
         self._blocks = 0
         self._block_of_blank: dict[str, int] = {}
-        self._window: str | None = None
+        self._read_windows = default
+        """The windows, or the graph, that triples read; None is the default window with the edges without time."""
+        self._is_in_window = False
         self._out_of_sight: list[tuple[str, int]] = []
         """Variables, by their names in the text, that a FILTER uses and its own group does not bind, with the places."""
         self._enclosing_count = 0
@@ -487,7 +496,7 @@ class GroupReader:
 
     def _in_graph(self, part: Any, scope: VariableScope) -> Operator:
         """Translate GRAPH, which reads a graph of edges without time."""
-        if self._window in self._windows:
+        if self._is_in_window:
             raise refusal(self.source, "GRAPH in WINDOW", part.place)
         if isinstance(part.term, Leaf) and part.term.kind == "variable":
             if self._named_graphs is None:
@@ -512,21 +521,25 @@ class GroupReader:
     def _in_window(self, part: Any, scope: VariableScope) -> Operator:
         if part.place not in self._uses:
             return self._in_graph(part, scope)
+        if (window := self._uses[part.place]) is not None:  # CQELS
+            return self._group_in(window, part, scope, is_window=True)
         if isinstance(part.term, Leaf) and part.term.kind == "variable":
             if not self._windows:
                 message = "WINDOW with a variable reads all windows that the query declares, which are none"
                 expected = "FROM NAMED WINDOW <name> ON <stream> [RANGE PT10S STEP PT1S]"
                 raise self.source.error(message, part.place, expected)
-            return self._in_each(self._windows, part, scope)
+            return self._in_each(self._windows, part, scope, are_windows=True)
         name = self.prologue.iri(part.term)
         if name not in self._windows:
             near = get_close_matches(name, self._windows, 1)
             hint = f"did you mean <{near[0]}>?" if near else "declare it with FROM NAMED WINDOW"
             place = getattr(part.term, "place", part.place)
             raise self.source.error(f"there is no window <{name}>; {hint}", place)
-        return self._group_in(name, part, scope)
+        return self._group_in(name, part, scope, is_window=True)
 
-    def _in_each(self, windows: tuple[str, ...], part: Any, scope: VariableScope) -> Operator:
+    def _in_each(
+        self, windows: tuple[str, ...], part: Any, scope: VariableScope, *, are_windows: bool = False
+    ) -> Operator:
         """Translate WINDOW or GRAPH with a variable: the union over windows or graphs, each of which the variable names."""
         name = self.formulas.variable(part.term, scope)
         if not windows:  # no solution, with the variables that others would have
@@ -536,19 +549,20 @@ class GroupReader:
         branches = []
         for window in windows:
             self._blocks = blocks  # the blank nodes of the group stand in the same blocks each time
-            group = self._group_in(window, part, scope)
+            group = self._group_in(window, part, scope, is_window=are_windows)
             if name in possible_variables(group):
                 branches.append(make_join(group, Values((name,), ((window,),))))
             else:
                 branches.append(Extend(group, name, Constant(window), is_joined=True))
         return make_union(*branches)
 
-    def _group_in(self, window: str, part: Any, scope: VariableScope) -> Operator:
-        around, self._window = self._window, window
+    def _group_in(self, window: str, part: Any, scope: VariableScope, *, is_window: bool = False) -> Operator:
+        around = self._read_windows, self._is_in_window
+        self._read_windows, self._is_in_window = (window,), is_window
         try:
             return self.group(part.graph, scope)[0]
         finally:
-            self._window = around
+            self._read_windows, self._is_in_window = around
 
     def _body_of_exists(self, node: Any, scope: VariableScope) -> Operator:
         self._enclosing_count += 1
@@ -594,11 +608,14 @@ class GroupReader:
         except ValueError as problem:  # the maximum of a repetition is below its minimum
             raise self.source.error(str(problem), getattr(path, "place", None), "{2,4}, for instance") from None
         source, target = self._ends((subject, object_), scope, block)
+        if len(self._read_windows) > 1 and _has_longer_paths(expression, is_split=self._is_split):
+            message = "a path may not cross from window to window, so a query of several streams or graphs has none"
+            raise self.source.error(message, getattr(path, "place", None), "triples, or a path in WINDOW <name> { … }")
         return atoms_of_path(
             source,
             expression,
             target,
-            window=self._window,
+            windows=self._read_windows,
             new_blank=self.formulas.new_blank,
             is_single=not self._is_split,
         )
@@ -622,10 +639,12 @@ class GroupReader:
     def _triple_of_every_label(self, subject: Term, object_: Term, predicate: Variable) -> Operator:
         """Return the matches of a triple with a variable as its predicate, which may be a variable of its ends too."""
         if predicate not in (subject, object_):
-            return Conjunction((WindowAtom.of_every_label(subject, predicate, object_, self._window),))
+            return _matches(
+                self._read_windows, lambda window: WindowAtom.of_every_label(subject, predicate, object_, window)
+            )
         blank = self.formulas.new_blank()
         label = Variable(f"_:{blank.name}")
-        inner = Conjunction((WindowAtom.of_every_label(subject, label, object_, self._window),))
+        inner = _matches(self._read_windows, lambda window: WindowAtom.of_every_label(subject, label, object_, window))
         return make_filter(inner, FunctionCall("SAMETERM", (label, predicate)))
 
     def _new_block(self) -> int:
@@ -651,6 +670,16 @@ class GroupReader:
                     f"line {line}, column {column}: the FILTER uses ?{written}, which only an outer group binds: it is "
                     "unbound here, so a comparison with it is an error; move the FILTER to the group that binds it"
                 ] = None
+
+
+def _has_longer_paths(expression: Expression, *, is_split: bool) -> bool:
+    """Return whether an atom of an expression may match paths of several edges, or of none."""
+    match expression:
+        case Concatenation(parts) | Alternation(parts) if is_split:
+            return any(_has_longer_paths(part, is_split=is_split) for part in parts)
+        case Inverse(inner):
+            return _has_longer_paths(inner, is_split=is_split)
+    return not isinstance(expression, Label | NegatedSet)
 
 
 def _triples(blocks: Any) -> Iterator[tuple[Any, Any, Any]]:

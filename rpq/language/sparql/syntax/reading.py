@@ -6,7 +6,7 @@ translated to the algebra as section 18.2 of the standard defines it (`groups`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
 
@@ -14,11 +14,11 @@ from rpq.errors import QueryError, SparqlError
 from rpq.language.options import CHOICES
 from rpq.language.sparql.algebra import (
     Conjunction,
+    Dialect,
     Extend,
     Form,
     Group,
     Operator,
-    Registration,
     SparqlQuestion,
     Values,
     WindowDeclaration,
@@ -32,7 +32,7 @@ from rpq.language.sparql.syntax.formulas import Prologue, VariableScope, source_
 from rpq.language.sparql.syntax.grammar import parse
 from rpq.language.sparql.syntax.groups import GroupReader, Selection, apply_modifiers
 from rpq.language.sparql.syntax.source_text import SourceText, foreign_words, refusal
-from rpq.language.sparql.syntax.window_clauses import WindowClauses, extract_clauses
+from rpq.language.sparql.syntax.window_clauses import WindowClause, WindowClauses, WindowName, extract_clauses
 from rpq.stream.names.terms import is_literal, read_literal
 
 _FORMS: dict[str, Form] = {"SelectQuery": "select", "AskQuery": "ask", "ConstructQuery": "construct"}
@@ -46,11 +46,13 @@ def read(
     paths: Literal["walk", "simple", "simple_cycle"] = "walk",
     matching: Literal["homomorphism", "isomorphism"] = "homomorphism",
     dataset: Sequence[str] = (),
+    dialect: Dialect | None = None,
 ) -> SparqlQuestion:
     """Parse a text and return its question.
 
     Sequences in property paths are joins, unless `paths` are not walks. GRAPH with a variable reads the graphs of FROM
-    NAMED, or those of the `dataset` in a query without FROM and FROM NAMED. Raises `SparqlError` with line and column for
+    NAMED, or those of the `dataset` in a query without FROM and FROM NAMED. The text tells its `dialect` unless it is given.
+    Raises `SparqlError` with line and column for
     text that is invalid or refused, and `QueryError` if rdflib is not installed. O(length), some milliseconds.
 
     >>> question = read("SELECT ?x { ?x <a2q>/<c2a>+ ?y . ?y <c2q> 007 }")
@@ -66,7 +68,7 @@ def read(
     if matching != "homomorphism" or paths not in CHOICES["paths"]:
         kinds = "'walk', 'simple' or 'simple_cycle'"
         raise QueryError(f"paths are {kinds}, matching is 'homomorphism', not {paths!r} and {matching!r}")
-    clauses = extract_clauses(source)
+    clauses = extract_clauses(source, dialect)
     try:
         tree = parse(source, clauses.standard_text)
     except SparqlError as problem:
@@ -75,15 +77,17 @@ def read(
     node = tree[1]
     if node.name == "DescribeQuery":
         raise refusal(source, "DESCRIBE", node.place)
-    windows = _windows(source, prologue, clauses)
-    graphs = _graphs(source, prologue, node, {one.name for one in windows})
+    windows = _Windows(source, prologue, clauses)
+    graphs = _graphs(source, prologue, node, windows.named)
+    merged = [windows.name_of(one) for one in clauses.merged]
     reader = GroupReader(
         source,
         prologue,
-        windows=tuple(one.name for one in windows),
+        windows=tuple(windows.named),
+        default=(*merged, None) if graphs.default_graphs or not merged else tuple(merged),
         named_graphs=graphs.named_graphs if graphs.are_given else None,
         dataset=tuple(dataset),
-        uses=clauses.uses,
+        uses={place: None if one is None else windows.name_of(one) for place, one in clauses.uses.items()},
         is_split=paths == "walk",
     )
     scope = VariableScope()
@@ -97,13 +101,15 @@ def read(
         body=body,
         columns=columns if form == "select" else (),
         template=tuple(template),
-        windows=windows,
+        windows=tuple(windows.declared.values()),
         graphs=graphs.default_graphs,
         named_graphs=graphs.named_graphs,
         reads_dataset=reader.reads_dataset,
         dataset=tuple(dataset) if reader.reads_dataset else (),
-        registration=_registration(prologue, clauses),
-        warnings=(*reader.warnings, *_unbound(columns, body), *_literals_beside_vertices(body)),
+        dialect=clauses.dialect,
+        reporting=clauses.reporting,
+        name=None if clauses.name is None else _name(prologue, clauses.name),
+        warnings=(*prologue.warnings, *reader.warnings, *_unbound(columns, body), *_literals_beside_vertices(body)),
     )
     if form == "select":
         _check_columns(reader, columns)
@@ -121,7 +127,7 @@ class _Graphs(NamedTuple):
         return bool(self.default_graphs or self.named_graphs)
 
 
-def _graphs(source: SourceText, prologue: Prologue, node: Any, windows: Set[str]) -> _Graphs:
+def _graphs(source: SourceText, prologue: Prologue, node: Any, windows: Sequence[str]) -> _Graphs:
     """Return the graphs of a query's dataset clauses. Raises `SparqlError` for one with the name of a window."""
     default, named = [], []
     for clause in node.datasetClause or ():
@@ -141,24 +147,36 @@ def _template(node: Any) -> Any:
     return node.template
 
 
-def _windows(source: SourceText, prologue: Prologue, clauses: WindowClauses) -> tuple[WindowDeclaration, ...]:
-    declared: dict[str, WindowDeclaration] = {}
-    for clause in clauses.windows:
-        name = prologue.iri_of_text(clause.name.text, clause.name.place)
-        if name in declared:
-            raise source.error(f"the window <{name}> is declared twice", clause.name.place, "another name")
-        stream = None if clause.stream is None else prologue.iri_of_text(clause.stream.text, clause.stream.place)
-        declared[name] = WindowDeclaration(name=name, stream=stream, extent=clause.extent)
-    return tuple(declared.values())
+class _Windows:
+    """The windows of a text by their names; those without one, of C-SPARQL and CQELS, are named after stream and extent."""
+
+    def __init__(self, source: SourceText, prologue: Prologue, clauses: WindowClauses) -> None:
+        self._prologue = prologue
+        self.declared: dict[str, WindowDeclaration] = {}
+        for clause in clauses.named:
+            assert clause.name is not None
+            if (name := self.name_of(clause)) in self.declared:
+                raise source.error(f"the window <{name}> is declared twice", clause.name.place, "another name")
+            self._declare(name, clause)
+        self.named = tuple(self.declared)
+        for clause in clauses.windows:
+            self._declare(self.name_of(clause), clause)
+
+    def name_of(self, clause: WindowClause) -> str:
+        """Return the name of a window."""
+        if clause.name is not None:
+            return _name(self._prologue, clause.name)
+        stream = "any stream" if clause.stream is None else _name(self._prologue, clause.stream)
+        return f"{stream} [{clause.extent}]"
+
+    def _declare(self, name: str, clause: WindowClause) -> None:
+        stream = None if clause.stream is None else _name(self._prologue, clause.stream)
+        self.declared[name] = WindowDeclaration(name=name, stream=stream, extent=clause.extent)
 
 
-def _registration(prologue: Prologue, clauses: WindowClauses) -> Registration | None:
-    if clauses.register is None:
-        return None
-    name = clauses.register.name
-    is_word = name is not None and name.text.isidentifier()
-    text = None if name is None else name.text if is_word else prologue.iri_of_text(name.text, name.place)
-    return Registration(reporting=clauses.register.reporting, name=text)
+def _name(prologue: Prologue, name: WindowName) -> str:
+    """Return a name, which is a word, an IRI or prefixed."""
+    return name.text if name.text.isidentifier() else prologue.iri_of_text(name.text, name.place)
 
 
 def _check_columns(reader: GroupReader, columns: tuple[str, ...]) -> None:

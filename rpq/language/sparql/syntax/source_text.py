@@ -126,9 +126,10 @@ REFUSED = {
     "GRAPH in CONSTRUCT WHERE": "its body is its template; write CONSTRUCT { GRAPH <g> { … } } WHERE { GRAPH <g> { … } }",
     "GRAPH in WINDOW": "a window holds edges of a stream, which has no graphs; write GRAPH beside WINDOW for edges "
     "without time",
-    "STREAM": "write FROM NAMED WINDOW <name> ON <stream> [RANGE PT10S STEP PT1S] and WINDOW <name> { … }",
     "SEQ": "SPARQL cannot refer to the order of edges in time; a pattern can, with ?f.timestamp > ?e.timestamp in its "
     "filter, and so can MATCH",
+    "FUTURE": "an answer has edges that have arrived",
+    "WITH DEPTH": "a query reads all edges without time of its graphs; pass those that it may read with --static",
     "@": "SPARQL cannot use times of edges; the filter of a pattern can, as ?e.timestamp, and so can MATCH",
     "a triple term": "a statement about a triple would not say which of its edges is meant; write conditions on edges in a "
     "pattern, ?x a[weight > 3] ?y, or in MATCH",
@@ -151,7 +152,7 @@ REFUSED = {
 }
 """The refused constructs by their names in error messages, each with the reason or an alternative."""
 
-_STREAMING_WORDS = {"SEQ": "SEQ", "EQUALS": "SEQ", "OPTIONALSEQ": "SEQ", "EQUALSOPTIONAL": "SEQ", "STREAM": "STREAM"}
+_STREAMING_WORDS = {"SEQ": "SEQ", "EQUALS": "SEQ", "OPTIONALSEQ": "SEQ", "EQUALSOPTIONAL": "SEQ", "FUTURE": "FUTURE"}
 """Keywords of other streaming query languages, by the construct that is refused."""
 
 _UPDATES = ("LOAD", "CLEAR", "DROP", "CREATE", "COPY", "MOVE", "ADD")
