@@ -32,7 +32,9 @@ from rpq.kafka.topic_names import is_topic, topics_in
 from rpq.language.options import CHOICES, OPTIONS, REFUSED_PATHS
 from rpq.language.options import Option as QueryOption
 from rpq.run.table_names import is_table, table_in
-from rpq.stream.sources import is_source
+from rpq.stream.providers import without_login
+from rpq.stream.sinks import SINKS
+from rpq.stream.sources import SOURCES
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -492,7 +494,7 @@ def named_input(text: str, option: str = "--input") -> NamedInput:
     >>> named_input("http://example.org/answers=a2q.nq").stream
     'http://example.org/answers'
     """
-    found = None if os.path.exists(text) or is_topic(text) or is_source(text) else _NAMED.fullmatch(text)
+    found = None if os.path.exists(text) or is_topic(text) or SOURCES.has(text) else _NAMED.fullmatch(text)
     if found is None or "?" in (found[2] or ""):  # a URL with parameters
         return NamedInput(text)
     stream, path = found[1] or found[2], found[3]
@@ -541,23 +543,25 @@ def check_folders(*, written: Sequence[tuple[str, str]], read: Sequence[tuple[st
 
 
 def is_local(path: str) -> bool:
-    """Return whether a path names a file or a standard stream, and not topics or a table.
+    """Return whether a path names a file or a standard stream, and not topics, a table, or a sink of another package.
 
     >>> is_local("rows.csv"), is_local("kafka://localhost/rows"), is_local("postgresql://localhost/shop?table=rows")
     (True, False, False)
     """
-    return not is_topic(path) and not is_table(path)
+    return not is_topic(path) and not is_table(path) and not SINKS.has(path)
 
 
 def remote_identity(path: str) -> str | None:
-    """Return the name that topics or a table keep when brokers or databases move; None for a local path.
+    """Return the name that topics or a table keep when they move, the URL of another sink, and None for a local path.
 
     >>> remote_identity("kafka://localhost/rows"), remote_identity("rows.csv")
     ('kafka:rows', None)
     """
     if is_local(path):
         return None
-    return topics_in(path).identity if is_topic(path) else table_in(path).identity
+    if is_topic(path):
+        return topics_in(path).identity
+    return table_in(path).identity if is_table(path) else without_login(path)
 
 
 def output_key(path: str) -> str:
@@ -567,4 +571,4 @@ def output_key(path: str) -> str:
 
 def shown_output(output: str) -> str:
     """Return an output for messages and figures, without a login."""
-    return table_in(output).label if is_table(output) else output
+    return table_in(output).label if is_table(output) else without_login(output)

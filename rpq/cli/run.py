@@ -16,7 +16,8 @@ from rpq.cli.group import SeveralValuesCommand
 from rpq.cli.options import ByteSize, OnError, WrittenFile, named_inputs
 from rpq.cli.request import RunSettings, query_text
 from rpq.language.query_file import FIELDS
-from rpq.stream.sources import installed_sources
+from rpq.stream.sinks import SINKS
+from rpq.stream.sources import SOURCES
 
 EPILOG = """\b
 --input, --static, --nodes, --source and --target take one or more values, and can be repeated.  EXPRESSION is given first,
@@ -98,7 +99,7 @@ the position of any input: exactly once, if there is a --checkpoint.  It needs -
 \b
 --input SCHEME://… reads from a source that another package provides for this scheme (docs/sources.md); those that are
 installed are listed below.  With --checkpoint, a restart loses no record of a source that can be read again; of any other,
-it loses those since the checkpoint.
+it loses those since the checkpoint.  --output SCHEME://… writes to a sink of another package (docs/sinks.md).
 
 \b
 Exit status: 0 on success, 1 for an error in the input or another file, 2 for an error in the options, 130 after Ctrl-C; a
@@ -107,13 +108,14 @@ run over topics ends with 0 after SIGTERM.
 
 
 class RunCommand(SeveralValuesCommand):
-    """The command, whose help ends with the sources that are installed."""
+    """The command, whose help ends with the sources and sinks that are installed."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
-        if sources := installed_sources():
-            with formatter.section("Installed sources"):
-                formatter.write_dl(sources)
+        for providers in (SOURCES, SINKS):
+            if installed := providers.installed():
+                with formatter.section(f"Installed {providers.noun}s"):
+                    formatter.write_dl(installed)
 
 
 @click.command("run", cls=RunCommand, epilog=EPILOG, short_help="Run a query over a stream.")

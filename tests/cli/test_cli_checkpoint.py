@@ -100,10 +100,10 @@ def count_events(last: int) -> None:
 
     for owner, names in (
         (rpq.Engine, ["push", "save"]),
-        (sinks.TextSink, ["write", "commit", "close", "_end_frame", "_hand_over"]),
-        (sinks.ResumableParquet, ["write", "commit", "close"]),
+        (sinks.TextSink, ["write", "position", "close", "_end_frame", "_hand_over"]),
+        (sinks.ResumableParquet, ["write", "position", "close"]),
         (sinks, ["_write_frame"]),
-        (os, ["replace", "remove", "fsync"]),
+        (os, ["replace", "remove", "fsync", "fdatasync"]),
     ):
         for name in names:
             setattr(owner, name, counted(getattr(owner, name)))
