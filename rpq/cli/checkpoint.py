@@ -35,7 +35,7 @@ MAX_DIFFERENCES = 10
 
 _OPTIONAL = (
     *("rdf_syntax", "rdf_time", "rdf_graph", "rdf_base", "events", "keep", "max_ahead", "time_format", "vertices"),
-    *("trim", "changes", "times", "message", "report_empty", "node_properties"),
+    *("trim", "changes", "times", "message", "report_empty", "node_properties", "webhook_body"),
 )
 """Options that are written only where they are given."""
 

@@ -33,7 +33,7 @@ from rpq.language.options import CHOICES, OPTIONS, REFUSED_PATHS
 from rpq.language.options import Option as QueryOption
 from rpq.run.table_names import is_table, table_in
 from rpq.stream.providers import without_login
-from rpq.stream.sinks import SINKS
+from rpq.stream.sinks import is_sink
 from rpq.stream.sources import SOURCES
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
@@ -381,6 +381,40 @@ def _query_option(option: QueryOption) -> Option:
     return click.option(option.flag, option.name, help=option.help, **given | kinds.get(option.kind, {}))
 
 
+webhook_options = combine_options(
+    click.option(
+        "--webhook-batch",
+        type=click.IntRange(min=1),
+        default=100,
+        show_default=True,
+        metavar="N",
+        help="For webhooks: most rows of a request; fewer are sent after half a second, or when nothing arrives.",
+    ),
+    click.option(
+        "--webhook-body",
+        metavar="TEXT",
+        help="For webhooks: text of a request, with {rows} (a JSON array), {messages} (those of --message as a JSON text) "
+        "and {key} (a JSON text); {{ and }} are braces.  [default: {rows}]",
+    ),
+    click.option(
+        "--webhook-secret", metavar="FILE", help="For webhooks: file with the secret of signatures, in place of a variable."
+    ),
+    click.option(
+        "--webhook-give-up",
+        type=Seconds(),
+        default="10m",
+        show_default=True,
+        help="For webhooks: longest time for which a request is repeated; then the run stops.",
+    ),
+    click.option(
+        "--webhook-failed",
+        type=WrittenFile(),
+        metavar="FILE",
+        help="For webhooks: file for batches that are not accepted, as JSON Lines, with which the run continues.",
+    ),
+)
+
+
 max_delay = click.option(
     "--max-delay",
     type=Seconds(),
@@ -543,12 +577,12 @@ def check_folders(*, written: Sequence[tuple[str, str]], read: Sequence[tuple[st
 
 
 def is_local(path: str) -> bool:
-    """Return whether a path names a file or a standard stream, and not topics, a table, or a sink of another package.
+    """Return whether a path names a file or a standard stream, and not topics, a table, a webhook or another sink.
 
     >>> is_local("rows.csv"), is_local("kafka://localhost/rows"), is_local("postgresql://localhost/shop?table=rows")
     (True, False, False)
     """
-    return not is_topic(path) and not is_table(path) and not SINKS.has(path)
+    return not is_topic(path) and not is_table(path) and not is_sink(path)
 
 
 def remote_identity(path: str) -> str | None:

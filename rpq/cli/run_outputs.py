@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.cli.checkpoint import differences
+from rpq.cli.installed_sinks import InstalledSink, guarantee_of
 from rpq.cli.options import is_local, output_key, shown_output
 from rpq.cli.outputs.formats import (
     N_QUADS_ENDINGS,
@@ -27,9 +28,8 @@ from rpq.cli.outputs.formats import (
     check_edges,
     check_suffix,
 )
-from rpq.cli.outputs.installed_sinks import InstalledSink, guarantee_of
 from rpq.cli.outputs.sinks import QUERY_COLUMN, LateFile, RowSink, columns_of, open_sink
-from rpq.cli.request import COMMAND, RunRequest
+from rpq.cli.request import COMMAND, RunRequest, RunSettings
 from rpq.errors import InputError
 from rpq.kafka.topic_names import is_topic, one_topic
 from rpq.language.query_file import QueryEntry
@@ -38,7 +38,7 @@ from rpq.rows.typed_columns import WITNESS_COLUMNS, without_terms
 from rpq.run.loop import OutputError, RunOutput, SliceSource
 from rpq.run.outbox import Batch, Outbox, Sending
 from rpq.run.table_names import MAX_BYTES, is_table
-from rpq.stream.sinks import SINK_GUARANTEES, SINKS, SinkGuarantee
+from rpq.stream.sinks import SINK_GUARANTEES, Sink, SinkGuarantee, is_sink, is_webhook
 
 if TYPE_CHECKING:
     from rpq.kafka.row_outputs import RowMessages
@@ -186,11 +186,12 @@ class CommittedOutputs(SinkOutputs):
         *,
         times: pa.DataType | None,
         waits: bool,
+        check: Callable[[], None],
         table: TableSink | None = None,
     ) -> None:
         super().__init__(request, queries, grows=False, times=times)
         self.is_cut_back = False
-        self._table = table
+        self._check, self._table = check, table
         self._has_keys = table is None and "key" in sink_guarantees(request).values()
         checkpoint = request.settings.checkpoint
         self._outbox = Outbox(f"{checkpoint}.outbox") if self._has_keys and checkpoint is not None else None
@@ -203,7 +204,9 @@ class CommittedOutputs(SinkOutputs):
     def begin(self, position: Mapping[str, Any] | None, source: SliceSource) -> None:
         """Begin a new run, or find the last commit of the run of a checkpoint."""
         self._source = source
-        self._rows = self._table or _open_rows(self._request, self._queries, None, grows=False, parts=None)
+        self._rows = self._table or _open_rows(
+            self._request, self._queries, None, grows=False, parts=None, check=self._check
+        )
         self._committed = behind = source.sequence()
         before = None if position is None else position["output"]
         if before is not None:
@@ -317,35 +320,68 @@ def output_options(request: RunRequest) -> list[tuple[str, str | None]]:
 
 
 def _open_rows(
-    request: RunRequest, queries: Sequence[Query], position: Any, *, grows: bool, parts: str | None
+    request: RunRequest,
+    queries: Sequence[Query],
+    position: Any,
+    *,
+    grows: bool,
+    parts: str | None,
+    check: Callable[[], None] = lambda: None,
 ) -> RowSink | QueryOutputs | None:
     if request.names_queries:
-        return _open_query_outputs(request, position, grows=grows, parts=parts)
+        return _open_query_outputs(request, position, grows=grows, parts=parts, check=check)
     if request.settings.output is None:
         return None
     (query,) = queries
     part = None if parts is None else part_name(parts, 0)
-    return _open_one(request, request.settings.output, query.columns, position, grows=grows, part=part)
+    return _open_one(request, request.settings.output, query.columns, position, grows=grows, part=part, check=check)
 
 
 def _open_one(
-    request: RunRequest, output: str, answers: Sequence[str], position: Any, *, grows: bool, part: str | None
+    request: RunRequest,
+    output: str,
+    answers: Sequence[str],
+    position: Any,
+    *,
+    grows: bool,
+    part: str | None,
+    check: Callable[[], None],
 ) -> RowSink:
     settings = request.settings
     of_rows: dict[str, bool] = {
         "witness": settings.witness, "message": settings.message is not None, "with_query": request.names_queries
     }  # fmt: skip
-    if not SINKS.has(output):
+    if not is_sink(output):
         resumable = settings.checkpoint is not None
         return open_sink(output, answers, **of_rows, resumable=resumable, grows=grows, position=position, part=part)
-    sink = InstalledSink(output, columns_of(answers, **of_rows))
+    make = _webhook_maker(settings, check) if is_webhook(output) else None
+    sink = InstalledSink(output, columns_of(answers, **of_rows), make)
     if guarantee_of(output) in ("rewind", "none"):
         sink.resume(position)
     return sink
 
 
+def _webhook_maker(settings: RunSettings, check: Callable[[], None]) -> Callable[[str], Sink]:
+    from rpq.run.webhook import WebhookOptions, WebhookSink, webhook_secret
+
+    options = WebhookOptions(
+        batch=settings.webhook_batch,
+        body=None if settings.webhook_body is None else MessageTemplate(settings.webhook_body),
+        secret=webhook_secret(settings.webhook_secret),
+        give_up=settings.webhook_give_up,
+        failed=settings.webhook_failed,
+        witness=settings.witness,
+    )
+    return lambda url: WebhookSink(url, options, check=check)
+
+
 def _open_query_outputs(
-    request: RunRequest, positions: Mapping[str, Any] | None, *, grows: bool, parts: str | None
+    request: RunRequest,
+    positions: Mapping[str, Any] | None,
+    *,
+    grows: bool,
+    parts: str | None,
+    check: Callable[[], None],
 ) -> QueryOutputs | None:
     """Open the outputs of the queries of a file.  Returns None if no query has an output."""
     first = _first_by_output(request)
@@ -357,7 +393,9 @@ def _open_query_outputs(
         for number, (key, entry) in enumerate(first.items()):
             position = positions[key] if positions is not None else None
             part = None if parts is None else part_name(parts, number)
-            sinks[key] = _open_one(request, str(entry.output), entry.columns, position, grows=grows, part=part)
+            sinks[key] = _open_one(
+                request, str(entry.output), entry.columns, position, grows=grows, part=part, check=check
+            )
     except BaseException:
         for sink in sinks.values():
             sink.discard()
@@ -490,9 +528,9 @@ def _check_tables(request: RunRequest) -> None:
 
 
 def sink_guarantees(request: RunRequest) -> dict[str, SinkGuarantee]:
-    """Return the guarantees of the outputs that are sinks of other packages.  Raises a usage error."""
+    """Return the guarantees of the outputs that are webhooks or sinks of other packages.  Raises a usage error."""
     try:
-        return {output: guarantee_of(output) for output in sorted(output_names(request)) if SINKS.has(output)}
+        return {output: guarantee_of(output) for output in sorted(output_names(request)) if is_sink(output)}
     except InputError as error:
         raise click.UsageError(f"--output {error}") from error
 
@@ -516,7 +554,7 @@ def sink_outputs(
     settings, guarantees = request.settings, sink_guarantees(request)
     table = _table_sink(request, queries, identity=identity, unit=unit, times=times, check=check)
     if table is not None or {"commit", "key"} & {*guarantees.values()}:
-        return CommittedOutputs(request, queries, times=times, waits=waits, table=table)
+        return CommittedOutputs(request, queries, times=times, waits=waits, check=check, table=table)
     for output, guarantee in guarantees.items():
         if guarantee == "none" and settings.checkpoint is not None and not settings.quiet:
             click.echo(

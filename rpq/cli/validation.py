@@ -18,8 +18,9 @@ from rpq.errors import InputError
 from rpq.files.destinations import is_regular
 from rpq.kafka.topic_names import is_topic, one_cluster, one_topic
 from rpq.readers import formats
+from rpq.rows.table_formats import MessageTemplate
 from rpq.run.table_names import is_table, one_database
-from rpq.stream.sinks import SINK_GUARANTEES
+from rpq.stream.sinks import SINK_GUARANTEES, is_webhook
 from rpq.stream.sources import SOURCES
 from rpq.stream.window import kind_of_text
 
@@ -30,6 +31,7 @@ def check_request(request: RunRequest) -> None:
     outputs = output_names(request)
     _check_table_options(request)
     _check_topic_options(request)
+    _check_webhooks(request)
     _check_sinks(request)
     check_jobs(request)
     if settings.checkpoint and "-" in outputs:
@@ -94,6 +96,7 @@ def _check_files(request: RunRequest) -> None:
     settings = request.settings
     outputs = [(option, path) for option, path in output_options(request) if path is None or is_local(path)]
     written = [*outputs, ("--late", settings.late), ("--checkpoint", settings.checkpoint), ("--stats", settings.stats)]
+    written.append(("--webhook-failed", settings.webhook_failed))
     for option, path in outputs:
         if path is None:
             continue
@@ -118,6 +121,7 @@ _OF_TOPICS = (
     "kafka_config", "schema_registry", "schema_registry_config", "upsert", "until_end", "metrics", "log", "max_delay",
     "checkpoint_every",
 )  # fmt: skip
+_OF_WEBHOOKS = ("webhook_batch", "webhook_body", "webhook_secret", "webhook_give_up", "webhook_failed")
 _OF_FILES = {
     "drop_self_loops": "--where 'source != target' does the same",
     "flush": "a topic has no end; the last report is written when a later message arrives",
@@ -210,6 +214,35 @@ def _check_sinks(request: RunRequest) -> None:
             f"--late {request.settings.late}: {what}, which a file of late tuples is not part of; leave out --late: the "
             "summary counts late tuples"
         )
+
+
+def _check_webhooks(request: RunRequest) -> None:
+    """Raise a usage error for URLs of webhooks and their options, and for these options without a webhook."""
+    settings = request.settings
+    webhooks = [output for output in sorted(output_names(request)) if is_webhook(output)]
+    if not webhooks:
+        for name in _OF_WEBHOOKS:
+            if getattr(settings, name) != getattr(_DEFAULTS, name):
+                option = f"--{name.replace('_', '-')}"
+                raise click.UsageError(f"{option} applies to webhooks; it needs an --output https://…")
+        return
+    from rpq.run.webhook import FIELDS, parse_webhook, webhook_secret
+
+    try:
+        webhook_secret(settings.webhook_secret)
+        for url in webhooks:
+            parse_webhook(url)
+    except InputError as error:
+        raise click.UsageError(str(error)) from error
+    template = MessageTemplate(settings.webhook_body or "")
+    try:
+        template.check(FIELDS)
+    except ValueError as error:
+        raise click.UsageError(
+            f"--webhook-body: {error}; expected {', '.join(map('{{{}}}'.format, FIELDS))}, and {{{{ and }}}} for braces"
+        ) from error
+    if "messages" in template.columns and settings.message is None:
+        raise click.UsageError("--webhook-body: {messages} needs --message, the text of a row")
 
 
 def _check_without_topics(settings: RunSettings, written: list[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from rpq.stream.providers import Providers
+from rpq.stream.providers import Providers, scheme_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +41,7 @@ class Sink(Protocol):
       batches since the checkpoint again, each with the same rows and number; run and number are its key.  At least once.
     - `"none"`: the rows since the checkpoint are written again, perhaps in another order.  At least once.
 
-    Numbers grow with each commit.
+    Numbers grow; only the rows of reports at the end of the input may be committed with the number before, without `key`.
 
     >>> class Total(Sink):
     ...     guarantee = "commit"
@@ -103,3 +103,17 @@ SINKS = Providers(
     group="rpq.sinks", noun="sink", like="rpq.Sink", method="write", attributes={"guarantee": (..., *SINK_GUARANTEES)}
 )
 """The sinks that are installed."""
+
+
+def is_webhook(path: object) -> bool:
+    """Return whether a path is a URL to which rows are posted.
+
+    >>> is_webhook("https://example.org/rows"), is_webhook("rows.csv")
+    (True, False)
+    """
+    return scheme_of(path) in ("http", "https")
+
+
+def is_sink(path: object) -> bool:
+    """Return whether a path is a URL of a webhook, or of a sink of another package."""
+    return is_webhook(path) or SINKS.has(path)

@@ -95,6 +95,8 @@ def count_events(last: int) -> None:
 
         return wrapper
 
+    import http.client
+
     import rpq
     from rpq.cli.outputs import sinks
 
@@ -103,6 +105,7 @@ def count_events(last: int) -> None:
         (sinks.TextSink, ["write", "position", "close", "_end_frame", "_hand_over"]),
         (sinks.ResumableParquet, ["write", "position", "close"]),
         (sinks, ["_write_frame"]),
+        (http.client.HTTPConnection, ["request", "getresponse"]),
         (os, ["replace", "remove", "fsync", "fdatasync"]),
     ):
         for name in names:

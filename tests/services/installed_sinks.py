@@ -67,7 +67,7 @@ class Commit(Plain):
         self.rows += rows.to_pylist()
 
     def commit(self, number: int) -> None:
-        assert number > self.number
+        assert number >= self.number
         self.number = number
         Path(f"{self.path}.new").write_text(json.dumps({"number": number, "rows": self.rows}))
         os.replace(f"{self.path}.new", self.path)

@@ -1,4 +1,4 @@
-"""Sinks of other packages in a run: their columns and batches, and their errors with the URL."""
+"""Webhooks and sinks of other packages in a run: their columns and batches, and their errors with the URL."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from typing import Any
 
 import pyarrow as pa
 
+from rpq.cli.inputs import Interrupted
 from rpq.cli.outputs.sinks import RowBuffer, RowSink, without_dictionaries
 from rpq.errors import RpqError
 from rpq.run.loop import OutputError
 from rpq.stream.providers import scheme_of, without_login
-from rpq.stream.sinks import SINKS, Sink, SinkGuarantee
+from rpq.stream.sinks import SINKS, Sink, SinkGuarantee, is_webhook
 
 
 def guarantee_of(url: str) -> SinkGuarantee:
     """Return the guarantee of the sink for a URL.  Raises `InputError` if it cannot be loaded."""
-    return SINKS.load(scheme_of(url) or "").guarantee
+    return "key" if is_webhook(url) else SINKS.load(scheme_of(url) or "").guarantee
 
 
 class InstalledSink(RowSink):
-    """The sink of a URL.  Every exception of it becomes an `OutputError`."""
+    """The sink of a URL, which `make` makes.  Every exception of it becomes an `OutputError`."""
 
     guarantee = "none"  # that of the class behind it is `guarantee_of(url)`
 
-    def __init__(self, url: str, columns: Sequence[str]) -> None:
+    def __init__(self, url: str, columns: Sequence[str], make: Callable[[str], Sink] | None = None) -> None:
         self.name = without_login(url)
         self.rows = 0
         self._columns = columns
         self._run = ""
         self._buffer = RowBuffer()
-        self._sink: Sink = self._call(lambda: SINKS.load(scheme_of(url) or "")(url))
+        self._sink: Sink = self._call(lambda: (make or SINKS.load(scheme_of(url) or ""))(url))
         self.batch_rows = self._sink.batch_rows
 
     def resume(self, saved: Mapping[str, str] | None) -> None:
@@ -85,6 +86,8 @@ class InstalledSink(RowSink):
     def _call(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
+        except Interrupted:
+            raise
         except Exception as error:
             if isinstance(error, OutputError) and self.name in str(error):
                 raise
