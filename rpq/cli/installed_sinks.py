@@ -34,7 +34,7 @@ class InstalledSink(RowSink):
         self._run = ""
         self._buffer = RowBuffer()
         self._sink: Sink = self._call(lambda: (make or SINKS.load(scheme_of(url) or ""))(url))
-        self.batch_rows = self._sink.batch_rows
+        self.batch_rows = self._call(lambda: self._sink.batch_rows)
 
     def resume(self, saved: Mapping[str, str] | None) -> None:
         """Begin at a value of `position`, or anew if that is None."""
@@ -72,7 +72,7 @@ class InstalledSink(RowSink):
         return int(self._call(self._sink.last_commit))
 
     def position(self) -> dict[str, str]:
-        return {"run": self._run, "position": json.dumps(self._call(self._sink.position))}
+        return {"run": self._run, "position": self._call(lambda: json.dumps(self._sink.position()))}
 
     def close(self) -> None:
         self._call(self._sink.close)

@@ -26,6 +26,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import pyarrow as pa
 
 from rpq.errors import InputError
+from rpq.files.destinations import synchronise
 from rpq.rows.table_formats import MESSAGE, MessageTemplate, json_lines
 from rpq.rows.typed_columns import WITNESS_COLUMNS
 from rpq.run.loop import OutputError
@@ -155,8 +156,7 @@ class WebhookSink(Sink):
             record = {"url": self.name, "key": key, "reason": str(refused), "body": body.decode()}
             with open(self._options.failed, "ab") as file:
                 file.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
+                synchronise(file)
 
     def _body(self, key: str) -> bytes:
         assert self._rows is not None

@@ -41,6 +41,7 @@ class Sink(Protocol):
       batches since the checkpoint again, each with the same rows and number; run and number are its key.  At least once.
     - `"none"`: the rows since the checkpoint are written again, perhaps in another order.  At least once.
 
+    `batch_rows` is also the number of rows that are committed without waiting for more, with `commit` and `key`.
     Numbers grow; only the rows of reports at the end of the input may be committed with the number before, without `key`.
 
     >>> class Total(Sink):

@@ -18,6 +18,7 @@ import pytest
 
 from rpq.run import loop, webhook
 from tests.cli.test_cli_checkpoint import call_and_die, make_stream, small_steps  # noqa: F401
+from tests.services.kafka_topics import edges
 
 PATH = ["a/b*", "--window", "20", "--slide", "3", "--semantics", "explicit"]
 
@@ -216,6 +217,21 @@ def test_a_run_and_a_receiver_that_are_killed_lose_no_batch_and_change_none(run,
     wanted = without_messages(whole())
     assert bag(receiver.rows()) == bag(wanted)
     assert [row["timestamp"] for row in receiver.rows()] == [row["timestamp"] for row in wanted]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of this process")
+def test_a_run_over_topics_that_is_killed_loses_no_batch_and_changes_none(kafka, receiver, rpq, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    topic, stream = kafka.new(), edges(600)
+    arguments = ["run", *PATH, "--input", kafka.uri(topic), "--until-end", "--quiet", "--checkpoint"]
+    posted = [*arguments, "state", "--output", receiver.url(), "--webhook-batch", "7"]
+    for part in (stream[:300], stream[300:]):
+        kafka.send(topic, part)
+        assert sum(call_and_die(posted, at_event) for at_event in (25, 40, 60)) >= 2
+    assert rpq(*posted)[0] == 0
+    assert rpq(*arguments, "other", "--output", "whole.jsonl")[0] == 0
+    assert len(receiver.accepted) > len({key for key, _ in receiver.accepted})
+    assert bag(receiver.rows()) == bag(whole())
 
 
 def test_each_query_of_a_file_may_have_a_webhook(run, receiver, rpq):
