@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from rpq.operators.patterns.witness import AtomWitness, Step, Witness
     from rpq.rows.answers import Answers, Found
     from rpq.rows.changes import Change, Changes, SetAside
+    from rpq.stream.sinks import Sink
     from rpq.stream.sources import Records, Source
 
 __version__ = "0.1.0"
@@ -75,6 +76,7 @@ __all__ = [
     "RowLimitError",
     "RpqError",
     "SetAside",
+    "Sink",
     "Source",
     "StateFormatError",
     "Statistics",
@@ -103,6 +105,7 @@ _LAZY = {
     "Query": "rpq.language.query",
     "Records": "rpq.stream.sources",
     "SetAside": "rpq.rows.changes",
+    "Sink": "rpq.stream.sinks",
     "Source": "rpq.stream.sources",
     "Statistics": "rpq.engine.statistics",
     "Step": "rpq.operators.patterns.witness",

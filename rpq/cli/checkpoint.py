@@ -23,7 +23,8 @@ from rpq.readers.open_source import Mark
 from rpq.run.checkpoint import Position, PositionFormat
 from rpq.stream.durations import length_text
 from rpq.stream.json_values import JsonValue
-from rpq.stream.sources import is_source, without_login
+from rpq.stream.providers import without_login
+from rpq.stream.sources import SOURCES
 from rpq.stream.window import size_and_slide
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ MAX_DIFFERENCES = 10
 
 _OPTIONAL = (
     *("rdf_syntax", "rdf_time", "rdf_graph", "rdf_base", "events", "keep", "max_ahead", "time_format", "vertices"),
-    *("trim", "changes", "times", "message", "report_empty", "node_properties"),
+    *("trim", "changes", "times", "message", "report_empty", "node_properties", "webhook_body"),
 )
 """Options that are written only where they are given."""
 
@@ -86,7 +87,7 @@ def _option_identity(settings: RunSettings) -> dict[str, Any]:
 
 def input_identity(path: str) -> str:
     """Return a name of an input that does not depend on the working directory."""
-    return remote_identity(path) or (without_login(path) if is_source(path) else os.path.abspath(path))
+    return remote_identity(path) or (without_login(path) if SOURCES.has(path) else os.path.abspath(path))
 
 
 def _topic_identity(settings: RunSettings) -> dict[str, Any]:
@@ -220,7 +221,7 @@ def _decode_position(content: JsonValue) -> Position:
     def length(value: JsonValue) -> Any:
         if isinstance(value.value, dict):
             return {name: length(inside) for name, inside in value.items()}
-        if isinstance(value.value, str):  # the name of a run over tables
+        if isinstance(value.value, str):  # the name of a run, or the position of a sink
             return value.text()
         return None if value.is_none else value.integer(0)
 
@@ -247,4 +248,4 @@ def _decode_position(content: JsonValue) -> Position:
 
 
 POSITION = PositionFormat(key="rpq run", encode=_encode_position, decode=_decode_position)
-"""The position of a run over files: the fields of `FileSource.position` and `FileOutputs.position`, and counts."""
+"""The position of a run over files: the fields of `FileSource.position` and `SinkOutputs.position`, and counts."""

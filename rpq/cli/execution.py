@@ -42,7 +42,7 @@ from rpq.cli.reporting import (
     window_warnings,
 )
 from rpq.cli.request import MissingWindowError, RunRequest, RunSettings, has_default_window, read_request
-from rpq.cli.run_outputs import FileOutputs, output_names, row_messages
+from rpq.cli.run_outputs import output_names, row_messages
 from rpq.cli.run_parts import RunParts
 from rpq.cli.validation import check_request
 from rpq.engine.machine_memory import peak_memory_bytes
@@ -52,7 +52,7 @@ from rpq.kafka.topic_names import is_topic, one_topic
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError
 from rpq.run.divided_run import DividedEngine, DividedRun
 from rpq.run.loop import OutputError, Run, RunOutput
-from rpq.stream.sources import without_login
+from rpq.stream.providers import without_login
 from rpq.stream.window import size_and_slide
 
 
@@ -186,13 +186,11 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     source = FileSource(opened, settings, queries=parts.queries, reader=reader, has_types=not is_installed)
     # Where the input may have no end, or the run can be resumed, rows are written in place.
     grows = settings.checkpoint is not None or not are_regular(settings.inputs)
-    tables = parts.tables(check=interrupts.check, waits=not are_regular(settings.inputs))
-    if tables is not None:
+    output = parts.outputs(check=interrupts.check, waits=not are_regular(settings.inputs), grows=grows)
+    if output.is_transactional:
         run_input.check_transactions()
-    output = tables or FileOutputs(request, parts.queries, grows=grows, times=parts.times)
     options = parts.run_options(source, POSITION)
     if settings.jobs > 1:
-        assert isinstance(output, FileOutputs)  # `check_jobs`
         options["make_engine"] = lambda: divided_engine(
             parts,
             output,
@@ -206,8 +204,8 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         **options,
         limit=settings.limit if is_installed else None,
         check=interrupts.check,
-        # A resumed run has to undo the reports of the end, which a database cannot do.
-        flush=settings.flush and (tables is None or settings.checkpoint is None),
+        # A resumed run has to undo the reports of the end.
+        flush=settings.flush and (settings.checkpoint is None or output.is_cut_back),
         tick=lambda: progress.update(
             run.engine,
             lambda: InputProgress(tuples=source.tuples, bytes_read=source.bytes_read, bytes_total=reader.bytes_total),
@@ -225,7 +223,7 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         stack.callback(progress.close)
         for one in run_input.sources:
             stack.callback(one.close)
-        if tables is not None:
+        if output.is_transactional:
             stack.enter_context(log_to_stderr(settings))
         stack.enter_context(interrupts)
         if isinstance(run.engine, DividedEngine):
@@ -279,8 +277,7 @@ def set_up_topics(request: RunRequest, check: Callable[[], None]) -> CommandRun:
             messages, settings=clients, witness=settings.witness, dead_letters=letters, check=check
         )
     else:
-        tables = parts.tables(check=check, waits=False)
-        sink = tables or FileOutputs(request, parts.queries, grows=True, times=parts.times)
+        sink = parts.outputs(check=check, waits=False, grows=True)
     run = TopicRun(
         source,
         sink,

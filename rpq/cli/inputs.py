@@ -42,7 +42,7 @@ from rpq.stream.arrays.fields import DEFAULT_UNIT, EDGE
 from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.names.stream_labels import EdgeEnd, NodeLabel, text_of
 from rpq.stream.nodes.node_rows import described_record
-from rpq.stream.sources import GUARANTEES, is_source
+from rpq.stream.sources import GUARANTEES, SOURCES
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine
@@ -391,14 +391,14 @@ class RunInput:
                 )
 
     def check_transactions(self) -> None:
-        """Raise a usage error for a checkpoint beside a table if a source cannot repeat the records committed after it."""
+        """Raise a usage error for a checkpoint beside commits if a source cannot repeat the records committed after it."""
         if self.settings.checkpoint is None:
             return
         for source in self.sources:
             if source.guarantee == "none":
                 raise click.UsageError(
                     f"--checkpoint: {source.name}: {GUARANTEES['none']}, so a resumed run could not determine which records "
-                    "have their rows in the table; leave out --checkpoint, or write to a file"
+                    "have their rows in the output; leave out --checkpoint, or write to a file"
                 )
 
     def refuse_missing(self, interrupts: Interrupts) -> None:
@@ -456,7 +456,7 @@ def open_input(settings: RunSettings, *, properties: Sequence[str] = ()) -> RunI
 
 def _limit_of(settings: RunSettings) -> int | None:
     """Return how many tuples a reader reads; the run itself limits a source."""
-    return None if any(map(is_source, settings.inputs)) else settings.limit
+    return None if any(map(SOURCES.has, settings.inputs)) else settings.limit
 
 
 def node_files(settings: RunSettings, unit: str | None) -> list[NodeFile]:

@@ -12,14 +12,14 @@ import click
 import pyarrow as pa
 
 from rpq.cli.inputs import FileSlice, are_regular
+from rpq.cli.options import is_local
 from rpq.cli.request import RunRequest, RunSettings, read_request
-from rpq.cli.run_outputs import FileOutputs, output_names
+from rpq.cli.run_outputs import SinkOutputs, output_names
 from rpq.cli.run_parts import RunParts
 from rpq.engine.machine_memory import default_limit
 from rpq.errors import QueryError
 from rpq.kafka.topic_names import is_topic
 from rpq.run.divided_run import DividedEngine
-from rpq.run.table_names import is_table
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine
@@ -43,10 +43,10 @@ class RunWork:
         """Return a new engine with the queries and the static edges of the run."""
         return self._parts.make(integers=self.integers)
 
-    def open_output(self, folder: str) -> FileOutputs:
+    def open_output(self, folder: str) -> SinkOutputs:
         """Return the outputs of a chunk, as parts of those of the run in files of a folder."""
         parts = self._parts
-        return FileOutputs(parts.request, parts.queries, grows=False, times=parts.times, parts=folder)
+        return SinkOutputs(parts.request, parts.queries, grows=False, times=parts.times, parts=folder)
 
     def slice_of(self, tuples: pa.RecordBatch) -> FileSlice:
         """Return tuples as a slice of the input."""
@@ -55,7 +55,7 @@ class RunWork:
 
 def divided_engine(
     parts: RunParts,
-    output: FileOutputs,
+    output: SinkOutputs,
     *,
     integers: bool,
     progress: Callable[[], tuple[int, int | None]],
@@ -84,5 +84,5 @@ def check_jobs(request: RunRequest) -> None:
         raise click.UsageError("--jobs needs files as input, which can be read to their end; use --threads for others")
     if settings.checkpoint is not None:
         raise click.UsageError("--jobs: parts of the stream are evaluated at the same time; leave out --checkpoint")
-    if any(is_topic(output) or is_table(output) for output in output_names(request)):
-        raise click.UsageError("--jobs writes rows to files; use --threads for topics and tables")
+    if not all(map(is_local, output_names(request))):
+        raise click.UsageError("--jobs writes rows to files, part by part; use --threads for topics, tables and other sinks")

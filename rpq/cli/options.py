@@ -32,7 +32,9 @@ from rpq.kafka.topic_names import is_topic, topics_in
 from rpq.language.options import CHOICES, OPTIONS, REFUSED_PATHS
 from rpq.language.options import Option as QueryOption
 from rpq.run.table_names import is_table, table_in
-from rpq.stream.sources import is_source
+from rpq.stream.providers import without_login
+from rpq.stream.sinks import is_sink
+from rpq.stream.sources import SOURCES
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -379,6 +381,40 @@ def _query_option(option: QueryOption) -> Option:
     return click.option(option.flag, option.name, help=option.help, **given | kinds.get(option.kind, {}))
 
 
+webhook_options = combine_options(
+    click.option(
+        "--webhook-batch",
+        type=click.IntRange(min=1),
+        default=100,
+        show_default=True,
+        metavar="N",
+        help="For webhooks: most rows of a request; fewer are sent after half a second, or when nothing arrives.",
+    ),
+    click.option(
+        "--webhook-body",
+        metavar="TEXT",
+        help="For webhooks: text of a request, with {rows} (a JSON array), {messages} (those of --message as a JSON text) "
+        "and {key} (a JSON text); {{ and }} are braces.  [default: {rows}]",
+    ),
+    click.option(
+        "--webhook-secret", metavar="FILE", help="For webhooks: file with the secret of signatures, in place of a variable."
+    ),
+    click.option(
+        "--webhook-give-up",
+        type=Seconds(),
+        default="10m",
+        show_default=True,
+        help="For webhooks: longest time for which a request is repeated; then the run stops.",
+    ),
+    click.option(
+        "--webhook-failed",
+        type=WrittenFile(),
+        metavar="FILE",
+        help="For webhooks: file for batches that are not accepted, as JSON Lines, with which the run continues.",
+    ),
+)
+
+
 max_delay = click.option(
     "--max-delay",
     type=Seconds(),
@@ -492,7 +528,7 @@ def named_input(text: str, option: str = "--input") -> NamedInput:
     >>> named_input("http://example.org/answers=a2q.nq").stream
     'http://example.org/answers'
     """
-    found = None if os.path.exists(text) or is_topic(text) or is_source(text) else _NAMED.fullmatch(text)
+    found = None if os.path.exists(text) or is_topic(text) or SOURCES.has(text) else _NAMED.fullmatch(text)
     if found is None or "?" in (found[2] or ""):  # a URL with parameters
         return NamedInput(text)
     stream, path = found[1] or found[2], found[3]
@@ -541,23 +577,25 @@ def check_folders(*, written: Sequence[tuple[str, str]], read: Sequence[tuple[st
 
 
 def is_local(path: str) -> bool:
-    """Return whether a path names a file or a standard stream, and not topics or a table.
+    """Return whether a path names a file or a standard stream, and not topics, a table, a webhook or another sink.
 
     >>> is_local("rows.csv"), is_local("kafka://localhost/rows"), is_local("postgresql://localhost/shop?table=rows")
     (True, False, False)
     """
-    return not is_topic(path) and not is_table(path)
+    return not is_topic(path) and not is_table(path) and not is_sink(path)
 
 
 def remote_identity(path: str) -> str | None:
-    """Return the name that topics or a table keep when brokers or databases move; None for a local path.
+    """Return the name that topics or a table keep when they move, the URL of another sink, and None for a local path.
 
     >>> remote_identity("kafka://localhost/rows"), remote_identity("rows.csv")
     ('kafka:rows', None)
     """
     if is_local(path):
         return None
-    return topics_in(path).identity if is_topic(path) else table_in(path).identity
+    if is_topic(path):
+        return topics_in(path).identity
+    return table_in(path).identity if is_table(path) else without_login(path)
 
 
 def output_key(path: str) -> str:
@@ -567,4 +605,4 @@ def output_key(path: str) -> str:
 
 def shown_output(output: str) -> str:
     """Return an output for messages and figures, without a login."""
-    return table_in(output).label if is_table(output) else output
+    return table_in(output).label if is_table(output) else without_login(output)

@@ -180,6 +180,11 @@ class RunSettings(WrittenOptions):
     max_delay: float = 1.0
     upsert: bool = False
     replace: bool = False
+    webhook_batch: int = 100
+    webhook_body: str | None = None
+    webhook_secret: str | None = None
+    webhook_give_up: float = 600.0
+    webhook_failed: str | None = None
     until_end: bool = False
     checkpoint_every: float = 30.0
     metrics: str | None = None

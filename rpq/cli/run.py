@@ -16,7 +16,8 @@ from rpq.cli.group import SeveralValuesCommand
 from rpq.cli.options import ByteSize, OnError, WrittenFile, named_inputs
 from rpq.cli.request import RunSettings, query_text
 from rpq.language.query_file import FIELDS
-from rpq.stream.sources import installed_sources
+from rpq.stream.sinks import SINKS
+from rpq.stream.sources import SOURCES
 
 EPILOG = """\b
 --input, --static, --nodes, --source and --target take one or more values, and can be repeated.  EXPRESSION is given first,
@@ -96,9 +97,18 @@ the position of any input: exactly once, if there is a --checkpoint.  It needs -
       --output 'postgresql://localhost/graph?table=reachable' --checkpoint run.state
 
 \b
+--output https://HOST/PATH posts rows as JSON arrays of objects, in order, each batch with a header Idempotency-Key.  A
+request is repeated until the receiver accepts it (2xx), after failed connections, time-outs, 5xx and 429; other answers,
+also redirects, are final.  With a --checkpoint, a resumed run sends the batches since then again, with the same keys and
+bodies: at least once.  A secret in the environment variable RPQ_WEBHOOK_SECRET, or in --webhook-secret FILE, signs bodies:
+the header X-Hub-Signature-256 is sha256= and the HMAC in hexadecimal digits.
+  rpq run 'a2q/c2a' --input edges.csv --window 30d --slide 1d --output https://example.org/rows --checkpoint run.state \\
+      --message '{source} → {target}' --webhook-body '{{"text": {messages}}}'
+
+\b
 --input SCHEME://… reads from a source that another package provides for this scheme (docs/sources.md); those that are
 installed are listed below.  With --checkpoint, a restart loses no record of a source that can be read again; of any other,
-it loses those since the checkpoint.
+it loses those since the checkpoint.  --output SCHEME://… writes to a sink of another package (docs/sinks.md).
 
 \b
 Exit status: 0 on success, 1 for an error in the input or another file, 2 for an error in the options, 130 after Ctrl-C; a
@@ -107,13 +117,14 @@ run over topics ends with 0 after SIGTERM.
 
 
 class RunCommand(SeveralValuesCommand):
-    """The command, whose help ends with the sources that are installed."""
+    """The command, whose help ends with the sources and sinks that are installed."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
-        if sources := installed_sources():
-            with formatter.section("Installed sources"):
-                formatter.write_dl(sources)
+        for providers in (SOURCES, SINKS):
+            if installed := providers.installed():
+                with formatter.section(f"Installed {providers.noun}s"):
+                    formatter.write_dl(installed)
 
 
 @click.command("run", cls=RunCommand, epilog=EPILOG, short_help="Run a query over a stream.")
@@ -162,18 +173,19 @@ class RunCommand(SeveralValuesCommand):
 )
 @shared.query_options("run")
 @shared.time_unit("if the format does not define it")
-@click.option("--output", metavar="FILE", help="File, topic or table for the rows (see below); - is standard output.")
+@click.option("--output", metavar="FILE", help="File, topic, table or webhook for rows (see below); - is standard output.")
 @click.option(
     "--replace",
     is_flag=True,
     help="For tables: remove the rows that a table has when a new run begins.  [default: refuse a table with rows]",
 )
+@shared.webhook_options
 @shared.times
 @click.option(
     "--message",
     metavar="TEXT",
     help="Text with columns of the rows in braces, '{source} reached {target}'.  It replaces the rows of standard output, "
-    "and is a last column message in CSV, JSON Lines, Parquet and topics.",
+    "and is a last column message in CSV, JSON Lines, Parquet, topics and webhooks.",
 )
 @click.option("--witness", is_flag=True, help="Add a column with a witness path for each + row.")
 @shared.threads("Number of threads that divide path queries.")

@@ -17,14 +17,13 @@ from rpq.cli.options import advice_for_command
 from rpq.cli.outputs.sinks import with_times
 from rpq.cli.reporting import compile_kernels
 from rpq.cli.request import RunRequest, RunSettings, keep_window, max_ahead_of
-from rpq.cli.run_outputs import table_outputs
+from rpq.cli.run_outputs import SinkOutputs, sink_outputs
 from rpq.errors import QueryError
 from rpq.language.readings import properties_of
 from rpq.run.checkpoint import Checkpoint, PositionFormat
 
 if TYPE_CHECKING:
     from rpq.kafka.topic_source import TopicSource
-    from rpq.run.table_output import TableOutputs
 
 
 @dataclass(kw_only=True)
@@ -76,9 +75,9 @@ class RunParts:
             quiet=self.settings.quiet,
         )
 
-    def tables(self, *, check: Callable[[], None], waits: bool) -> TableOutputs | None:
-        """Return the sink of tables, or None if rows go elsewhere."""
-        return table_outputs(
+    def outputs(self, *, check: Callable[[], None], waits: bool, grows: bool) -> SinkOutputs:
+        """Return the output of a run whose rows do not go to topics."""
+        return sink_outputs(
             self.request,
             self.queries,
             identity=self.identity,
@@ -86,6 +85,7 @@ class RunParts:
             times=self.times,
             check=check,
             waits=waits,
+            grows=grows,
         )
 
     def run_options(self, source: FileSource | TopicSource, form: PositionFormat) -> dict[str, Any]:

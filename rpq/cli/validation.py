@@ -10,16 +10,18 @@ import os
 import click
 
 from rpq.cli.jobs import check_jobs
-from rpq.cli.options import check_files, is_local
+from rpq.cli.options import check_files, is_local, shown_output
 from rpq.cli.outputs.sinks import SinkError, check_suffix, frames_path
 from rpq.cli.request import RunRequest, RunSettings
-from rpq.cli.run_outputs import check_columns, output_names, output_options
+from rpq.cli.run_outputs import check_columns, output_names, output_options, sink_guarantees
 from rpq.errors import InputError
 from rpq.files.destinations import is_regular
 from rpq.kafka.topic_names import is_topic, one_cluster, one_topic
 from rpq.readers import formats
+from rpq.rows.table_formats import MessageTemplate
 from rpq.run.table_names import is_table, one_database
-from rpq.stream.sources import is_source
+from rpq.stream.sinks import SINK_GUARANTEES, is_webhook
+from rpq.stream.sources import SOURCES
 from rpq.stream.window import kind_of_text
 
 
@@ -29,6 +31,8 @@ def check_request(request: RunRequest) -> None:
     outputs = output_names(request)
     _check_table_options(request)
     _check_topic_options(request)
+    _check_webhooks(request)
+    _check_sinks(request)
     check_jobs(request)
     if settings.checkpoint and "-" in outputs:
         raise click.UsageError(
@@ -92,6 +96,7 @@ def _check_files(request: RunRequest) -> None:
     settings = request.settings
     outputs = [(option, path) for option, path in output_options(request) if path is None or is_local(path)]
     written = [*outputs, ("--late", settings.late), ("--checkpoint", settings.checkpoint), ("--stats", settings.stats)]
+    written.append(("--webhook-failed", settings.webhook_failed))
     for option, path in outputs:
         if path is None:
             continue
@@ -101,7 +106,7 @@ def _check_files(request: RunRequest) -> None:
             raise click.UsageError(str(error)) from error
         if is_parquet and settings.checkpoint is not None:
             written.append((f"the rows of {option} in", frames_path(path)))
-    inputs = [("--input", path) for path in settings.inputs if not is_topic(path) and not is_source(path)]
+    inputs = [("--input", path) for path in settings.inputs if not is_topic(path) and not SOURCES.has(path)]
     inputs += [("--static", path) for path in settings.static] + [("--nodes", path) for path in settings.nodes]
     texts = {"queries": settings.queries_file, "query-file": settings.query_file, "edges-from": settings.edges_from}
     check_files(written=written, read=[*inputs, *((f"--{name}", path) for name, path in texts.items())])
@@ -116,6 +121,7 @@ _OF_TOPICS = (
     "kafka_config", "schema_registry", "schema_registry_config", "upsert", "until_end", "metrics", "log", "max_delay",
     "checkpoint_every",
 )  # fmt: skip
+_OF_WEBHOOKS = ("webhook_batch", "webhook_body", "webhook_secret", "webhook_give_up", "webhook_failed")
 _OF_FILES = {
     "drop_self_loops": "--where 'source != target' does the same",
     "flush": "a topic has no end; the last report is written when a later message arrives",
@@ -189,6 +195,54 @@ def _check_table_options(request: RunRequest) -> None:
             f"--late {settings.late}: a file cannot be part of the transactions of a table; leave out --late: the summary "
             "counts late tuples"
         )
+
+
+def _check_sinks(request: RunRequest) -> None:
+    """Raise a usage error for sinks whose guarantee other outputs do not share, and for options that contradict it."""
+    guarantees = sink_guarantees(request)
+    first = next((output for output, guarantee in guarantees.items() if guarantee in ("commit", "key")), None)
+    if first is None:
+        return
+    what = f"{shown_output(first)} {SINK_GUARANTEES[guarantees[first]]}"
+    is_alone = guarantees[first] == "commit"
+    for other in sorted(output_names(request) - {first}):
+        if is_alone or guarantees.get(other) != "key":
+            expected = "this output for all queries" if is_alone else "outputs with this guarantee alone"
+            raise click.UsageError(f"--output {shown_output(other)}: {what}; expected {expected}")
+    if request.settings.late is not None:
+        raise click.UsageError(
+            f"--late {request.settings.late}: {what}, which a file of late tuples is not part of; leave out --late: the "
+            "summary counts late tuples"
+        )
+
+
+def _check_webhooks(request: RunRequest) -> None:
+    """Raise a usage error for URLs of webhooks and their options, and for these options without a webhook."""
+    settings = request.settings
+    webhooks = [output for output in sorted(output_names(request)) if is_webhook(output)]
+    if not webhooks:
+        for name in _OF_WEBHOOKS:
+            if getattr(settings, name) != getattr(_DEFAULTS, name):
+                option = f"--{name.replace('_', '-')}"
+                raise click.UsageError(f"{option} applies to webhooks; it needs an --output https://…")
+        return
+    from rpq.run.webhook import FIELDS, parse_webhook, webhook_secret
+
+    try:
+        webhook_secret(settings.webhook_secret)
+        for url in webhooks:
+            parse_webhook(url)
+    except InputError as error:
+        raise click.UsageError(str(error)) from error
+    template = MessageTemplate(settings.webhook_body or "")
+    try:
+        template.check(FIELDS)
+    except ValueError as error:
+        raise click.UsageError(
+            f"--webhook-body: {error}; expected {', '.join(map('{{{}}}'.format, FIELDS))}, and {{{{ and }}}} for braces"
+        ) from error
+    if "messages" in template.columns and settings.message is None:
+        raise click.UsageError("--webhook-body: {messages} needs --message, the text of a row")
 
 
 def _check_without_topics(settings: RunSettings, written: list[str]) -> None:

@@ -441,7 +441,7 @@ class TopicOutputs(RunOutput):
     def position(self) -> None:
         """Return None, because the broker stores the position."""
 
-    def close(self, *, keeps_empty: bool = True) -> list[OSError]:
+    def close(self, *, keeps_empty: bool = True) -> list[Exception]:
         """Abort the open transaction."""
         if self.transactions is not None:
             self.transactions.close()

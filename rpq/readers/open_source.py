@@ -23,7 +23,8 @@ import pyarrow as pa
 from rpq.errors import InputError, RpqError
 from rpq.readers.source import BYTE_ORDER_MARK, LineBlock, count_lines
 from rpq.readers.text.line_layout import is_ignored
-from rpq.stream.sources import Guarantee, Records, is_source, scheme_of, source_class, without_login
+from rpq.stream.providers import scheme_of, without_login
+from rpq.stream.sources import SOURCES, Guarantee, Records
 
 AHEAD = 256
 """The number of `Records` that the thread of a source may fetch in advance."""
@@ -57,7 +58,7 @@ class OpenSource:
         assert scheme is not None
         self.url, self.name = url, without_login(url)
         self.position = 0
-        of_scheme = source_class(scheme)
+        of_scheme = SOURCES.load(scheme)
         self.guarantee: Guarantee = of_scheme.guarantee
         self.delivers: str = getattr(of_scheme, "delivers", "records")
         self.time_unit: str | None = getattr(of_scheme, "time_unit", None)
@@ -239,4 +240,4 @@ def _first_line(data: bytes) -> bytes:
 
 def open_source(path: Any) -> Any:
     """Return the open source of a URL whose scheme is installed, and any other path unchanged.  Raises `InputError`."""
-    return OpenSource(path) if is_source(path) else path
+    return OpenSource(path) if SOURCES.has(path) else path

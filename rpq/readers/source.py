@@ -26,7 +26,8 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
-from rpq.stream.sources import GROUP, is_source, scheme_of
+from rpq.stream.providers import scheme_of
+from rpq.stream.sources import SOURCES
 
 _NEVER = b"\xff"
 """A byte that does not occur in UTF-8, which marks the unwritten part of a buffer."""
@@ -252,9 +253,9 @@ def unsupported_scheme(path: str) -> str | None:
         return f"{what}; give the path alone, {path[len('file://') :]}"
     if scheme == "kafka":
         return f"{what}; topics are read with --input of rpq run, rpq serve and rpq spark stream"
-    if is_source(path):
+    if SOURCES.has(path):
         return f"{what}; sources are read with --input of rpq run and rpq serve"
-    package = f"; or install a package with a source for {scheme} (entry point {GROUP})"
+    package = f"; or install a package with a source for {scheme} (entry point {SOURCES.group})"
     if (command := _PIPED.get(scheme)) is not None:
         return f"{what}; copy it to a file, or pipe it in: {command.format(path=path)} | rpq run … --input -{package}"
     return f"{what}; expected the path of a file, - for standard input, or kafka://BROKER/TOPIC{package}"

@@ -269,7 +269,7 @@ class SliceSource(Protocol):
 
 
 class RunOutput(Protocol):
-    """The output of a run.
+    """The output of a run: sinks (`rpq.Sink`), or topics, whose transactions contain the offsets of the source.
 
     It has rows if it `has_destination`.  If it `is_transactional`, rows become final in `commit`, together with the position
     of the source, whose number `last_commit` returns; otherwise they are final when they are written.
@@ -314,7 +314,11 @@ class RunOutput(Protocol):
     def position(self) -> Any:
         """Put everything written on disk, and return the position, as `begin` takes it, for a checkpoint."""
 
-    def close(self, *, keeps_empty: bool = True) -> list[OSError]:
+    def forget_before_checkpoint(self) -> None:
+        """Remove what only an older checkpoint needs; one with the present position is on disk."""
+        return
+
+    def close(self, *, keeps_empty: bool = True) -> list[Exception]:
         """Release what `begin` has opened.  Returns the errors of outputs that could not be completed.
 
         Outputs without rows are left as they were unless the run `keeps_empty` ones.
@@ -586,6 +590,7 @@ class Run:
             total_seconds=self.total_seconds,
         )
         self.checkpoint.write(self.engine or self._make_engine(), position)
+        self.sink.forget_before_checkpoint()
         self._saved_milestone = self.source.milestone(self.engine)
 
     def _finish(self) -> None:

@@ -1,4 +1,4 @@
-"""The sink of a run whose answers are tables of a PostgreSQL database, kept equal to them.
+"""The sink (`rpq.Sink`) of a run whose answers are tables of a PostgreSQL database, kept equal to them.
 
 A table has a row for each answer: its columns, how many `times` it holds, and the `timestamp` of the last change of that
 number. The rows of a run are collected, and netted before they are committed: an answer that has come and gone since the
@@ -16,30 +16,24 @@ import json
 import logging
 import re
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError, install_command
-from rpq.run.loop import OutputError, RunOutput, SliceSource
+from rpq.run.loop import OutputError
 from rpq.run.table_names import POSITIONS, TableName, quote_name, table_in
-
-if TYPE_CHECKING:
-    from rpq.rows.changes import Changes
+from rpq.stream.sinks import Sink
 
 Found = TypeVar("Found")
 
 LOG = logging.getLogger("rpq.run")
 
 QUERY, TIMESTAMP, TIMES = "query", "timestamp", "times"
-
-COMMIT_SECONDS = 0.5
-"""The longest time for which rows wait to be committed while more tuples arrive."""
 
 COMMIT_ROWS = 200_000
 """The number of rows that are committed without waiting."""
@@ -94,7 +88,7 @@ class TableProgress(NamedTuple):
 
 
 class Database(Protocol):
-    """The calls of `TableOutputs` to a database, each one transaction.  All raise `GoneError` and `OutputError`."""
+    """The calls of `TableSink` to a database, each one transaction.  All raise `GoneError` and `OutputError`."""
 
     def claim(self, run: str) -> None:
         """Begin a new run with empty tables, at the position 0."""
@@ -116,14 +110,16 @@ class Database(Protocol):
         """Disconnect."""
 
 
-class TableOutputs(RunOutput):
+class TableSink(Sink):
     """The sink of a run whose answers are kept in tables of a database.
 
-    Commits are `commit_seconds` apart, or follow on each slice if that is 0.  `label` names the database in messages.  While
-    the database does not answer, `check` is called, which raises if the run must end.
+    `label` names the database in messages.  While the database does not answer, `check` is called, which raises if the run
+    must end.
     """
 
-    is_transactional = True
+    guarantee = "commit"
+    batch_rows = COMMIT_ROWS
+    wants_terms = False
 
     def __init__(
         self,
@@ -131,59 +127,38 @@ class TableOutputs(RunOutput):
         database: Database,
         *,
         label: str,
-        commit_seconds: float = COMMIT_SECONDS,
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        self.run = uuid.uuid4().hex[:16]
-        self._tables, self._database, self._label = tuple(tables), database, label
-        self._commit_seconds = commit_seconds
+        self.name = label
+        self._run = ""
+        self._tables, self._database = tuple(tables), database
         self._check = check
-        self._source: SliceSource | None = None
         self._waiting: dict[AnswerTable, list[pa.Table]] = {}
         self._rows = 0
         self._progress = TableProgress(0, 0)
-        self._committed_at = 0.0
 
-    def begin(self, position: Mapping[str, Any] | None, source: SliceSource) -> None:
+    def begin(self, run: str, position: int | None) -> None:
         """Claim the tables for a new run, or find where that of a checkpoint stands."""
-        self._source = source
-        if position is None or position["output"] is None:
-            self._retry(lambda: self._database.claim(self.run), START_SECONDS)
+        self._run = run
+        if position is None:
+            self._retry(lambda: self._database.claim(run), START_SECONDS)
         else:
-            self.run = position["output"]["run"]
-            self._progress = self._retry(lambda: self._database.progress(self.run), START_SECONDS)
-            if self._progress.position < source.sequence():
-                raise OutputError(
-                    f"{self._label}: is at position {self._progress.position:,}, before position {source.sequence():,} "
-                    "of the checkpoint: the table is older, for example from a backup.  Remove the checkpoint, and start "
-                    "anew with --replace"
-                )
-        self._committed_at = time.monotonic()
+            self._progress = self._retry(lambda: self._database.progress(run), START_SECONDS)
 
     def last_commit(self) -> int:
         """Return the number of the position that the database has."""
         return self._progress.position
 
-    def mark_committed(self) -> None:
-        """Raise `OutputError` unless the source is where the database says that it was."""
-        assert self._source is not None
-        if self._source.sequence() != self._progress.position:
-            raise OutputError(
-                f"{self._label}: is at position {self._progress.position:,}, but the input ends at "
-                f"{self._source.sequence():,}; it is another input, or --limit is smaller"
-            )
-
     def invalid_tuple(self, tuples: pa.RecordBatch) -> InputError | None:
         """Return an error for the first tuple with a value that the database cannot store, or None."""
         return self._database.invalid_tuple(tuples)
 
-    def write(self, tuples: pa.RecordBatch, changes: Changes) -> None:
-        """Collect the rows of changes."""
-        for rows in changes.tables() if len(changes) else ():
-            for table in self._tables:
-                own = rows.filter(pc.is_in(rows.column(QUERY), pa.array(sorted(table.queries), pa.string())))
-                if own.num_rows:
-                    self._add(table, own)
+    def write(self, rows: pa.Table) -> None:
+        """Collect rows."""
+        for table in self._tables:
+            own = rows.filter(pc.is_in(rows.column(QUERY), pa.array(sorted(table.queries), pa.string())))
+            if own.num_rows:
+                self._add(table, own)
 
     def _add(self, table: AnswerTable, rows: pa.Table) -> None:
         weights = pc.if_else(pc.equal(rows.column("op"), "+"), pa.scalar(1, pa.int64()), pa.scalar(-1, pa.int64()))
@@ -194,40 +169,22 @@ class TableOutputs(RunOutput):
             self._waiting = {one: [net_changes(pieces, one.columns)] for one, pieces in self._waiting.items()}
             self._rows = 0
 
-    def is_due(self, *, quiet: bool) -> bool:
-        """Return whether rows or the position have waited for long enough, or nothing arrives."""
-        assert self._source is not None
-        if self._waiting and (quiet or not self._commit_seconds or self._rows >= COMMIT_ROWS):
-            return True
-        is_behind = bool(self._waiting) or self._source.sequence() != self._progress.position
-        return is_behind and time.monotonic() - self._committed_at >= self._commit_seconds
-
-    def commit(self) -> None:
-        """Commit all rows together with the position of the source."""
-        assert self._source is not None
-        position = self._source.sequence()
-        if self._waiting or position != self._progress.position:
-            changes = {table: net_changes(parts, table.columns) for table, parts in self._waiting.items()}
-            self._source.synchronise()
-            following = TableProgress(self._progress.transactions + 1, position)
-            attempts = iter((False,))
-            self._retry(lambda: self._apply(changes, following, is_repeated=next(attempts, True)), RETRY_SECONDS)
-            self._progress, self._waiting, self._rows = following, {}, 0
-        self._committed_at = time.monotonic()
+    def commit(self, number: int) -> None:
+        """Commit all rows together with the number of a position."""
+        changes = {table: net_changes(parts, table.columns) for table, parts in self._waiting.items()}
+        following = TableProgress(self._progress.transactions + 1, number)
+        attempts = iter((False,))
+        self._retry(lambda: self._apply(changes, following, is_repeated=next(attempts, True)), RETRY_SECONDS)
+        self._progress, self._waiting, self._rows = following, {}, 0
 
     def _apply(self, changes: Mapping[AnswerTable, pa.Table], following: TableProgress, *, is_repeated: bool) -> None:
         """Apply changes, unless the attempt before did: a connection may be lost between a commit and its answer."""
-        if not is_repeated or self._database.progress(self.run) != following:
-            self._database.apply(self.run, changes, after=following.transactions - 1, position=following.position)
+        if not is_repeated or self._database.progress(self._run) != following:
+            self._database.apply(self._run, changes, after=following.transactions - 1, position=following.position)
 
-    def position(self) -> dict[str, Any]:
-        """Return the name of the run, under which the database has its position."""
-        return {"output": {"run": self.run}, "late_bytes": None}
-
-    def close(self, *, keeps_empty: bool = True) -> list[OSError]:
+    def close(self) -> None:
         """Disconnect."""
         self._database.close()
-        return []
 
     def _retry(self, call: Callable[[], Found], seconds: float) -> Found:
         """Repeat a transaction while the database is away.  Raises `OutputError` after that many seconds."""
@@ -238,18 +195,18 @@ class TableOutputs(RunOutput):
             except GoneError as gone:
                 if time.monotonic() + wait > until:
                     raise OutputError(
-                        f"{self._label}: has not answered for {seconds:g} seconds: {gone}.  Rows and position are those of "
+                        f"{self.name}: has not answered for {seconds:g} seconds: {gone}.  Rows and position are those of "
                         "the last commit; with --checkpoint, the run continues from there when it is started again"
                     ) from gone
                 self._check()
                 if not is_away:
-                    LOG.warning("%s: waiting for the database: %s", self._label, gone)
+                    LOG.warning("%s: waiting for the database: %s", self.name, gone)
                 is_away = True
                 time.sleep(wait)
                 wait = min(2 * wait, 0.5)
                 continue
             if is_away:
-                LOG.warning("%s: the database is back", self._label)
+                LOG.warning("%s: the database is back", self.name)
             return found
 
 
@@ -333,7 +290,7 @@ _HINTS = {
 
 
 class PostgresTables:
-    """Tables of a PostgreSQL database for `TableOutputs`.
+    """Tables of a PostgreSQL database for `TableSink`.
 
     `identity` describes the run, and `differences` compares that of a table with it.  `times` is the type of timestamps if
     they are no numbers.  With `replaces` a new run empties tables that have rows.

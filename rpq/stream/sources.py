@@ -6,18 +6,14 @@ A package adds a source by an entry point in the group `rpq.sources`, whose name
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from rpq.errors import InputError
+from rpq.stream.providers import Providers
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-GROUP = "rpq.sources"
 
 Guarantee = Literal["rewind", "replay", "none"]
 
@@ -27,8 +23,6 @@ GUARANTEES = {
     "none": "cannot be read again",
 }
 """The meaning of each guarantee, for messages."""
-
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,66 +91,15 @@ class Source(Protocol):
         return
 
 
-def scheme_of(path: object) -> str | None:
-    """Return the scheme of a URL in lower case; None for anything else.
-
-    >>> scheme_of("MQTT://broker/topic"), scheme_of("edges.csv")
-    ('mqtt', None)
-    """
-    found = _URL.match(path) if isinstance(path, str) else None
-    return None if found is None else found[1].lower()
-
-
-def without_login(url: str) -> str:
-    """Return a URL without the user and the password in it, for messages and checkpoints.
-
-    >>> without_login("mqtt://ann:secret@broker/topic")
-    'mqtt://broker/topic'
-    """
-    return re.sub(r"^([A-Za-z][A-Za-z0-9+.-]+://)[^/?#]*@", r"\1", url)
-
-
-def is_source(path: object) -> bool:
-    """Return whether a path is a URL of an installed source."""
-    scheme = scheme_of(path)
-    return scheme is not None and bool(_entry_points(scheme))
-
-
-def _entry_points(scheme: str) -> list[EntryPoint]:
-    """Return the entry points of a scheme; an installation that the path of Python names twice counts once."""
-    found = {(point.value, _package(point)): point for point in entry_points(group=GROUP, name=scheme)}
-    return list(found.values())
-
-
-def _package(point: EntryPoint) -> str:
-    return "an unknown package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
-
-
-def source_class(scheme: str) -> type[Source]:
-    """Return the class of a scheme, importing its package.  Raises `InputError` with the cause if that is not possible."""
-    points = _entry_points(scheme)
-    if len(points) != 1:
-        owners = " and ".join(f"{_package(point)} ({point.value})" for point in points)
-        raise InputError(f"several packages have a source for {scheme}://: {owners}; uninstall all but one")
-    (point,) = points
-    where = f"the source for {scheme}:// of {_package(point)} ({point.value})"
-    try:
-        found = point.load()
-    except Exception as error:  # whatever the package raises when it is imported
-        raise InputError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
-    if not callable(getattr(found, "read", None)):
-        raise InputError(f"{where} is not a source: expected a class with a method read, like rpq.Source")
-    for name, default, allowed in (
-        ("guarantee", None, tuple(GUARANTEES)),
-        ("delivers", "records", ("records", "edges")),
-        ("time_unit", None, (None, "s", "ms", "us", "ns")),
-    ):
-        if (value := getattr(found, name, default)) not in allowed:
-            raise InputError(f"{where}: {name} is {value!r}; expected one of {', '.join(map(repr, allowed))}")
-    return found  # type: ignore[no-any-return]
-
-
-def installed_sources() -> list[tuple[str, str]]:
-    """Return the scheme of each installed source, and its package; nothing is imported."""
-    points = sorted({(f"{point.name}://", _package(point)) for point in entry_points(group=GROUP)})
-    return [*points]
+SOURCES = Providers(
+    group="rpq.sources",
+    noun="source",
+    like="rpq.Source",
+    method="read",
+    attributes={
+        "guarantee": (..., *GUARANTEES),
+        "delivers": ("records", "edges"),
+        "time_unit": (None, "s", "ms", "us", "ns"),
+    },
+)
+"""The sources that are installed."""

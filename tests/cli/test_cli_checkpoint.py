@@ -95,15 +95,18 @@ def count_events(last: int) -> None:
 
         return wrapper
 
+    import http.client
+
     import rpq
     from rpq.cli.outputs import sinks
 
     for owner, names in (
         (rpq.Engine, ["push", "save"]),
-        (sinks.TextSink, ["write", "commit", "close", "_end_frame", "_hand_over"]),
-        (sinks.ResumableParquet, ["write", "commit", "close"]),
+        (sinks.TextSink, ["write", "position", "close", "_end_frame", "_hand_over"]),
+        (sinks.ResumableParquet, ["write", "position", "close"]),
         (sinks, ["_write_frame"]),
-        (os, ["replace", "remove", "fsync"]),
+        (http.client.HTTPConnection, ["request", "getresponse"]),
+        (os, ["replace", "remove", "fsync", "fdatasync"]),
     ):
         for name in names:
             setattr(owner, name, counted(getattr(owner, name)))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import doctest
+import json
 import os
 import random
 import re
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
 import time
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,7 @@ import rpq
 from rpq.operators.relational.nodes import LeafNode
 from rpq.rows.weighted_rows import WeightedRows
 from tests.commands import Caller, commands_in
-from tests.services.installed_sources import path_with_follow_source
+from tests.services.installed_sources import path_with_example
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -164,7 +167,7 @@ def test_the_format_of_the_guide_can_be_read(tmp_path: Path) -> None:
 @pytest.mark.ci
 @pytest.mark.skipif(os.name == "nt", reason="kills as a signal")
 def test_the_source_of_the_guide_is_installed_killed_and_resumed(tmp_path: Path) -> None:
-    environment = os.environ | {"PYTHONPATH": path_with_follow_source(tmp_path / "site")}
+    environment = os.environ | {"PYTHONPATH": path_with_example(tmp_path / "site", "source")}
     log, rows, state = (tmp_path / name for name in ("edges.csv", "rows.csv", "run.state"))
     command = [sys.executable, "-m", "rpq.cli", "run", "a+", "--window", "10", "--slide", "1", "--quiet"]
     command += ["--checkpoint", str(state), "--output", str(rows), "--input"]
@@ -199,6 +202,40 @@ def test_the_source_of_the_guide_is_installed_killed_and_resumed(tmp_path: Path)
     pairs = [line.split(",")[:3] for line in read(rows).splitlines()[1:]]
     assert pairs[:3] == [[f"v{number}", f"v{number + 1}", str(10 * number)] for number in range(3)]
     assert sorted(pairs[3:]) == [["v3", "v4", "30"], ["v3", "v5", "31"], ["v4", "v5", "31"]]
+
+
+@pytest.mark.ci
+@pytest.mark.skipif(os.name == "nt", reason="kills as a signal")
+def test_the_sink_of_the_guide_is_installed_killed_and_resumed_and_has_each_row_once(tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": path_with_example(tmp_path / "site", "sink")}
+    edges = [b"v%d,v%d,a,%d\n" % (number, number + 1, number // 9) for number in range(400)]
+    command = [sys.executable, "-m", "rpq.cli", "run", "a+", "--window", "10", "--slide", "1", "--quiet", "--input", "-"]
+    stored = [*command, "--output", f"sqlite://{tmp_path}/rows.db", "--checkpoint", str(tmp_path / "state")]
+
+    def rows(what: str) -> list[Any]:
+        with closing(sqlite3.connect(tmp_path / "rows.db")) as database:
+            return database.execute(f"SELECT {what}").fetchall()
+
+    for killed_at in (100, 250):
+        with subprocess.Popen(stored, env=environment, cwd=tmp_path, stdin=subprocess.PIPE) as process:
+            assert process.stdin is not None
+            for number, edge in enumerate(edges[:killed_at]):
+                process.stdin.write(edge)
+                if number % 20 == 0:
+                    process.stdin.flush()
+            process.stdin.flush()
+            end = time.monotonic() + 60
+            while not (tmp_path / "state").exists() or (rows("max(number) FROM commits")[0][0] or 0) < killed_at - 20:
+                assert process.poll() is None and time.monotonic() < end
+                time.sleep(0.02)
+            process.kill()
+        assert process.returncode == -signal.SIGKILL
+    for arguments in (stored, [*command, "--output", str(tmp_path / "rows.jsonl")]):
+        subprocess.run(arguments, env=environment, cwd=tmp_path, input=b"".join(edges), check=True)
+    ((run, number),) = rows("run, number FROM commits")
+    assert number == len(edges)
+    wanted = sorted(json.dumps(json.loads(line)) for line in read(tmp_path / "rows.jsonl").splitlines())
+    assert len(wanted) > 1000 and sorted(rows("run, row FROM rows")) == [(run, row) for row in wanted]
 
 
 def operator_of_the_guide() -> Any:

@@ -13,7 +13,7 @@ from rpq.cli import group, run_parts
 from rpq.readers import open_reader
 from rpq.serve import models, serving
 from rpq.serve.feeds import FileFeed, Playback
-from tests.services.installed_sources import path_with_follow_source
+from tests.services.installed_sources import path_with_example
 from tests.services.served import Command, Served
 
 
@@ -169,7 +169,7 @@ def test_standard_input_is_read_as_it_comes(tmp_path):
 @pytest.mark.ci
 def test_an_installed_source_is_followed_and_gone_on_with_behind_what_there_is(tmp_path):
     path = edges(tmp_path / "edges.csv", 2_000)
-    python_path = path_with_follow_source(tmp_path / "site")
+    python_path = path_with_example(tmp_path / "site", "source")
     options = [*QUERY, "--input", f"follow://{path}", "--checkpoint", tmp_path / "state", "--checkpoint-every", "0.3s"]
     with Command(*options, log=tmp_path / "log", PYTHONPATH=python_path) as served:
         until(lambda: served.client.get("/statistics").json()["tuples"] == 2_000)

@@ -94,18 +94,24 @@ SOURCES = {
 }
 
 
-def write_distribution(folder: Path, sources: dict[str, str], name: str) -> None:
-    """Write what is installed of a distribution that provides sources: entry points by their schemes."""
+def write_distribution(folder: Path, provided: dict[str, str], name: str, group: str = "rpq.sources") -> None:
+    """Write what is installed of a distribution that provides sources or sinks: entry points by their schemes."""
     metadata = folder / f"{name.replace('-', '_')}-1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    lines = [f"{scheme} = {value}\n" for scheme, value in sources.items()]
-    (metadata / "entry_points.txt").write_text("".join(["[rpq.sources]\n", *lines]))
+    lines = [f"{scheme} = {value}\n" for scheme, value in provided.items()]
+    (metadata / "entry_points.txt").write_text("".join([f"[{group}]\n", *lines]))
 
 
-def install(folder: Path, monkeypatch: pytest.MonkeyPatch, sources: dict[str, str], name: str = "of-tests") -> None:
-    """Install a distribution that provides sources in this process."""
-    write_distribution(folder, sources, name)
+def install(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    provided: dict[str, str],
+    name: str = "of-tests",
+    group: str = "rpq.sources",
+) -> None:
+    """Install a distribution that provides sources or sinks in this process."""
+    write_distribution(folder, provided, name, group)
     monkeypatch.syspath_prepend(folder)
 
 
@@ -114,13 +120,14 @@ def install_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(folder, monkeypatch, {scheme: f"{__name__}:{name}" for scheme, name in SOURCES.items()})
 
 
-def path_with_follow_source(folder: Path) -> str:
-    """Install the source of docs/extending.md in a folder; return the path of Python on which a process finds it."""
-    section = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8").split("\n## A source\n")[1].split("\n## ")[0]
+def path_with_example(folder: Path, kind: str) -> str:
+    """Install the source or sink of docs/extending.md in a folder; return the path of Python for a process with it."""
+    section = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8").split(f"\n## A {kind}\n")[1].split("\n## ")[0]
     found = re.findall(r"^ *```(\w+)\n(.*?)^ *```", section, re.DOTALL | re.MULTILINE)
     blocks = {language: textwrap.dedent(block) for language, block in found}
     ((group, points),) = tomllib.loads(blocks["toml"])["project"]["entry-points"].items()
-    assert group == "rpq.sources"
-    write_distribution(folder, points, "follow-source")
-    (folder / "follow_source.py").write_text(blocks["py"], encoding="utf-8")
+    assert group == f"rpq.{kind}s"
+    write_distribution(folder, points, f"example-{kind}", group)
+    ((module, _),) = (point.split(":") for point in points.values())
+    (folder / f"{module}.py").write_text(blocks["py"], encoding="utf-8")
     return os.pathsep.join([str(folder), str(ROOT)])

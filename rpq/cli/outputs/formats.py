@@ -41,6 +41,8 @@ from rpq.files.compression import FRAMES
 from rpq.rows.table_formats import CSV, JSON_LINES, MESSAGE, LineFormat, value_texts
 from rpq.rows.typed_columns import WITNESS_COLUMNS, holds_terms
 from rpq.stream.names.terms import RDF, XSD, literal_text, read_literal
+from rpq.stream.providers import scheme_of
+from rpq.stream.sinks import SINKS
 
 TRIPLE = ("subject", "predicate", "object")
 """The columns of rows that are edges."""
@@ -322,7 +324,13 @@ def check_edges(path: str, answers: Sequence[str]) -> None:
 
 
 def check_suffix(path: str) -> str:
-    """Return the ending of an output's name in lower case.  Raises `SinkError` for an unknown ending."""
+    """Return the ending of an output's name in lower case.  Raises `SinkError` for an unknown ending, and for a URL."""
+    if (scheme := scheme_of(path)) is not None:
+        raise SinkError(
+            f"URLs of {scheme}:// are not written; expected the path of a file, - for standard output, kafka://BROKER/TOPIC "
+            "or postgresql://HOST/DATABASE?table=NAME; or install a package with a sink for "
+            f"{scheme} (entry point {SINKS.group})"
+        )
     ending = next((ending for ending in ENDINGS if path.lower().endswith(ending)), None)
     if ending is not None:
         return ending

@@ -1,15 +1,15 @@
-"""Sinks for rows: text files, Parquet files, and standard output.
+"""Sinks for rows (`rpq.Sink`): text files, Parquet files, standard output, and sinks of other packages.
 
 A sink takes tables of answer changes and writes the columns of a query, `timestamp,op` and, with witnesses, `path`.
-Files are opened, put in place and discarded by `rpq.files.destinations`.  Two kinds of sinks can be resumed after a crash:
-after `commit()` everything written is on disk, and a later sink that is opened at the position which `commit` returned
+Files are opened, put in place and discarded by `rpq.files.destinations`.  Two kinds of files can be resumed after a crash:
+after `position()` everything written is on disk, and a later sink that is opened at the position which it returned
 discards everything written after it.
 
 ==================  ============================================  ==================================================
 sink                output                                        position
 ==================  ============================================  ==================================================
 `TextSink`           to a file that is put in place at the end,    the length of the file in bytes; of a compressed
-                     or as rows come (resumable, growing)          one up to the end of a frame, which `commit` makes
+                     or as rows come (resumable, growing)          one up to the end of a frame, which `position` ends
 `ParquetSink`        to a file that is put in place at the end     none: an unfinished Parquet file is no file
 `ResumableParquet`   to `FILE.rows`, turned into FILE at the end   the number of rows
 ==================  ============================================  ==================================================
@@ -50,6 +50,7 @@ from rpq.files import destinations
 from rpq.files.compression import FRAMES, ArrowFile, CompressionFrame
 from rpq.rows.table_formats import CSV, JSON_LINES, MESSAGES, LineFormat, json_lines, parquet_writer
 from rpq.rows.typed_columns import WITNESS_COLUMNS
+from rpq.stream.sinks import Sink
 
 if TYPE_CHECKING:
     from pyarrow import parquet as pq
@@ -60,7 +61,7 @@ __all__ = [
     "QUERY_COLUMN",
     "ParquetSink",
     "ResumableParquet",
-    "Sink",
+    "RowSink",
     "SinkError",
     "TextSink",
     "check_edges",
@@ -80,20 +81,17 @@ _FRAME = np.dtype("<u8")
 _FRAME_WORDS = 2  # rows, bytes
 
 
-class Sink(Protocol):
-    """An output of rows.  `rows` counts those written; computed values come as terms if it `wants_terms`."""
+class RowSink(Sink, Protocol):
+    """A sink that takes tables with at least its columns, and is open already.
+
+    `rows` counts those written; computed values come as terms if it `wants_terms`.
+    """
 
     rows: int
-    wants_terms: bool
-
-    def write(self, rows: pa.Table) -> None:
-        """Write the rows of a table that has at least the sink's columns."""
+    wants_terms: bool = False
 
     def append(self, part: str) -> None:
         """Write the rows of a sink that was opened for a part of this one."""
-
-    def commit(self) -> int | None:
-        """Put everything written so far on disk, and return the position after it; None if nothing was written."""
 
     def close(self) -> None:
         """Write buffered rows and complete the output.
@@ -117,7 +115,7 @@ def open_sink(
     grows: bool = False,
     position: int | None = None,
     part: str | None = None,
-) -> Sink:
+) -> RowSink:
     """Open the output for a path, whose ending determines the format (`ENDINGS`); `-` is standard output, as CSV.
 
     `answers` are the columns of a query's answers; `with_query` adds the query's name as the first column.  A `resumable`
@@ -179,14 +177,14 @@ def _sink_errors() -> Iterator[None]:
         raise SinkError(str(error)) from error
 
 
-class TextSink:
+class TextSink(RowSink):
     """A sink that writes rows as lines, by default as CSV with a header; compressed if `packed` is an ending such as `.gz`.
 
-    Without compression, rows have reached the operating system when `write` returns; with compression, when `commit` or
+    Without compression, rows have reached the operating system when `write` returns; with compression, when `position` or
     `close` ends the frame.  With a `position` the destination already has that many bytes.
     """
 
-    wants_terms = False
+    guarantee = "rewind"
 
     def __init__(
         self,
@@ -241,7 +239,7 @@ class TextSink:
             if self._frame is None:
                 self._hand_over()
 
-    def commit(self) -> int | None:
+    def position(self) -> int | None:
         if not self._has_begun:
             return None
         with self._note_failures():
@@ -308,13 +306,13 @@ class TextSink:
         self._complete_bytes = self._bytes
 
 
-class ParquetSink:
+class ParquetSink(RowSink):
     """A sink that writes one Parquet file, in row groups of about `ROW_GROUP_ROWS`; its name exists once it is complete.
 
     The first rows determine the types of the columns, which are those of the input's vertices; without rows they are text.
     """
 
-    wants_terms = False
+    guarantee = "none"
 
     def __init__(self, path: str, columns: Sequence[str], *, row_group_rows: int = ROW_GROUP_ROWS) -> None:
         self.rows = 0
@@ -323,7 +321,7 @@ class ParquetSink:
         self._row_group_rows = row_group_rows
         self._destination = destinations.Replacement(path)
         self._writer: pq.ParquetWriter | None = None
-        self._buffer = _RowBuffer()
+        self._buffer = RowBuffer()
         self._is_broken = False
 
     def write(self, rows: pa.Table) -> None:
@@ -366,9 +364,6 @@ class ParquetSink:
                 "inputs with decimals of one type, or an output in CSV or JSON lines"
             ) from problem
 
-    def commit(self) -> int:
-        raise SinkError(f"{self._path}: this output cannot be resumed")
-
     def close(self) -> None:
         try:
             if self._is_broken:
@@ -407,7 +402,7 @@ class _CountingFile(ArrowFile):
         self._file.flush()
 
 
-class _RowBuffer:
+class RowBuffer:
     """Tables that are buffered until they are written together."""
 
     def __init__(self) -> None:
@@ -430,17 +425,17 @@ def _no_rows(columns: Sequence[str]) -> pa.Table:
     return pa.schema([(name, types.get(name, pa.string())) for name in columns]).empty_table()
 
 
-class ResumableParquet:
+class ResumableParquet(RowSink):
     """A sink that collects rows in `FILE.rows`, which survives a crash, and writes the Parquet file at the end.
 
     A Parquet file without its footer cannot be read, and a finished one cannot be extended.  So the rows are collected in a
     file of frames, each a header (rows, bytes) and an Arrow stream, which can be cut after any frame.  `close` writes the
     Parquet file, gives it its name, and then removes the frames; a sink opened at a position restores missing frames from
-    the Parquet file.  Whenever the process is killed, one of the two files has all rows up to the last `commit`.  This costs
-    the compressed size of the rows on disk, and one more pass over them.
+    the Parquet file.  Whenever the process is killed, one of the two files has all rows up to the last `position`.  This
+    costs the compressed size of the rows on disk, and one more pass over them.
     """
 
-    wants_terms = False
+    guarantee = "rewind"
 
     def __init__(self, path: str, columns: Sequence[str], *, position: int | None = None) -> None:
         destinations.check_writable(path)
@@ -448,16 +443,16 @@ class ResumableParquet:
         self._path = path
         self._columns = columns
         self._frames_path = frames_path(path)
-        self._buffer = _RowBuffer()
+        self._buffer = RowBuffer()
         self._before = position or 0
-        self._is_broken = self._has_commit = False
+        self._is_broken = self._has_position = False
         if not self._before:
             self._frames = destinations.GrowingFile(self._frames_path)
             return
         if not os.path.exists(self._frames_path):
             self._restore_frames(self._before)
         self._frames = destinations.GrowingFile(self._frames_path, position=self._frames_end(self._before))
-        self._has_commit = True
+        self._has_position = True
 
     def write(self, rows: pa.Table) -> None:
         self._buffer.add(without_dictionaries(rows, self._columns))
@@ -475,7 +470,7 @@ class ResumableParquet:
     def append(self, part: str) -> None:
         raise SinkError(f"{self._path}: parts cannot be appended to an output that can be resumed")
 
-    def commit(self) -> int | None:
+    def position(self) -> int | None:
         if self._buffer.rows:
             self._write_buffer()
         if not self._before + self.rows:
@@ -485,14 +480,14 @@ class ResumableParquet:
         except BaseException:
             self._is_broken = True
             raise
-        self._has_commit = True
+        self._has_position = True
         return self._before + self.rows
 
     def close(self) -> None:
         if self._is_broken:
             self.discard()
             return
-        self.commit()
+        self.position()
         self._frames.put_in_place()
         finished = ParquetSink(self._path, self._columns)
         try:
@@ -505,7 +500,7 @@ class ResumableParquet:
 
     def discard(self) -> None:
         """Keep the frames from which a checkpoint may resume; a sink opened at its position cuts them there."""
-        self._frames.discard(whole=os.path.getsize(self._frames_path) if self._has_commit else 0)
+        self._frames.discard(whole=os.path.getsize(self._frames_path) if self._has_position else 0)
 
     def _restore_frames(self, rows: int) -> None:
         """Write the first rows of the finished file as frames again."""
@@ -588,7 +583,7 @@ class LateFile:
     """A file of late tuples in the format `edges`: CSV with a header, compressed if the name has such an ending.
 
     The columns of `properties` follow those of a tuple. Timestamps are written in the type `times` if that is given.
-    `grows`, `position` and `part` are those of `open_sink`; `sink` is resumed, committed, closed and discarded like others.
+    `grows`, `position` and `part` are those of `open_sink`; `sink` is resumed, closed and discarded like others.
     """
 
     def __init__(

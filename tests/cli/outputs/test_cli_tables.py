@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq as package
-from rpq.cli import main
+from rpq.cli import main, run_outputs
 from rpq.run import loop, table_output
 from tests.cli.test_cli_checkpoint import make_stream
 from tests.reference import ReferenceEngine
@@ -78,7 +78,7 @@ def test_a_table_is_equal_to_the_answer_however_a_run_is_interrupted(folder, see
         patch.setattr(loop, "FIRST_SLICE", first)
         patch.setattr(loop.Run, "slice_seconds", 1e-9)  # slices become as small as they may
         patch.setattr(loop, "LEAST_SLICE", min(first, 16))
-        patch.setattr(table_output, "COMMIT_SECONDS", 0.0)
+        patch.setattr(run_outputs, "COMMIT_SECONDS", 0.0)
         patch.setattr(table_output.time, "sleep", lambda seconds: None)
         patch.setattr(table_output, "PostgresTables", lambda *_, **__: database)
         arguments = [*query, "--input", stream, "--output", TABLE, "--checkpoint", checkpoint]
@@ -119,7 +119,7 @@ def test_a_database_that_stays_away_ends_the_run_at_its_last_commit(tmp_path, mo
 
     database = MemoryDatabase(fail)
     monkeypatch.setattr(table_output, "PostgresTables", lambda *_, **__: database)
-    monkeypatch.setattr(table_output, "COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr(run_outputs, "COMMIT_SECONDS", 0.0)
     monkeypatch.setattr(loop, "FIRST_SLICE", 16)
     monkeypatch.setattr(loop.Run, "slice_seconds", 1e-9)
     monkeypatch.setattr(table_output, "RETRY_SECONDS", 0.06)

@@ -19,7 +19,7 @@ import pytest
 
 import rpq as package
 from rpq.run.table_names import table_in
-from rpq.run.table_output import AnswerTable, PostgresTables, TableOutputs
+from rpq.run.table_output import AnswerTable, PostgresTables, TableSink
 from tests.cli.outputs.test_cli_tables import CHAIN, PATH, expected
 from tests.cli.test_cli_checkpoint import make_stream
 from tests.services.postgres_server import PASSWORD
@@ -47,19 +47,6 @@ def test_a_table_is_created_with_types_and_equal_to_the_answer(postgres, tmp_pat
         assert answers(postgres, table, columns) == expected(tmp_path / "edges.txt")[query is CHAIN]
 
 
-class Pushed:
-    """A source of tuples that were pushed, as far as a sink knows one."""
-
-    def __init__(self) -> None:
-        self.tuples = 0
-
-    def sequence(self) -> int:
-        return self.tuples
-
-    def synchronise(self) -> None:
-        return
-
-
 def test_columns_have_the_types_of_their_values_also_if_the_first_rows_have_none(postgres) -> None:
     import decimal
 
@@ -72,17 +59,16 @@ def test_columns_have_the_types_of_their_values_also_if_the_first_rows_have_none
     table = AnswerTable(name=name, columns=columns, queries=frozenset({query.name}))
     utc = pa.timestamp("ms", "UTC")
     database = PostgresTables([table], identity={}, differences=lambda old, new: [], times=utc)
-    source, sink = Pushed(), TableOutputs([table], database, label="")
-    sink.begin(None, source)
+    sink = TableSink([table], database, label="")
+    sink.begin("run", None)
     engine = package.Engine(query, edges="parallel")
     for number, (fee, total, note) in enumerate(
         [(None, None, None), (1.5, decimal.Decimal("0.10"), None), (None, decimal.Decimal("1234.5"), "x"), (2.5, None, None)]
     ):
         given = {"source": [number], "target": [9], "label": ["paid"], "fee": [fee], "sum": [total], "note": [note]}
         tuples = pa.RecordBatch.from_pydict({**given, "timestamp": pa.array([number * 1000], utc)})
-        sink.write(tuples, engine.push(tuples))
-        source.tuples += 1
-        sink.commit()
+        sink.write(engine.push(tuples).to_arrow())
+        sink.commit(number + 1)
     sink.close()
     types = postgres.rows(
         "SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute "

@@ -169,17 +169,17 @@ def test_going_on_cuts_what_was_written_after_the_commit(tmp_path, name, closed)
     sink = sinks.open_sink(path, resumable=True)
     sink.write(numbered(0, 3))
     sink.write(numbered(3, 5))
-    position = sink.commit()
+    position = sink.position()
     sink.write(numbered(5, 8))
     if closed:
         sink.close()
         assert read_rows(path) == [f"s{i}" for i in range(8)]
     else:
-        sink.commit()  # on disk, but nobody remembered
+        sink.position()  # on disk, but nobody remembered
         del sink
     again = sinks.open_sink(path, resumable=True, position=position)
     again.write(numbered(10, 12))
-    position = again.commit()
+    position = again.position()
     again.close()
     assert read_rows(path) == ["s0", "s1", "s2", "s3", "s4", "s10", "s11"]
     once_more = sinks.open_sink(path, resumable=True, position=position)
@@ -194,7 +194,7 @@ def test_going_on_without_the_old_output_is_refused(tmp_path, name):
     path = str(tmp_path / name)
     sink = sinks.open_sink(path, resumable=True)
     sink.write(numbered(0, 5))
-    position = sink.commit()
+    position = sink.position()
     sink.close()
     with pytest.raises(sinks.SinkError, match="was changed"):
         sinks.open_sink(path, resumable=True, position=position + 1)
