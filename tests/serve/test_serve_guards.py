@@ -139,10 +139,11 @@ REQUESTS = {
     ],
     "write": [("POST", "/tuples"), ("POST", "/playback")],
     "register": [("POST", "/queries"), ("POST", "/check"), ("DELETE", "/queries/q")],
+    "backup": [("POST", "/checkpoint")],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("roles", ["read", "write", "register", "read,write", "read,write,register", ""])
+@pytest.mark.parametrize("roles", ["read", "write", "register", "backup", "read,write", "read,write,register", ""])
 def test_a_token_allows_what_its_roles_are_for(roles):
     token = f"{roles}=one" if roles else "one"
     with Served(PATH, **admitted("write=other", token)) as served:
