@@ -278,6 +278,8 @@ def _as_json(options: Mapping[str, Any]) -> dict[str, Any]:
 def _check_backup(folder: str, checkpoint: str | None) -> None:
     if checkpoint is None:
         raise click.UsageError("--backup needs --checkpoint, of which it has copies")
+    with contextlib.suppress(OSError):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
     if not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
         raise click.UsageError(f"--backup {folder}: is not a folder in which files can be written")
 

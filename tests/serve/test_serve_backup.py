@@ -113,15 +113,18 @@ def test_what_cannot_be_saved_is_in_no_backup(tmp_path: Path, monkeypatch: pytes
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             synchronise(self)
 
-        gate = threading.Event()
-        served.service.submit(EngineCall(lambda: gate.wait(60), Future()))
+        has_begun, gate = threading.Event(), threading.Event()
+        served.service.submit(EngineCall(lambda: (has_begun.set(), gate.wait(60)), Future()))
+        assert has_begun.wait(60)
         monkeypatch.setattr(saving.TupleJournal, "synchronise", fail)
         found: list[int] = []
         threads = []
         for waiting, ask in enumerate((lambda: served.post(*tuples(5, 10)), lambda: served.client.post("/checkpoint")), 1):
             threads.append(threading.Thread(target=lambda ask=ask: found.append(ask().status_code)))
             threads[-1].start()
+            end = time.monotonic() + 60
             while served.service._jobs.qsize() < waiting:
+                assert time.monotonic() < end
                 time.sleep(0.01)
         gate.set()
         for thread in threads:
@@ -138,7 +141,7 @@ def test_a_server_without_a_folder_for_backups_says_so(rpq: Caller, tmp_path: Pa
         assert refused.status_code == 404 and "--backup DIR" in refused.json()["error"]["message"]
     for options, message in (
         (("--backup", tmp_path), "--backup needs --checkpoint"),
-        (("--backup", tmp_path / "no", "--checkpoint", tmp_path / "state"), "is not a folder"),
+        (("--backup", tmp_path / "state", "--checkpoint", tmp_path / "state"), "is not a folder"),
     ):
         status, _, said = rpq("serve", *options, "--port", 0)
         assert status == 2 and message in said
