@@ -89,7 +89,7 @@ AUDITED = {"POST /queries": "register", "DELETE /queries/{name}": "drop"}
 KEY_PARAMETER: models.Json = {
     "name": KEY_HEADER,
     "in": "header",
-    "description": "A name for this post, so that it is applied once however often it is sent; see the documentation.",
+    "description": "A text that no other post has, so that this one is applied once, however often it is sent.",
     "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY},
 }
 

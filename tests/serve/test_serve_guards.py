@@ -186,7 +186,7 @@ def test_an_origin_that_is_none_is_the_fault_of_the_client(with_hosts, origin):
 
 def test_no_header_is_the_fault_of_the_server():
     names = ("host", "origin", "last-event-id", "authorization", "content-length", "content-type", "content-encoding",
-             "transfer-encoding", "expect", "range", "if-modified-since", "connection")  # fmt: skip
+             "transfer-encoding", "expect", "range", "if-modified-since", "connection", "idempotency-key")  # fmt: skip
     pieces = [
         b"[", b"]", b"://", b"http", b":", b"/", b"//", b"@", b"\xff", b"\xc2\xb2", b"\xb2", b"%", b"\\", b"-", b"1",
         b"99999", b"9" * 30, b".", b",", b";", b"=", b" ", b"\t", b"Bearer ", b"localhost", b"chunked", b"\x00", b"\x0b",
