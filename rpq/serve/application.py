@@ -40,10 +40,13 @@ from rpq.serve.operations import ROLES_KEY, TEXT, Admission, GuardedApplication,
 from rpq.serve.query_checks import QueryChecks
 from rpq.serve.requests import (
     ARROW,
+    KEY_HEADER,
+    MAX_KEY,
     NODE_SCHEMAS,
     NODE_TYPES,
     TUPLE_SCHEMAS,
     TUPLE_TYPES,
+    PostKey,
     Problem,
     RequestBodies,
     ServiceFailed,
@@ -83,12 +86,19 @@ if TYPE_CHECKING:
 AUDITED = {"POST /queries": "register", "DELETE /queries/{name}": "drop"}
 """The operations that the log has with the roles of their clients."""
 
+KEY_PARAMETER: models.Json = {
+    "name": KEY_HEADER,
+    "in": "header",
+    "description": "A text that no other post has, so that this one is applied once, however often it is sent.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY},
+}
+
 OPERATIONS = OperationTable()
 operation = OPERATIONS.add
 
 
 class Application:
-    """The routes of a service; `playback` is None unless the input is files."""
+    """The routes of a service; `playback` is None unless the input is files, and `backups` is the folder for backups."""
 
     def __init__(
         self,
@@ -98,8 +108,10 @@ class Application:
         playback: Playback | None = None,
         kernels: KernelCompiler | None = None,
         checks: QueryChecks | None = None,
+        backups: str | None = None,
     ) -> None:
         self.service = service
+        self._backups = backups
         self._checks = QueryChecks() if checks is None else checks
         self._has_own_checks = checks is None
         self._kernels = KernelCompiler() if kernels is None else kernels
@@ -171,6 +183,7 @@ class Application:
         description="When the response arrives, the tuples have been applied and, if the server has a checkpoint, are on "
         "disk. If a body is invalid, none of its tuples is applied. A body has at most {limits.body_bytes:,} bytes.",
         parameters=models.PostedStream,
+        more_parameters=(KEY_PARAMETER,),
         takes=TUPLE_SCHEMAS,
         gives=models.Applied,
         refusals=(507,),
@@ -181,12 +194,13 @@ class Application:
         type_ = _content_type_among(request, TUPLE_TYPES, "tuples")
         stream = parameters.stream
         async with self.bodies.read(request) as body:
+            key = PostKey.of(request, body)
             unit = self.service.defaults.time_unit
             read = partial(read_tuple_body, stream=stream, time_unit=unit, further=self.service.further_columns)
             read = partial(read, documents=self.service.documents, timestamp=parameters.timestamp)
             read = partial(read, rules=self.service.rules, names=self.service.names)
             read = partial(read, renamed=parameters.columns, label=parameters.label)
-            read = partial(read, most_bytes=self.service.limits.waiting_bytes)
+            read = partial(read, key=key, most_bytes=self.service.limits.waiting_bytes)
             if len(body) <= SMALL_BODY and type_ not in (*ARROW, *SYNTAX_OF_TYPE):  # which can expand
                 columns, warnings, size = read(body, type_)
             else:
@@ -196,7 +210,7 @@ class Application:
                 time_now, position = await self.service.call(lambda: (self.service.engine.time, self.service.position))
                 return json_response(models.Applied(tuples=0, late=0, time=json_value(time_now), position=position))
             with self.bodies.hold(size):
-                applied = await self.service.push(columns, arrived=arrived)
+                applied = await self.service.push(columns, arrived=arrived, key=key)
         return json_response(
             models.Applied(
                 tuples=applied.tuples,
@@ -213,6 +227,7 @@ class Application:
         role="write",
         description="An object names only its keys: + (the default op) adds labels and sets properties, of which null takes "
         "one away, = takes all other facts away, and - all. If a body is invalid, none of its records is applied.",
+        more_parameters=(KEY_PARAMETER,),
         takes=NODE_SCHEMAS,
         gives=models.AppliedNodes,
         refusals=(507,),
@@ -223,6 +238,7 @@ class Application:
         type_ = _content_type_among(request, NODE_TYPES, "nodes")
         service = self.service
         async with self.bodies.read(request) as body:
+            key = PostKey.of(request, body)
             read = partial(read_node_body, body, type_, time_unit=service.defaults.time_unit, names=service.names)
             read = partial(read, most_bytes=service.limits.waiting_bytes)
             columns, _, size = await asyncio.get_running_loop().run_in_executor(self._readers, read)
@@ -230,7 +246,7 @@ class Application:
                 time_now, position = await service.call(lambda: (service.engine.time, service.position))
                 return json_response(models.AppliedNodes(records=0, time=json_value(time_now), position=position))
             with self.bodies.hold(size):
-                applied = await service.push(service.with_vertices(columns), arrived=arrived)
+                applied = await service.push(service.with_vertices(columns), arrived=arrived, key=key)
         return json_response(
             models.AppliedNodes(records=applied.tuples, time=json_value(applied.time), position=applied.position)
         )
@@ -606,6 +622,23 @@ class Application:
         if self.playback is None:
             raise Problem(404, "NoPlayback", "the server plays no input: start it with --input FILE")
         return self.playback
+
+    @operation(
+        "POST /checkpoint",
+        "Write a checkpoint, and a copy of it into the folder --backup.",
+        description="A server that starts with the copy as its checkpoint continues at its position. Other requests wait "
+        "for the checkpoint, but not for the copy.",
+        role="backup",
+        gives=models.Backup,
+        status=201,
+        refusals=(404, 507),
+    )
+    async def write_backup(self, request: Request) -> Response:
+        self._check_service()
+        if self._backups is None:
+            raise Problem(404, "NoBackups", "the server has no folder for backups: start it with --backup DIR")
+        name, size, position = await self.service.back_up(self._backups)
+        return json_response(models.Backup(name=name, bytes=size, position=position), 201)
 
     @operation("GET /healthz", "Check that the engine's thread runs.", gives=models.Status, refusals=(503,), is_open=True)
     async def healthz(self, request: Request) -> Response:

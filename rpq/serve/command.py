@@ -129,8 +129,8 @@ def _limit(name: str, field: str, kind: click.ParamType, default: int | str, hel
     envvar="RPQ_TOKEN",
     show_envvar=True,
     metavar="[ROLE,...=]TOKEN",
-    help="Token that every request except those for the page must contain. Its roles, read, write or register, are what it "
-    "allows; without roles, everything. RPQ_TOKEN can have several, with blanks between them.",
+    help="Token that every request except those for the page must contain. Its roles, read, write, register or backup, are "
+    "what it allows; without roles, everything. RPQ_TOKEN can have several, with blanks between them.",
 )
 @click.option(
     "--open", "is_open", is_flag=True, help="Allow serving without a token at an address that other machines can reach."
@@ -209,6 +209,7 @@ def _limit(name: str, field: str, kind: click.ParamType, default: int | str, hel
 @shared.on_error("What to do with a bad line of the input.")
 @click.option("--checkpoint", metavar="FILE", help="File for all acknowledged changes, together with FILE.journal.")
 @click.option("--checkpoint-every", type=Seconds(), default="30s", show_default=True, help="Time between two checkpoints.")
+@click.option("--backup", metavar="DIR", help="Folder for copies of the checkpoint, which POST /checkpoint writes.")
 @_limit("--max-body", "body_bytes", ByteSize(), "16M", "Maximum size of a request.")
 @_limit("--max-queries", "queries", click.IntRange(min=0), 1000, "Maximum number of queries.")
 @_limit("--max-expression", "expression_bytes", ByteSize(), "64K", "Maximum size of the text of a posted query.")

@@ -53,6 +53,8 @@ class EngineCall:
     even_if_failed: bool = False
     writes: bool = False
     """True if the job changes something that must be saved."""
+    after_commit: bool = False
+    """True if everything before must be saved when the job begins."""
 
     rows = 0
     """The number of tuples that it pushes."""

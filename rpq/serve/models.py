@@ -301,6 +301,14 @@ class ChangesParameters(RequestFields, frozen=True):
 # --- the server itself -----------------------------------------------------------------------------------------------
 
 
+class Backup(Struct, frozen=True):
+    """A copy of the checkpoint: the name of its file, the size, and the position up to which it has all changes."""
+
+    name: str
+    bytes: Count
+    position: Count
+
+
 class QueryFigures(Struct, frozen=True):
     name: str
     answers: Count

@@ -247,8 +247,9 @@ HEADERS = {
 }
 
 
-ROLES = frozenset({"read", "write", "register"})
-"""The roles of tokens: reading answers and figures, posting tuples and controlling the input, changing the queries."""
+ROLES = frozenset({"read", "write", "register", "backup"})
+"""The roles of tokens: to read answers and figures, to post tuples and control the input, to change the queries, to write
+backups."""
 
 ROLES_KEY = "rpq.roles"
 """The key of the roles of a request in its ASGI scope."""
@@ -261,7 +262,7 @@ def parse_tokens(texts: Iterable[str]) -> dict[str, frozenset[str]]:
     """Return tokens and their roles; a token without roles has all of them.  Raises `ValueError` for an empty token.
 
     >>> {token: sorted(roles) for token, roles in parse_tokens(["read,write=s1", "s2="]).items()}
-    {'s1': ['read', 'write'], 's2=': ['read', 'register', 'write']}
+    {'s1': ['read', 'write'], 's2=': ['backup', 'read', 'register', 'write']}
     """
     found: dict[str, frozenset[str]] = {}
     for text in texts:
@@ -417,7 +418,7 @@ class GuardedApplication:
         if is_foreign and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
             allowed = {
                 "Access-Control-Allow-Methods": "GET, POST, DELETE",
-                "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID",
+                "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, Last-Event-ID",
                 "Access-Control-Max-Age": "600",
             }
             await Response(status_code=204, headers=allowed)(scope, receive, send_guarded)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import re
 import struct
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from json import loads
 from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import uuid4
+from uuid import NAMESPACE_OID, uuid4, uuid5
 
 import msgspec
 import numpy as np
@@ -65,12 +67,12 @@ class ServiceFailed(RpqError):
 class StorageUnavailable(RpqError):
     """A request cannot be saved now and was not executed; the message gives the reason.
 
-    `is_full` distinguishes a full disk from other failures; a client may retry after `retry_after` seconds.
+    `number` is that of the system's error, if there is one; a client may retry after `retry_after` seconds.
     """
 
-    def __init__(self, message: str, *, is_full: bool, retry_after: int) -> None:
+    def __init__(self, message: str, *, number: int | None = None, retry_after: int) -> None:
         super().__init__(message)
-        self.is_full = is_full
+        self.is_full = number in (errno.ENOSPC, errno.EDQUOT)
         self.retry_after = retry_after
 
 
@@ -80,6 +82,10 @@ class ServiceBusy(RpqError):
 
 class NameTaken(RpqError):
     """There is a query of that name already."""
+
+
+class KeyReused(RpqError):
+    """The idempotency key of a post is that of an earlier one with another content."""
 
 
 class NoSuchQuery(RpqError):
@@ -105,6 +111,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (ServiceBusy, 503),
     (StorageUnavailable, 503),
     (NameTaken, 409),
+    (KeyReused, 422),
     (NoSuchQuery, 404),
     (TooManyQueries, 429),
     (RegistrationError, 409),
@@ -218,6 +225,32 @@ def problem_response(problem: Problem) -> Response:
     response = json_response(problem.content(), problem.status)
     response.headers.update(problem.headers or {})
     return response
+
+
+KEY_HEADER = "Idempotency-Key"
+MAX_KEY = 255
+"""The largest length of an idempotency key."""
+
+
+class PostKey(NamedTuple):
+    """The idempotency key of a post, and the digest of what it asks for."""
+
+    text: str
+    digest: str
+
+    @classmethod
+    def of(cls, request: Request, body: bytes) -> PostKey | None:
+        """Return the key of a request; None if it has none.  Raises `Problem`.  O(bytes)."""
+        texts = request.headers.getlist(KEY_HEADER)
+        if not texts:
+            return None
+        if len(texts) > 1 or not 0 < len(texts[0]) <= MAX_KEY:
+            message = f"{KEY_HEADER}: expected one text of 1 to {MAX_KEY} characters, such as a UUID"
+            raise Problem(422, "BadParameter", message, {"field": KEY_HEADER})
+        about = (request.url.path, request.url.query, content_type(request))
+        digest = blake2b(repr(about).encode(), digest_size=16)
+        digest.update(body)
+        return cls(texts[0], digest.hexdigest())
 
 
 BODY_SECONDS = 120.0
@@ -361,6 +394,7 @@ def read_tuple_body(
     names: ColumnNames | None = None,
     renamed: str | None = None,
     label: str | None = None,
+    key: PostKey | None = None,
     most_bytes: int = ServeLimits.waiting_bytes,
 ) -> PostedTuples:
     """Read the tuples of a body whose content type is one of `TUPLE_TYPES`, in their order.
@@ -368,10 +402,10 @@ def read_tuple_body(
     All of them belong to `stream`, unless it is None.  `further` columns are read if they are present: properties of
     edges, and `edge` where edges have ids.  Raises `InputError`, with a line number for formats that have lines;
     then none of the tuples may be applied.  JSON lines and CSV are read as files are.  RDF is read by `documents`, with the
-    `timestamp`, if it is not None.  With `rules`, JSON lines and CSV are records, from which the rules derive edges; `names`
-    has the format of their times and the kind of their vertices.  `renamed` and `label` are `--columns` and `--label` for
-    this body.  Raises `InputSizeError` if the body and its tuples, each value written out in full, have over `most_bytes`.
-    O(bytes).
+    `timestamp`, if it is not None; bodies with the same `key` have the same blank nodes.  With `rules`, JSON lines and CSV
+    are records, from which the rules derive edges; `names` has the format of their times and the kind of their vertices.
+    `renamed` and `label` are `--columns` and `--label` for this body.  Raises `InputSizeError` if the body and its tuples,
+    each value written out in full, have over `most_bytes`.  O(bytes).
     """
     most_bytes = max(0, most_bytes - len(body))  # the body is kept until its tuples are applied
     if stream is not None:
@@ -388,7 +422,7 @@ def read_tuple_body(
             raise InputError(f"{used_parameter} is for JSON and CSV; {reason}")
         names = _rename_columns(names or ColumnNames(), renamed, label, further)
     if type_ in SYNTAX_OF_TYPE:
-        columns, warnings = _read_rdf(body, SYNTAX_OF_TYPE[type_], documents, timestamp, most_bytes), list[str]()
+        columns, warnings = _read_rdf(body, SYNTAX_OF_TYPE[type_], documents, timestamp, key, most_bytes), list[str]()
     elif type_ in ARROW:
         columns, warnings = _read_arrow(body, further, most_bytes)
     else:
@@ -469,13 +503,18 @@ def _json_lines(body: bytes) -> bytes:
 
 
 def _read_rdf(
-    body: bytes, syntax: str, documents: RdfDocuments | None, timestamp: int | None, most_bytes: int
+    body: bytes,
+    syntax: str,
+    documents: RdfDocuments | None,
+    timestamp: int | None,
+    key: PostKey | None,
+    most_bytes: int,
 ) -> pa.RecordBatch | None:
     """Read a document of RDF, whose blank nodes are other nodes than those of other documents."""
     from rpq.readers.rdf.rdf_format import RdfDocuments, RdfReading
 
     documents = documents or RdfDocuments(RdfReading())
-    scope = f"p{uuid4().hex[:16]}"
+    scope = f"p{(uuid4() if key is None else uuid5(NAMESPACE_OID, repr(key))).hex[:16]}"
     return documents.read(body, syntax=syntax, name=NAME, scope=scope, timestamp=timestamp, most_bytes=most_bytes)
 
 

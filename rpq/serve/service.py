@@ -7,7 +7,6 @@ on disk; only then are the jobs acknowledged and their changes sent to followers
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import logging
 import math
@@ -19,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -33,12 +32,14 @@ from rpq.readers.node_files import are_integers, with_integers
 from rpq.run.loop import CHECKPOINT_SHARE, SliceSize, push_part
 from rpq.serve.changes import ChangeHub, PublishedChanges, QueryEnd
 from rpq.serve.engine_thread import CallResult, EngineCall, EngineThread, Waiter
-from rpq.serve.models import ServeLimits
+from rpq.serve.models import ServeLimits, json_value
 from rpq.serve.requests import (
     NAME,
+    KeyReused,
     NameTaken,
     NoSuchQuery,
     NotApplied,
+    PostKey,
     Problem,
     QueryDefaults,
     ServiceBusy,
@@ -50,7 +51,16 @@ from rpq.serve.requests import (
     parse_query,
     problem_of,
 )
-from rpq.serve.storage import EngineOptions, LoadedEngine, NoStorage, ServedState, Storage
+from rpq.serve.storage import (
+    EngineOptions,
+    KeyedPost,
+    LoadedEngine,
+    NoStorage,
+    ServedState,
+    Storage,
+    copy_checkpoint,
+    note_post,
+)
 from rpq.stream.arrays.fields import EDGE
 from rpq.stream.nodes.node_rows import are_records, uniform_parts
 
@@ -108,13 +118,15 @@ class PostResult:
 class TuplePush:
     """Tuples to be pushed; `progress` returns the progress of their input after the given number of them.
 
-    While they cannot be saved, tuples of an input wait (`waits_for_storage`), and others are refused.
+    While they cannot be saved, tuples of an input wait (`waits_for_storage`), and others are refused. Of posts with the same
+    `key`, each continues after the tuples that were applied before.
     """
 
     columns: pa.RecordBatch
     waiter: Waiter
     progress: Callable[[int], Any] | None = None
     waits_for_storage: bool = False
+    key: PostKey | None = None
     arrival_time: float = field(default_factory=time.monotonic)
     applied: int = 0
     late: int = 0
@@ -281,6 +293,7 @@ class Service(EngineThread):
         self._query_names: set[str] = set()
         self._left_out: set[str] = set()  # queries without which the engine was restored, because they are to be dropped
         self._published: list[PublishedChanges | QueryEnd] = []
+        self._posts: dict[str, KeyedPost] = {}
         self.latencies: deque[float] = deque(maxlen=4096)
         self.latency = LatencyCounts()
         self.began = time.monotonic()
@@ -318,6 +331,7 @@ class Service(EngineThread):
         self._query_names = {query.name for query in self.engine.queries} | self._left_out
         self.position, self.progress = state.position, state.progress
         self.tuples, self.late = state.tuples, state.late
+        self._posts = dict(state.posts)
         self.replayed_tuples = loaded.replayed_tuples
         self.ahead_limit: AheadLimit | None = self.engine._ahead_limit()
         """How far tuples may be ahead of the stream time, as of the last commit."""
@@ -346,19 +360,45 @@ class Service(EngineThread):
             return
         if not is_last and not self._is_time_to_save(storage):
             return
-        state = ServedState(
+        began = time.monotonic()
+        try:
+            storage.save(self.engine, self._state())
+        except OSError as error:
+            storage.note_checkpoint_outage(error, least_wait=(time.monotonic() - began) / CHECKPOINT_SHARE)
+
+    def _state(self) -> ServedState:
+        """Return what a checkpoint contains now besides the state of the engine."""
+        return ServedState(
             run=self.run,
             position=self.position,
             progress=self.progress,
             tuples=self.tuples,
             late=self.late,
             rdf_times=self._rdf_times,
+            posts=self._posts,
         )
-        began = time.monotonic()
+
+    async def back_up(self, folder: str) -> tuple[str, int, int]:
+        """Write a checkpoint, and a copy of it into a folder; return the name of the copy, its bytes and its position.
+
+        Other requests wait for the checkpoint, but not for the copy.  Raises `StorageUnavailable`.
+        """
+
+        def save() -> tuple[BinaryIO, int]:
+            assert isinstance(self.storage, Storage)
+            if self.position != self.storage.saved_position:
+                self.storage.save(self.engine, self._state())
+            return open(self.storage.path, "rb"), self.position  # it is this file still when another one has its name
+
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[tuple[BinaryIO, int]] = loop.create_future()
         try:
-            storage.save(self.engine, state)
+            self.submit(EngineCall(save, waiter, after_commit=True))
+            file, position = await waiter
+            name, size = await loop.run_in_executor(None, partial(copy_checkpoint, file, folder, position=position))
         except OSError as error:
-            storage.note_checkpoint_outage(error, least_wait=(time.monotonic() - began) / CHECKPOINT_SHARE)
+            raise StorageUnavailable(f"no backup was written: {error}", number=error.errno, retry_after=5) from error
+        return name, size, position
 
     def _is_time_to_save(self, storage: Storage) -> bool:
         if storage.checkpoint_outage is not None:
@@ -385,10 +425,10 @@ class Service(EngineThread):
         super().stop()
         self.storage.close()
 
-    async def push(self, columns: pa.RecordBatch, *, arrived: float | None = None) -> PostResult:
-        """Apply tuples.  Raises `NotApplied` and `ServiceFailed`."""
+    async def push(self, columns: pa.RecordBatch, *, arrived: float, key: PostKey | None = None) -> PostResult:
+        """Apply tuples, those of a post with a `key` only once.  Raises `NotApplied`, `ServiceFailed` and `KeyReused`."""
         waiter: asyncio.Future[PostResult] = asyncio.get_running_loop().create_future()
-        self.submit(TuplePush(columns, waiter, arrival_time=time.monotonic() if arrived is None else arrived))
+        self.submit(TuplePush(columns, waiter, key=key, arrival_time=arrived))
         return await waiter
 
     async def drop_at_once(self, name: str) -> None:
@@ -469,15 +509,33 @@ class Service(EngineThread):
                 self._defer(job)
                 continue
             if isinstance(job, TuplePush):
-                if pushes and not can_concatenate(pushes[-1].columns.schema, job.columns.schema):
+                is_repeated = job.key is not None and any(job.key.text == one.key.text for one in pushes if one.key)
+                if pushes and (is_repeated or not can_concatenate(pushes[-1].columns.schema, job.columns.schema)):
                     self._push(pushes)
                     pushes = []
-                pushes.append(job)
+                if job.key is None or not self._is_known(job, job.key):
+                    pushes.append(job)
                 continue
             self._push(pushes)
             pushes = []
+            if job.after_commit:
+                self._commit()
             self._call(job)
         self._push(pushes)
+
+    def _is_known(self, post: TuplePush, key: PostKey) -> bool:
+        """Continue a post after the tuples that one with its key applied; return True if it needs nothing more."""
+        known = self._posts.get(key.text)
+        if known is None or self.failure is not None or not self._has_engine:
+            return False
+        if known.digest != key.digest:
+            reason = f"the Idempotency-Key {key.text!r} is that of another post, of position {known.position:,}"
+            self._results.append(CallResult(post.waiter, error=KeyReused(f"{reason}; give each post a key of its own")))
+            return True
+        _, post.applied, post.late, post.position, post.time = known
+        if is_done := post.applied >= post.rows:
+            self._acknowledge(post)
+        return is_done
 
     def _defer(self, job: TuplePush | EngineCall) -> None:
         """Defer a job until the disk can be written, or refuse it."""
@@ -498,10 +556,10 @@ class Service(EngineThread):
         """Return the error for jobs that are refused because nothing can be saved."""
         outage = self.storage.outage
         if outage is None:  # just over
-            return StorageUnavailable("unsaved changes were undone; send them again", is_full=False, retry_after=1)
+            return StorageUnavailable("unsaved changes were undone; send them again", retry_after=1)
         return StorageUnavailable(
             f"{outage.reason}; nothing of this request was done; send it again later",
-            is_full=outage.errno in (errno.ENOSPC, errno.EDQUOT),
+            number=outage.errno,
             retry_after=outage.retry_after,
         )
 
@@ -710,6 +768,7 @@ class Service(EngineThread):
             f"query {report.query!r}: root {report.root} set aside: its search took {report.size:,} nodes"
             for report in changes.set_aside
         ]
+        keyed: dict[str, KeyedPost] = {}
         start = 0
         for post in posts:
             taken = min(post.rows - post.applied, until - start)
@@ -721,10 +780,14 @@ class Service(EngineThread):
             post.warnings += warnings
             if post.progress is not None:
                 self.progress = post.progress(post.applied)
+            if post.key is not None:
+                known = KeyedPost(post.key.digest, post.applied, post.late, post.position, json_value(post.time))
+                keyed[post.key.text] = known
+                note_post(self._posts, post.key.text, known)
             start += taken
         has_progress = any(post.progress is not None for post in posts)
         progress = self.progress if has_progress else None
-        self.storage.note_tuples(self.position, tuples, progress, self._rdf_times)
+        self.storage.note_tuples(self.position, tuples, progress, self._rdf_times, keyed)
         self._publish(changes)
 
     def _publish(self, changes: Changes) -> None:
@@ -740,7 +803,7 @@ class Service(EngineThread):
         applied = PostResult(
             tuples=post.rows,
             late=post.late,
-            time=self.engine.time if self._has_engine else post.time,
+            time=post.time,
             position=post.position,
             warnings=tuple(dict.fromkeys(post.warnings)),
         )

@@ -7,6 +7,7 @@ import contextlib
 import gc
 import ipaddress
 import logging
+import os
 import signal
 import socket
 import ssl
@@ -90,6 +91,7 @@ def serve_with(
     playback_speed: float | None,
     checkpoint: str | None,
     checkpoint_every: float,
+    backup: str | None,
     push_limit: float | None,
     **options: Any,
 ) -> int:
@@ -111,6 +113,8 @@ def serve_with(
         check_ids(settings)
     of_rdf = (settings.rdf_time, settings.rdf_graph, settings.rdf_base)
     documents = rdf_documents(settings) if any(of_rdf) else None
+    if backup is not None:
+        _check_backup(backup, checkpoint)
     defaults = _defaults(settings)
     first = _read_reloadable(context.params, settings, defaults)
     tls, queries = first.tls, [query for _, query in first.queries]
@@ -140,7 +144,7 @@ def serve_with(
         names = [*hosts, *([] if host in ("", "0.0.0.0", "::") else [host])]
         admission = Admission(hosts=names, origins=tuple(origins), tokens=first.tokens)
         kernels = KernelCompiler(threads=settings.threads)
-        application = Application(service, admission=admission, playback=playback, kernels=kernels)
+        application = Application(service, admission=admission, playback=playback, kernels=kernels, backups=backup)
         sys.setswitchinterval(SWITCH_SECONDS)
         # Objects created so far live on: the garbage collector need not visit them each time.
         gc.collect()
@@ -269,6 +273,15 @@ def _fields_of_entry(entry: QueryEntry) -> dict[str, Any]:
 def _as_json(options: Mapping[str, Any]) -> dict[str, Any]:
     given = ((name, value) for name, value in options.items() if value is not None)
     return {name: list(value) if isinstance(value, tuple) else value for name, value in given}
+
+
+def _check_backup(folder: str, checkpoint: str | None) -> None:
+    if checkpoint is None:
+        raise click.UsageError("--backup needs --checkpoint, of which it has copies")
+    with contextlib.suppress(OSError):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    if not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
+        raise click.UsageError(f"--backup {folder}: is not a folder in which files can be written")
 
 
 def _roles_of_tokens(texts: Sequence[str]) -> dict[str, frozenset[str]]:

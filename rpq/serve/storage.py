@@ -6,7 +6,7 @@ identifies the journal and the position after which it begins. A record is a kin
 consecutive.
 
     S  the columns of the tuples that follow, as a schema of Arrow
-    T  the length of a JSON text, that text (position, progress of an input), tuples as a record batch of Arrow
+    T  the length of a JSON text, that text (position, progress of an input, keyed posts), tuples as an Arrow record batch
     Q  a JSON text: a query that was registered, or dropped, with the position
 """
 
@@ -17,17 +17,20 @@ import logging
 import math
 import os
 import secrets
+import shutil
 import struct
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, RpqError
+from rpq.files.destinations import open_replacement
 from rpq.files.locks import ReplacedFileError, check_in_place
 from rpq.readers.rdf.times import KINDS, Kind
 from rpq.run.checkpoint import CheckpointLock
@@ -55,12 +58,36 @@ KEY = "rpq serve"
 VERSION = 1
 """The name and the version of the fields of a checkpoint; another version is refused."""
 
+MAX_POSTS = 10_000
+"""The number of posts with idempotency keys that a server remembers; a checkpoint contains all of them."""
+
 KIND = LogKind(magic=b"rpqserve", noun="journal of `rpq serve`", version=1)
 _LENGTH = struct.Struct("<I")
 
 
 class JournalError(RpqError):
     """A journal from which a server cannot resume; the file is not changed."""
+
+
+class KeyedPost(NamedTuple):
+    """What is on disk of a post with an idempotency key: the first `applied` of its tuples, of which `late` were late.
+
+    `digest` is that of its request; `position` and `time` are those after the last applied tuple, the time as in JSON.
+    """
+
+    digest: str
+    applied: int = 0
+    late: int = 0
+    position: int = 0
+    time: Any = None
+
+
+def note_post(posts: dict[str, KeyedPost], key: str, post: KeyedPost) -> None:
+    """Add a post by its key, as the newest; only the newest `MAX_POSTS` are kept."""
+    posts.pop(key, None)
+    posts[key] = post
+    if len(posts) > MAX_POSTS:
+        del posts[next(iter(posts))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,15 +164,21 @@ class TupleJournal:
         return self._log.size - self._log.end.offset
 
     def write_tuples(
-        self, position: int, tuples: pa.RecordBatch, progress: Any = None, rdf_times: Kind | None = None
+        self,
+        position: int,
+        tuples: pa.RecordBatch,
+        progress: Any = None,
+        rdf_times: Kind | None = None,
+        posts: Mapping[str, KeyedPost] = {},
     ) -> None:
-        """Append applied tuples."""
+        """Append applied tuples, and what is applied now of the `posts` with keys to which they belong."""
         plain = _plain(tuples)
         if self._schema is None or not plain.schema.equals(self._schema, check_metadata=True):
             self._log.add(b"S", plain.schema.serialize().to_pybytes())
             self._schema = plain.schema
-        about = json.dumps({"position": position, "progress": progress, "rdf_times": rdf_times}).encode()
-        self._log.add(b"T", _LENGTH.pack(len(about)), about, plain.serialize().to_pybytes())
+        about = {"position": position, "progress": progress, "rdf_times": rdf_times, **({"posts": posts} if posts else {})}
+        text = json.dumps(about).encode()
+        self._log.add(b"T", _LENGTH.pack(len(text)), text, plain.serialize().to_pybytes())
 
     def write_query_change(self, position: int, change: dict[str, Any]) -> None:
         """Append a change of the queries."""
@@ -251,8 +284,9 @@ class ServedState:
     """The content of a checkpoint besides the state of the engine.
 
     `run` is the run of the server that numbered the positions; `progress` is the progress of an input, in the input's own
-    terms. `rdf_times` is the kind of the times of documents of RDF, None before the first one. `journal` is the identity of
-    the journal that continues from here, and `generation` its number; both are set when the checkpoint is written.
+    terms. `rdf_times` is the kind of the times of documents of RDF, None before the first one. `posts` are the newest ones
+    with keys, in their order. `journal` is the identity of the journal that continues from here, and `generation` its
+    number; both are set when the checkpoint is written.
     """
 
     run: str
@@ -261,13 +295,14 @@ class ServedState:
     tuples: int = 0
     late: int = 0
     rdf_times: Kind | None = None
+    posts: Mapping[str, KeyedPost] = field(default_factory=dict)
     journal: str | None = None
     generation: int = 0
 
 
 def write_served_state(engine: Engine, path: str, state: ServedState) -> None:
     """Write the checkpoint to disk; the file is the previous one until the new one is complete."""
-    engine.save(path, extra={KEY: json.dumps({"version": VERSION, **asdict(state)})})
+    engine.save(path, extra={KEY: json.dumps({"version": VERSION, **vars(state)})})
 
 
 def read_served_state(engine: Engine, path: str) -> ServedState:
@@ -291,11 +326,28 @@ def read_served_state(engine: Engine, path: str) -> ServedState:
             tuples=content["tuples"].integer(0),
             late=content["late"].integer(0),
             rdf_times=None if rdf_times.is_none else rdf_times.one_of(*KINDS),
+            posts={key: _read_post(post) for key, post in content["posts"].items()},
             journal=content["journal"].text(),
             generation=content["generation"].integer(0),
         )
     except Damage as problem:
         raise ServedStateError(f"{path}: is a damaged checkpoint: {problem}; move it away to start anew") from problem
+
+
+def copy_checkpoint(checkpoint: BinaryIO, folder: str, *, position: int) -> tuple[str, int]:
+    """Copy an open checkpoint into a folder, and close it; return the name of the copy and its bytes.
+
+    The copy gets its name, of the time and the position, when it is complete and on disk.  Raises `OSError`.
+    """
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{position}.state"
+    with checkpoint, open_replacement(os.path.join(folder, name), is_private=True) as file:
+        shutil.copyfileobj(checkpoint, file)
+        return name, file.tell()
+
+
+def _read_post(content: JsonValue) -> KeyedPost:
+    digest, applied, late, position, time = content.tuple_of(len(KeyedPost._fields))
+    return KeyedPost(digest.text(), applied.integer(1), late.integer(0), position.integer(1), time.value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -378,9 +430,7 @@ class NoStorage:
         """Raise an error, since nothing was saved."""
         raise ServedStateError("there is no checkpoint")
 
-    def note_tuples(
-        self, position: int, tuples: pa.RecordBatch, progress: Any, rdf_times: Kind | None = None
-    ) -> None:
+    def note_tuples(self, *about: Any) -> None:
         """Note nothing, as the other methods do."""
 
     def note_query_change(self, position: int, change: dict[str, Any]) -> None: ...
@@ -553,13 +603,18 @@ class Storage:
     ) -> LoadedEngine:
         """Replay the records of the journal after the checkpoint, except for changes of the queries `without`."""
         replayed = 0
+        posts = dict(state.posts)
         for record in content.records:
             if _name_in(record) in without:
                 state = replace(state, position=record.position)
                 continue
             state = self._redo(engine, state, record)
             replayed += 0 if record.tuples is None else record.tuples.num_rows
-        return LoadedEngine(engine=engine, state=state, is_resumed=True, replayed_tuples=replayed)
+            for key, post in record.details.get("posts", {}).items():
+                note_post(posts, key, KeyedPost(*post))
+        return LoadedEngine(
+            engine=engine, state=replace(state, posts=posts), is_resumed=True, replayed_tuples=replayed
+        )
 
     def _redo(self, engine: Engine, state: ServedState, record: JournalRecord) -> ServedState:
         if record.tuples is not None:
@@ -586,10 +641,15 @@ class Storage:
     # --- writing ---------------------------------------------------------------------------------------------
 
     def note_tuples(
-        self, position: int, tuples: pa.RecordBatch, progress: Any, rdf_times: Kind | None = None
+        self,
+        position: int,
+        tuples: pa.RecordBatch,
+        progress: Any,
+        rdf_times: Kind | None = None,
+        posts: Mapping[str, KeyedPost] = {},
     ) -> None:
         """Record applied tuples, which the next `synchronise` writes to disk."""
-        self.journal.write_tuples(position, tuples, progress, rdf_times)
+        self.journal.write_tuples(position, tuples, progress, rdf_times, posts)
 
     def note_query_change(self, position: int, change: dict[str, Any]) -> None:
         """Record a change of the queries, which the next `synchronise` writes to disk."""

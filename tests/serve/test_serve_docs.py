@@ -1,4 +1,4 @@
-"""The page on the server: what it shows can be pasted."""
+"""The pages on the server: what they show can be pasted."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from rpq.serve.command import serve
 from tests.services.served import ROOT, Command, Served
 
 BLOCK = re.compile(r"```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -57,6 +58,47 @@ def test_every_command_of_the_page_works(tmp_path: Path) -> None:
         shown = re.sub(r"(?m)^(id: \d+)-.*", r"\1", events).strip()
         assert shown == re.sub(r"(?m)^(id: \d+)-.*", r"\1", documented).strip()
         assert served.end() == 0
+
+
+RUNNING = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.ci
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+def test_a_server_is_run_backed_up_and_restored_as_the_page_says(tmp_path: Path) -> None:
+    blocks = BLOCK.findall(RUNNING)
+    (config,) = (block for language, block in blocks if language == "toml")
+    backup, restore = (block for language, block in blocks if language == "sh")
+    (shown,) = (json.loads(block) for language, block in blocks if language == "json")
+    assert re.search("^ExecStart=/opt/rpq/bin/rpq serve --config /etc/rpq/server.toml$", RUNNING, re.MULTILINE)
+    (tmp_path / "queries.toml").write_text("[[query]]\nquery = 'a+'\nwindow = '7d'\nslide = '1d'\nsemantics = 'explicit'\n")
+
+    def here(text: str) -> str:
+        return text.replace("/var/lib/rpq", str(tmp_path)).replace("/etc/rpq", str(tmp_path))
+
+    (tmp_path / "server.toml").write_text(here(config))
+    options = ["--config", str(tmp_path / "server.toml")]
+    with Command(*options, log=tmp_path / "log") as served:
+        served.post(("x", "y", "a", 1), key="one")
+        url = ["bash", "-c", backup.replace("http://127.0.0.1:8000", served.url).replace("curl ", "curl -s ")]
+        written = json.loads(subprocess.run(url, capture_output=True, text=True, check=True).stdout)
+        assert written.keys() == shown.keys() and re.sub(r"\d+", "0", written["name"]) == re.sub(r"\d+", "0", shown["name"])
+        served.post(("y", "z", "a", 2), key="two")
+        served.kill()
+    commands = here(restore).replace(shown["name"], written["name"]).replace("--owner=rpq ", "")
+    subprocess.run(["bash", "-euc", "systemctl() { :; }\n" + commands], check=True)
+    with Command(*options, log=tmp_path / "log") as served:
+        assert served.answers("a+") == {("x", "y")}
+        assert served.post(("x", "y", "a", 1), key="one").json()["position"] == written["position"]
+        assert served.post(("y", "z", "a", 2), key="two").json()["position"] == written["position"] + 1
+
+
+def test_the_container_has_options_that_there_are() -> None:
+    yaml = pytest.importorskip("yaml")
+    (compose,) = (yaml.safe_load(block) for language, block in BLOCK.findall(RUNNING) if language == "yaml")
+    command, *options = compose["services"]["rpq"]["command"]
+    known = {name for one in serve.params for name in one.opts}
+    assert command == "serve" and {option.partition("=")[0] for option in options} <= known
 
 
 def test_an_error_is_as_the_page_says() -> None:

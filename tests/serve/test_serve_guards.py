@@ -139,10 +139,11 @@ REQUESTS = {
     ],
     "write": [("POST", "/tuples"), ("POST", "/playback")],
     "register": [("POST", "/queries"), ("POST", "/check"), ("DELETE", "/queries/q")],
+    "backup": [("POST", "/checkpoint")],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("roles", ["read", "write", "register", "read,write", "read,write,register", ""])
+@pytest.mark.parametrize("roles", ["read", "write", "register", "backup", "read,write", "read,write,register", ""])
 def test_a_token_allows_what_its_roles_are_for(roles):
     token = f"{roles}=one" if roles else "one"
     with Served(PATH, **admitted("write=other", token)) as served:
@@ -185,7 +186,7 @@ def test_an_origin_that_is_none_is_the_fault_of_the_client(with_hosts, origin):
 
 def test_no_header_is_the_fault_of_the_server():
     names = ("host", "origin", "last-event-id", "authorization", "content-length", "content-type", "content-encoding",
-             "transfer-encoding", "expect", "range", "if-modified-since", "connection")  # fmt: skip
+             "transfer-encoding", "expect", "range", "if-modified-since", "connection", "idempotency-key")  # fmt: skip
     pieces = [
         b"[", b"]", b"://", b"http", b":", b"/", b"//", b"@", b"\xff", b"\xc2\xb2", b"\xb2", b"%", b"\\", b"-", b"1",
         b"99999", b"9" * 30, b".", b",", b";", b"=", b" ", b"\t", b"Bearer ", b"localhost", b"chunked", b"\x00", b"\x0b",

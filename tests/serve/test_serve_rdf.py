@@ -69,6 +69,21 @@ def test_blank_nodes_of_two_posts_are_two_nodes():
         assert len(served.answers(NAME)) == 2
 
 
+def test_a_post_that_is_continued_has_the_blank_nodes_that_it_began_with():
+    body = "_:n <l:p> <x:b> <t:1> .\n<x:b> <l:p> _:n <t:50> ."
+    headers = {"content-type": "application/n-quads", "idempotency-key": "one"}
+    with Served(PATH, max_ahead=10, rdf=RdfDocuments(RdfReading(time="graph-name"))) as served:
+        applied = served.client.post("/tuples", content=body, headers=headers)
+        assert applied.json()["error"]["applied"] == 1, applied.text
+        post(served, "<x:c> <l:q> <x:c> <t:45> .", "application/n-quads")
+        served.service.engine.max_ahead = None
+        assert served.client.post("/tuples", content=body, headers=headers).json()["tuples"] == 2
+        assert len(served.answers(NAME)) == 4  # a circle of two nodes
+        headers["idempotency-key"] = "two"
+        assert served.client.post("/tuples", content=body, headers=headers).json()["tuples"] == 2
+        assert len(served.answers(NAME)) == 9
+
+
 def test_a_stream_is_named_by_a_parameter_or_by_the_graph():
     text = "SELECT ?x FROM NAMED WINDOW <w> ON <s:1> [RANGE 100 STEP 1] { WINDOW <w> { ?x <l:p> ?y } }"
     with Served({"expression": text, "name": "q"}, rdf=RdfDocuments(RdfReading(time=PROV, graph="stream"))) as served:

@@ -62,8 +62,9 @@ class Talk:
         self.url = url.rstrip("/")
         self.client = httpx.Client(base_url=url, timeout=READ_SECONDS, headers=headers, verify=verify)
 
-    def post(self, *tuples: tuple[Any, ...], **parameters: str) -> httpx.Response:
-        return self.client.post("/tuples", content=lines(*tuples), headers=NDJSON, params=parameters)
+    def post(self, *tuples: tuple[Any, ...], key: str | None = None, **parameters: str) -> httpx.Response:
+        headers = NDJSON if key is None else {**NDJSON, "idempotency-key": key}
+        return self.client.post("/tuples", content=lines(*tuples), headers=headers, params=parameters)
 
     def register(self, expression: str, **fields: Any) -> httpx.Response:
         return self.client.post("/queries", json={"expression": expression, **fields})
@@ -151,6 +152,7 @@ class Served(Talk):
         headers: dict[str, str] | None = None,
         tls: Tls | None = None,
         rdf: RdfDocuments | None = None,
+        backups: Path | None = None,
         **of_engine: Any,
     ) -> None:
         self._tls = tls
@@ -177,7 +179,8 @@ class Served(Talk):
             if query.name not in running:
                 self.service.register(fields, query)
         self.service.settle()
-        self.application = Application(self.service, admission=admission or Admission(), checks=CHECKS)
+        folder = None if backups is None else os.fspath(backups)
+        self.application = Application(self.service, admission=admission or Admission(), checks=CHECKS, backups=folder)
         self._listener = listening_socket("127.0.0.1", 0)
         # What the system holds back for a follower that does not read is no lag: it should not be much.
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
