@@ -1113,6 +1113,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     ) -> Answers:
         """Return the answers at this moment, of the query with that name (or of the only one).
 
+        Those of a query with `hold` are the answers that were reported and did not leave.
+
         `source` and `target` select answers of a path query. `limit` is the largest number of answers; `after`, the `cursor`
         of earlier answers, continues behind them. Each part is exact at its moment. If the stream moves between two parts,
         an answer that holds from the first part to the last is in exactly one of them, unless a query in SPARQL computes
@@ -1121,7 +1123,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         an `InputError`.
 
         O(size of the index) without options; O(limit + roots + vertices) for a path query with a `limit`. The answers of
-        other queries are all enumerated as ids, of which `limit` rows get names.
+        other queries, and those of a query with `hold`, are all enumerated as ids, of which `limit` rows get names.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -1140,10 +1142,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise QueryError(f"limit is a whole number of answers, at least one, or None for all, not {limit!r}")
         running, vertices = self._evaluation.running.find(query), self._evaluation.vertices
         if source is None and target is None and limit is None and after is None:
-            rows, cursor = running.answers(), None
+            rows, cursor = self._evaluation.running.answers_of(running), None
         else:
             ends = {"source": source, "target": target}
-            page, position = running.page(
+            page, position = self._evaluation.running.page_of(
+                running,
                 None if after is None else position_of(after, running.cursor_key),
                 INT64_MAX if limit is None else int(limit),
                 **{name: vertices.id_of(end) for name, end in ends.items() if end is not None},

@@ -107,6 +107,9 @@ class QueryOptions:
     report: Report = _option(
         "change", "For patterns: report every change, or the net changes of each slide or timestamp."
     )
+    hold: int | str | timedelta | None = _option(
+        None, "Report an answer only when it has held without a break for this time, such as 10m.", metavar="T"
+    )
     filter: str | None = _option(
         None,
         "For patterns: a condition on vertices and on edges with variables: '?f.timestamp > ?e.timestamp'.",

@@ -375,8 +375,13 @@ class RunningQuery(ABC):
         """Return the ids of vertices that the query needs even if they have no edges; these ids are not reused."""
         return _NO_VERTICES
 
+    def texts_of_terms(self, ids: np.ndarray) -> list[str | None]:
+        """Return the terms of ids in saved states, from which `ids_of_terms` returns the ids."""
+        assert self.term_texts is not None
+        return self.term_texts.texts(ids)
+
     def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
-        """Return the ids of terms, the inverse of `term_texts`; None is an unbound variable."""
+        """Return the ids of terms, the inverse of `texts_of_terms`; None is an unbound variable. Raises `Damage`."""
         raise NotImplementedError("its ids are those of vertices")
 
     def retain(self, waiting: np.ndarray) -> None:
@@ -405,10 +410,21 @@ class RunningQuery(ABC):
         The ends of paths, if they are given, are vertices, or -1 for a name without a vertex. Only path queries have ends.
         O(answers), without their names, unless a kind of queries finds fewer.
         """
+        return self.page_of(self.answers(), after, limit, source=source, target=target)
+
+    def page_of(
+        self,
+        parts: Sequence[IdRows],
+        after: Position | None,
+        limit: int,
+        *,
+        source: int | None = None,
+        target: int | None = None,
+    ) -> tuple[IdRows, Position | None]:
+        """Return a page of some answers, as `page` does of all."""
         if source is not None or target is not None:
             name, columns = self.question.name, ", ".join(self.columns)
             raise QueryError(f"query {name!r}: source and target select answers of path queries; its columns are {columns}")
-        parts = self.answers()
         rows, position = rows_after(
             np.concatenate([ids_of.reorder(parts[0].order).values for ids_of in parts]), after, limit
         )

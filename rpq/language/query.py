@@ -41,7 +41,7 @@ from rpq.language.pattern import (
     selects_values,
 )
 from rpq.language.readings import LabelSet, Reading
-from rpq.language.time_order import TimeLength, TimeOrder, time_order
+from rpq.language.time_order import TimeLength, TimeOrder, hold_length, length_in_unit, time_order
 from rpq.stream.edges.edge_ends import ALL, Ends
 from rpq.stream.names.terms import normal_form
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
@@ -86,6 +86,7 @@ class Query(QueryOptions):
       where it is null, NaN or negative are not walked
     - `select`: the columns of its rows. With ["source", "target", "length"], rows also have the smallest number of edges of
       a path, for walks; semantics are explicit then: a length that changes is a row `-` and a row `+`
+    - `hold`: an answer enters when it has held without a break for this length of time, and semantics are explicit
     - `distinct`, `matching`, `report`, `filter` (for patterns), `node_label`, `parameters` (for MATCH): an option that does
       not apply to the text is refused unless it has its default
 
@@ -171,6 +172,12 @@ class Query(QueryOptions):
             object.__setattr__(self, "max_span", order.max_span)
         if self.has_length or self.cost is not None:
             self._check_length()
+        object.__setattr__(self, "hold", hold_length(self.hold))
+        if self.hold is not None and self.semantics == "implicit":
+            raise QueryError(
+                f"hold={self.hold!r} has rows for the answers that were reported and leave, so they are explicit: omit "
+                'semantics, or pass semantics="explicit"'
+            )
 
     @property
     def notation(self) -> Language:
@@ -196,7 +203,7 @@ class Query(QueryOptions):
 
     @property
     def _usual_semantics(self) -> Literal["implicit", "explicit"]:
-        return "explicit" if self.has_length or self.cost is not None else "implicit"
+        return "explicit" if self.has_length or self.cost is not None or self.hold is not None else "implicit"
 
     @property
     def properties(self) -> frozenset[str]:
@@ -332,7 +339,11 @@ class Query(QueryOptions):
         (TimeLength(name='max_gap', length='2h'),)
         """
         order = self.time_order
-        return () if order is None else order.lengths
+        return (*(() if order is None else order.lengths), *self._held_length)
+
+    @property
+    def _held_length(self) -> tuple[TimeLength, ...]:
+        return () if self.hold is None else (TimeLength("hold", self.hold),)  # type: ignore[arg-type]  # of `hold_length`
 
     def in_unit(self, unit: str) -> Self:
         """Return the same query with its lengths of time in plain numbers of a stream's unit. Raises `QueryError`.
@@ -340,8 +351,8 @@ class Query(QueryOptions):
         >>> Query("a", window=Window(size="1h", slide="1m"), order="increasing", max_gap="10s").in_unit("s")
         Query('a', window=Window(size=3600, slide=60), order='increasing', max_gap=10)
         """
-        other = self.over(self.window.in_unit(unit))
-        return other.with_lengths({} if self.time_order is None else dict(self.time_order.in_unit(unit).lengths))
+        lengths = {name: length_in_unit(name, length, unit) for name, length in self.time_lengths}
+        return self.over(self.window.in_unit(unit)).with_lengths(lengths)
 
     def with_lengths(self, lengths: Mapping[str, int | str]) -> Self:
         """Return the same query with other values of its `time_lengths`, by name.
@@ -442,7 +453,7 @@ class PatternQuery(Query):
 
     @property
     def _usual_semantics(self) -> Literal["implicit", "explicit"]:
-        return "implicit" if self.report == "change" else "explicit"
+        return "implicit" if self.report == "change" and self.hold is None else "explicit"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -461,18 +472,19 @@ class PatternQuery(Query):
 
     @property
     def time_lengths(self) -> tuple[TimeLength, ...]:
-        """The lengths of time of its orders: plain numbers, or durations as text.
+        """The lengths of time of its orders, and `hold`: plain numbers, or durations as text.
 
         >>> Query("?x (a+ in order gap 2h) ?y", window=Window(size="9d", slide="1d")).time_lengths
         (TimeLength(name='gap of ?x (a+ in order gap 2h) ?y', length='2h'),)
         """
         words = {"max_gap": "gap", "max_span": "within"}
-        return tuple(
+        of_orders = (
             TimeLength(f"{words[name]} of {atom}", length)
             for atom in self.pattern.atoms
             if atom.order is not None
             for name, length in atom.order.lengths
         )
+        return (*of_orders, *self._held_length)
 
     @property
     def unit(self) -> str | None:
@@ -488,6 +500,8 @@ class PatternQuery(Query):
         7200
         """
         other = self.over(self.window.in_unit(unit))
+        for name, length in self._held_length:
+            object.__setattr__(other, name, length_in_unit(name, length, unit))
         if self.is_ordered:
             object.__setattr__(other, "_pattern", self.pattern.in_unit(unit))
             object.__setattr__(other, "_join", self.join.in_unit(unit))
@@ -495,8 +509,9 @@ class PatternQuery(Query):
         return other
 
     def with_lengths(self, lengths: Mapping[str, int | str]) -> Self:
-        """Return the same pattern with the lengths of time of its text."""
+        """Return the same pattern with the lengths of time of its text, and another `hold` if `lengths` have it."""
         other = copy(self)
+        object.__setattr__(other, "hold", lengths.get("hold", self.hold))
         pattern = Pattern.read(self.expression, self.select, self.filter)
         object.__setattr__(other, "_pattern", pattern)
         object.__setattr__(other, "_join", pattern.to_join(paths=self.paths))
@@ -681,7 +696,7 @@ class EdgeValuesQuery(PatternQuery):
         joined = object.__new__(PatternQuery)
         # Bindings that expire silently need not be found, unless rows are counted or may come back in the same event.
         semantics = "explicit" if self.distinct or self.window.kind == "count" else self.semantics
-        options = {"select": None, "filter": None, "distinct": False, "semantics": semantics, "report": "change"}
+        options = {"select": None, "filter": None, "distinct": False, "semantics": semantics, "report": "change", "hold": None}
         joined.__dict__.update(self.__dict__ | options | {"matching": "homomorphism", "_pattern": self.join})
         return joined
 

@@ -21,6 +21,7 @@ LENGTHS = ("max_gap", "max_span")
 _MEANINGS = {
     "max_gap": "the largest time between one edge of a path and the next",
     "max_span": "the largest time between the first edge of a path and the last",
+    "hold": "the time for which an answer has to hold before it is reported",
 }
 
 
@@ -96,6 +97,18 @@ def time_order(
     if order not in get_args(Order):
         raise QueryError(f"the order of a path is 'increasing' or 'non_decreasing', or None for no order, not {order!r}")
     return TimeOrder(order=order, max_gap=_length("max_gap", max_gap), max_span=_length("max_span", max_span))
+
+
+def hold_length(hold: int | str | timedelta | np.timedelta64 | None) -> int | str | None:
+    """Return the time for which an answer has to hold as a plain number, or as the text of a duration. Raises `QueryError`.
+
+    >>> hold_length(timedelta(minutes=10)), hold_length(600)
+    ('10m', 600)
+    """
+    length = _length("hold", hold)
+    if length == 0 or (isinstance(length, str) and not nanoseconds_of(length)):
+        raise QueryError(f"hold is {_MEANINGS['hold']}, and longer than 0: leave it out to report answers at once")
+    return length
 
 
 def length_of_text(text: int | str) -> int | str:

@@ -277,7 +277,8 @@ _PRIME = np.uint64(1099511628211)
 
 @wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
-def _hash(rows, at, width):
+def hash_row(rows, at, width):
+    """Return the hash of the row whose ids begin at a place."""
     h = _PRIME
     for i in range(at, at + width):
         h = (h ^ np.uint64(rows[i])) * _PRIME
@@ -286,7 +287,8 @@ def _hash(rows, at, width):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _is_same(rows, one, other, width):
+def is_same_row(rows, one, other, width):
+    """Return whether two rows, given by their numbers, are equal."""
     i = np.int64(0)
     while i < width and rows[one * width + i] == rows[other * width + i]:
         i += 1
@@ -325,8 +327,8 @@ def net_events(rows, weights, events, width, table, places, sums):
         # there, and 0 at the others.
         for i in range(begin, end):
             net[i] = 0
-            place = first_candidate(table, entries, _hash(rows, i * width, width))
-            while place >= 0 and not _is_same(rows, begin + id_at(table, place), i, width):
+            place = first_candidate(table, entries, hash_row(rows, i * width, width))
+            while place >= 0 and not is_same_row(rows, begin + id_at(table, place), i, width):
                 place = next_candidate(table, entries, place)
             if place >= 0:
                 net[begin + id_at(table, place)] += weights[i]

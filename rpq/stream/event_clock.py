@@ -68,6 +68,8 @@ def query_over_event(query: Any) -> Any:
             )
     if getattr(query, "report", "change") != "change":
         raise QueryError(f"query {query.name!r}: with events=\"alone\" every event has its own report: leave out report")
+    if getattr(query, "hold", None) is not None:
+        raise QueryError(f"query {query.name!r}: with events=\"alone\" no answer outlives its event: leave out hold")
     return query.over(ONE_EVENT)
 
 

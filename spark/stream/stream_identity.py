@@ -189,6 +189,11 @@ def check_supported(queries: Sequence[rpq.Query], identity: str = "triple") -> N
                 f"query {query.name!r}: report={report!r} is not supported on a stream of Spark, whose state does not "
                 "contain the previous report; use report='change'"
             )
+        if (hold := getattr(query, "hold", None)) is not None:
+            raise PipelineError(
+                f"query {query.name!r}: hold={hold!r} is not supported on a stream of Spark, whose state does not contain since "
+                "when answers hold; leave out hold"
+            )
 
 
 def check_missing_edges(added: Sequence[rpq.Query], before: Sequence[rpq.Query], *, time: int) -> None:

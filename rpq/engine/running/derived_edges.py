@@ -32,6 +32,10 @@ class DerivedChunk(NamedTuple):
     unread: Chunk | None = None
     """The edges that no query reads, from which edges with tests of their ends follow when a record comes; None for none."""
 
+    def are_boundaries(self, before: int | None) -> np.ndarray | None:
+        """Return which edges, of those `before` a place, change at a boundary (bool); None where none does."""
+        return None if self.boundary is None else self.boundary[:before] < 0
+
     def first_of_events(self, events: np.ndarray) -> np.ndarray:
         """Return `first` for events of several tuples, whose first tuples are `events` (int64, a tuple)."""
         of_edges = events if self.row is None else events[self.row]

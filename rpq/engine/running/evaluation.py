@@ -468,7 +468,7 @@ class Evaluation:
             details = self._resolve_derived(derived, taken, view_of_chunk, derived.first_of_parts(first_of_event))
         running = self.running
         is_netted = details.first is not None or tuples.reported_time is not None
-        if not (collect or is_netted or self._entered is not None):
+        if not (collect or is_netted or self._entered is not None or running.reports):
             details = details._replace(counts_only=True)
         if self._next_chunk is not None:
             details = details._replace(wait_for_names=self._next_chunk.wait)
@@ -493,7 +493,8 @@ class Evaluation:
                 is_evicted = None if derived is None else derived.is_evicted
                 deltas = self.output.net(deltas, first_of_event, times, is_evicted=is_evicted)
             if running.reports:
-                deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
+                is_boundary = None if derived is None else derived.are_boundaries(before)
+                deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp[:before]), is_boundary)
             if deltas and (overflow := self.output.overflow(deltas)) is not None:
                 failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
                 deltas = [(number, delta.events_before(2 * overflow.place)) for number, delta in deltas]
@@ -1079,12 +1080,12 @@ class Evaluation:
             worker.advance(time)
         return self._deltas()
 
-    def _expire(self, time: int) -> list[tuple[int, Delta]]:
-        """Remove edges from a window that is decided before the graph. Return the rows that it reports. Raises
-        `LimitError`."""
+    def _expire(self, time: int) -> tuple[list[tuple[int, Delta]], int]:
+        """Remove edges from a window that is decided before the graph. Return the rows that it reports, and the number of
+        their places. Raises `LimitError`."""
         derived = None if self.multigraph is None else self.multigraph.expire(time)
         if derived is None:
-            return []
+            return [], 0
         chunk, view_of_chunk = derived.chunk, view(derived.chunk)
         self._room.make(len(chunk.label))
         self.graph.resolve_uncounted(view_of_chunk, len(chunk.label))
@@ -1093,10 +1094,10 @@ class Evaluation:
         if failure is not None:
             raise failure
         deltas = self.output.net(self._deltas(), derived.first, None, is_evicted=derived.is_evicted)
-        deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp))
+        deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp), derived.are_boundaries(None))
         if (overflow := self.output.overflow(deltas)) is not None:
             raise self.row_guard.error(overflow.query, overflow.number, place=0)
-        return deltas
+        return deltas, len(chunk.label)
 
     def _report(self, deltas: list[tuple[int, Delta]], time: int) -> list[tuple[int, Delta]]:
         """Return the reports of changes at a time that no tuple of the current chunk has. Raises `LimitError`."""
@@ -1109,8 +1110,10 @@ class Evaluation:
         """Move the stream time. Return the changes."""
         self.guard.row, self.row_guard.row = 0, None
         self.midway = True
-        deltas = self._expire(time)
-        deltas += self._report(self._advance_all(time), time)
+        deltas, places = self._expire(time)
+        for number, delta in self._report(self._advance_all(time), time):
+            delta.orders = delta.orders + 2 * places  # behind what has left
+            deltas.append((number, delta))
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
         rows = self.output.rows(deltas)
         self.output.note_overruns(None)

@@ -104,17 +104,25 @@ class Output:
             return deltas
         return [(number, without_boundaries(delta, np.full(1, self.reported_time))) for number, delta in deltas]
 
-    def report(self, deltas: Deltas, times: np.ndarray) -> Deltas:
-        """Replace the deltas of queries that report at times by their reports; `times` is as for `Reports.take`.
+    def report(self, deltas: Deltas, times: np.ndarray, is_boundary: np.ndarray | None = None) -> Deltas:
+        """Replace the deltas of queries that report at times, or hold rows, by what is due; arguments as for `HeldRows.take`.
 
         Raises `MemoryLimitError` if waiting rows exceed the memory.
         """
         reports = self._running.reports
         if not reports:
             return deltas
-        found = [(number, delta) for number, delta in deltas if number not in reports]
+        found: Deltas = []
+        deltas_of: dict[int, list[Delta]] = {}
+        for one in deltas:
+            is_waiting = one[1].numbers is not None and np.isin(one[1].numbers, [*reports]).any()
+            for number, delta in one[1].split_by_query() if is_waiting else [one]:
+                if delta.numbers is None and number in reports:
+                    deltas_of.setdefault(number, []).append(delta)
+                else:
+                    found.append((number, delta))
         for number, waiting in reports.items():
-            delta = waiting.take([delta for one, delta in deltas if one == number], times)
+            delta = waiting.take(deltas_of.get(number, ()), times, is_boundary)
             if delta is not None:
                 found.append((number, delta))
         return sorted(found, key=itemgetter(0))
@@ -171,7 +179,7 @@ class Output:
         if not running.has_witnesses:
             return witness_array([None] * len(delta))
         graph = self.present_graph()
-        if not self.has_present_witnesses:
+        if not (self.has_present_witnesses or self._running.holds_rows(running)):
             return running.witnesses(delta, graph, edge_times)
         is_added = np.repeat(delta.kinds, delta.lengths()) >= 0
         rows = delta.as_lists()

@@ -66,7 +66,9 @@ class Reports:
         """Return the time of the first report that is made after a stream time."""
         return report_boundary(time, self._steps)
 
-    def take(self, deltas: Sequence[Delta], times: np.ndarray) -> Delta | None:
+    def take(
+        self, deltas: Sequence[Delta], times: np.ndarray, is_boundary: np.ndarray | None = None
+    ) -> Delta | None:
         """Queue the changes of a chunk. Return the reports that are due within it, None if there are none.
 
         `times` are the largest timestamps up to each of its tuples. Deltas are of one query: all its workers'.
@@ -192,6 +194,10 @@ class Reports:
 
     # --- waiting rows ----------------------------------------------------------------------------------------
 
+    def waiting(self) -> WeightedRows:
+        """Return the waiting rows, each of a report once."""
+        return self._net() if self._raw else WeightedRows.empty(self._columns)
+
     @property
     def waiting_count(self) -> int:
         """The number of waiting rows, net."""
@@ -211,7 +217,7 @@ class Reports:
 
     def to_state(self, vertices: VertexDictionary) -> dict[str, Any]:
         """Return waiting rows and the counts of reported ones as JSON values; vertices by their names."""
-        net, whole = self._net() if self._raw else WeightedRows.empty(self._columns), self._whole
+        net, whole = self.waiting(), self._whole
         used, places = np.unique(np.concatenate([net.rows, whole.rows]), return_inverse=True)
         rows = places.reshape(-1, self._columns) if self._columns else np.zeros((len(net) + len(whole), 0), np.int64)
         saved = {

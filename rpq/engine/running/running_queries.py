@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from rpq.engine.running.held import HeldRows
 from rpq.engine.running.reports import Reports
 from rpq.engine.running.retention import count_key
 from rpq.errors import QueryError
@@ -19,6 +20,7 @@ from rpq.language.protocol import EnginePart, Figures, Guard, Question, Resource
 from rpq.language.readings import accepted_edges_by, readings_of, report_windows_of
 from rpq.rows.blocks import Schema
 from rpq.rows.changes import QueryNames
+from rpq.rows.delta import IdRows, Position, ids_of_columns
 from rpq.rows.typed_columns import Texts
 from rpq.stream.edges.edge_ends import ALL, Ends
 from rpq.stream.edges.snapshot import SnapshotGraph
@@ -45,8 +47,8 @@ class RunningQueries:
         self._schedule: tuple[Worker, ...] = ()  # the same in another order
         self._numbers: dict[str, int] | None = {}  # by name; None after queries were removed
         self._by_number: list[RunningQuery] | None = []
-        self._reports: dict[int, Reports] | None = {}  # of queries that do not report every change, by number
-        self._reports_of: dict[str, Reports] = {}  # by name
+        self._reports: dict[int, Reports | HeldRows] | None = {}  # of queries that do not report every change, by number
+        self._reports_of: dict[str, Reports | HeldRows] = {}  # by name
         self._hosts: dict[Any, Any] = {}  # parts of kinds, by the function that makes them: kinds may share one
         self._columns: dict[str, Schema] = {}
         self._texts: dict[str, Texts] = {}  # of queries whose ids are not all those of vertices
@@ -155,8 +157,8 @@ class RunningQueries:
         return self._by_number
 
     @property
-    def reports(self) -> dict[int, Reports]:
-        """The rows that wait for reports, by the number of the query; complexity as `by_number`."""
+    def reports(self) -> dict[int, Reports | HeldRows]:
+        """The rows that wait for reports, or until they have held, by the number of the query; complexity as `by_number`."""
         if self._reports is None:
             numbers = self.numbers if self._reports_of else {}
             self._reports = {numbers[name]: reports for name, reports in self._reports_of.items()}
@@ -230,14 +232,26 @@ class RunningQueries:
         self._by_name[question.name] = running
         if resources.is_late:
             self._late_queries.add(question.name)
+        span: int | None = getattr(question, "hold", None)
+        guard = guard_of_host(lambda: question.name, lambda: (self._reports_of[question.name],))
+        reports = None
         if running.report != "change":
-            self._reports_of[question.name] = Reports(
+            reports = self._reports_of[question.name] = Reports(
                 report_steps(running.report, windows),
                 columns=len(question.columns),
-                guard=guard_of_host(lambda: question.name, lambda: (self._reports_of[question.name],)),
-                content=running.report_content,
+                guard=guard,
+                content=running.report_content if span is None else "changes",
                 texts=running.term_texts,
                 report_empty=self._report_empty,
+            )
+        if span is not None:
+            self._reports_of[question.name] = HeldRows(
+                span,
+                columns=len(question.columns),
+                guard=guard,
+                content=running.report_content,
+                texts_of=None if running.term_texts is None else running.texts_of_terms,
+                reports=reports,
             )
         return running
 
@@ -581,11 +595,33 @@ class RunningQueries:
             return replace(figures, added=added, removed=removed)
         added, removed = reports.rows.tolist()
         further = figures.further | {"rows_waiting": reports.waiting_count}
-        return replace(figures, added=added, removed=removed, nbytes=figures.nbytes + reports.nbytes, further=further)
+        answers = reports.told_count(figures.answers) if isinstance(reports, HeldRows) else figures.answers
+        nbytes = figures.nbytes + reports.nbytes
+        return replace(figures, added=added, removed=removed, answers=answers, nbytes=nbytes, further=further)
 
-    def reports_of(self, running: RunningQuery) -> Reports | None:
-        """Return the rows of a query that wait for a report; None where it reports every change."""
+    def reports_of(self, running: RunningQuery) -> Reports | HeldRows | None:
+        """Return the rows of a query that wait for a report, or until they have held; None where it reports every change."""
         return self._reports_of.get(running.question.name)
+
+    def holds_rows(self, running: RunningQuery) -> bool:
+        """Return whether rows of a query are held for a time."""
+        return isinstance(self.reports_of(running), HeldRows)
+
+    def answers_of(self, running: RunningQuery) -> list[IdRows]:
+        """Return the present answers of a query, or with `hold` those that were told. O(size of the index)."""
+        held = self.reports_of(running)
+        if not isinstance(held, HeldRows):
+            return running.answers()
+        parts = [rows.reorder((*range(len(running.columns)),)).values for rows in running.answers()]
+        return [ids_of_columns(held.told(np.concatenate(parts)))]
+
+    def page_of(
+        self, running: RunningQuery, after: Position | None, limit: int, **ends: int
+    ) -> tuple[IdRows, Position | None]:
+        """Return a page of the answers of a query as `RunningQuery.page` does, with `hold` of those that were told."""
+        if not isinstance(self.reports_of(running), HeldRows):
+            return running.page(after, limit, **ends)
+        return running.page_of(self.answers_of(running), after, limit, **ends)
 
     def retained_vertices(self) -> np.ndarray:
         """Return the ids of vertices that queries name though no edge of the graph may."""

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.engine.running.evaluation import Evaluation
+from rpq.engine.running.held import HeldRows
 from rpq.engine.running.reports import Reports
 from rpq.engine.running.retention import KeepOption, WindowContents, count_key
 from rpq.engine.state.sealed import damage_error
@@ -442,6 +443,18 @@ def _state_of(running: RunningQuery, evaluation: Evaluation, contents: _SavedCon
     )
 
 
+def _saved_stages(
+    evaluation: Evaluation, running: RunningQuery, state: QueryState
+) -> list[tuple[Reports | HeldRows, JsonValue]]:
+    """Return what makes rows of a query wait, each with its saved state."""
+    stage = evaluation.running.reports_of(running)
+    if stage is None:
+        return []
+    saved = state.content["report_state"]
+    reports = stage.reports if isinstance(stage, HeldRows) else None
+    return [(stage, saved), *([] if reports is None else [(reports, saved["report"])])]
+
+
 def _labels_of(evaluation: Evaluation) -> StateLabels:
     graph, labels, saved = evaluation.graph, evaluation.labels, _saved_labels(evaluation)
     ids = list(saved.values())
@@ -559,12 +572,12 @@ class SavedState:
                 if "left_out" in state.content:
                     unreported_rows = [count.integer(0, _LARGEST_COUNT) for count in state.content["left_out"].tuple_of(2)]
                     evaluation.running.count_unreported(running, np.array(unreported_rows))
-                reports = evaluation.running.reports_of(running)
-                if reports is not None:
-                    report = state.content["report_state"]
+                for place, (stage, saved) in enumerate(_saved_stages(evaluation, running, state)):
                     if running.term_texts is not None:
-                        waiting[running.question.name] = running.ids_of_terms(Reports.saved_texts(report))
-                    reports.restore(report, waiting[running.question.name], time=self.content.time)
+                        ids = running.ids_of_terms(Reports.saved_texts(saved))
+                    else:
+                        ids = waiting[running.question.name, place]
+                    stage.restore(saved, ids, time=self.content.time)
             if self.content.multigraph is None and evaluation.multigraph is not None and self.content.time is not None:
                 evaluation.begin_midway(evaluation.multigraph)
 
@@ -856,14 +869,18 @@ class SavedState:
                 if filled.setdefault(key, number) != number:
                     raise Damage(f"query {running.question.name!r} has another count than a query with the same window")
 
-    def _enter_waiting_rows(self, evaluation: Evaluation) -> dict[str, np.ndarray]:
-        """Assign ids to vertices in rows that wait for a report; return the ids for each query with reports, by its name."""
-        found: dict[str, np.ndarray] = {}
+    def _enter_waiting_rows(self, evaluation: Evaluation) -> dict[tuple[str, int], np.ndarray]:
+        """Assign ids to vertices in rows that wait; return the ids by the query and the place among its `_saved_stages`."""
+        found: dict[tuple[str, int], np.ndarray] = {}
         vertices = evaluation.vertices
-        for running, state in zip(evaluation.running, self.content.queries, strict=True):
-            if evaluation.running.reports_of(running) is None or running.term_texts is not None:
-                continue
-            names = Reports.saved_names(state.content["report_state"])
+        saved_stages = (
+            (running.question.name, place, saved)
+            for running, state in zip(evaluation.running, self.content.queries, strict=True)
+            for place, (_, saved) in enumerate(_saved_stages(evaluation, running, state))
+            if running.term_texts is None
+        )
+        for query, place, saved in saved_stages:
+            names = Reports.saved_names(saved)
             kind = int if self.content.kind == "int64" else str
             if any(not isinstance(name, kind) for name in names) or (names and self.content.kind is None):
                 raise Damage(f"a waiting row has a vertex that is not of kind {self.content.kind}")
@@ -871,8 +888,8 @@ class SavedState:
                 column = pa.array(names, pa.int64() if kind is int else pa.string())
             except (OverflowError, pa.ArrowException) as problem:
                 raise Damage(f"a waiting row has an invalid vertex: {problem}") from problem
-            found[running.question.name] = vertices.intern(column, np.ones(len(column), np.uint8))[0]
-            if len(np.unique(found[running.question.name])) < len(names):
+            found[query, place] = vertices.intern(column, np.ones(len(column), np.uint8))[0]
+            if len(np.unique(found[query, place])) < len(names):
                 raise Damage("a vertex of waiting rows occurs twice")
         evaluation.graph.make_room(0, vertices.count)
         return found

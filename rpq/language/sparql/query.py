@@ -63,6 +63,7 @@ from rpq.language.sparql.algebra import (
 from rpq.language.sparql.report_time import reads_report_time
 from rpq.language.sparql.syntax.reading import read
 from rpq.language.sparql.syntax.source_text import SourceText, refusal
+from rpq.language.time_order import length_in_unit
 from rpq.rows.typed_columns import ColumnKind, TypedColumns
 from rpq.stream.edges.edge_ends import ALL, Ends
 from rpq.stream.names.stream_labels import EdgeEnd, NodeLabel, text_of
@@ -139,6 +140,11 @@ class SparqlQuery(Query):
             if self.report == "time":
                 raise QueryError('REGISTER reports at slides, not report="time"')
             object.__setattr__(self, "report", "slide")
+        if self.hold is not None and self.reports_whole_answers:
+            raise QueryError(
+                f"hold={self.hold!r} is about answers that enter and leave, and REGISTER RSTREAM reports whole answers: write "
+                "REGISTER ISTREAM, or leave out hold"
+            )
         if self.report != "slide" and self.reads_report_time:
             source = SourceText.read(self.expression)
             place = next((token.start for token in source.tokens() if token.is_word("NOW")), None)
@@ -163,7 +169,8 @@ class SparqlQuery(Query):
     @property
     def _may_be_implicit(self) -> bool:
         parsed = self.parsed
-        return self.report == "change" and parsed.form == "select" and is_monotone(parsed.body)
+        is_immediate = self.report == "change" and self.hold is None
+        return is_immediate and parsed.form == "select" and is_monotone(parsed.body)
 
     @property
     def _usual_semantics(self) -> Literal["implicit", "explicit"]:
@@ -347,6 +354,8 @@ class SparqlQuery(Query):
         """
         other = copy(self)
         object.__setattr__(other, "window", self.window.in_unit(unit))
+        for name, length in self.time_lengths:
+            object.__setattr__(other, name, length_in_unit(name, length, unit))
         declared = {one.name: _window_of(one.extent, unit) for one in self.parsed.windows}
         object.__setattr__(other, "_declared", declared)
         object.__setattr__(other, "_unit", unit)

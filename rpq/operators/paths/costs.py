@@ -21,7 +21,7 @@ from rpq.rows.typed_columns import texts_to_values, value_texts
 from rpq.stream.edges.edge_values import values_at
 from rpq.stream.edges.snapshot import Edges
 from rpq.stream.names.edge_vertices import NO_VERTEX
-from rpq.stream.names.vertices import VertexDictionary
+from rpq.stream.names.vertices import FREE, VertexDictionary
 
 _DIGITS = 38
 """The digits of a sum of decimals."""
@@ -34,6 +34,7 @@ class Costs:
         self.name = name
         self.vertices = VertexDictionary(capacity=1)
         self._keys = VertexDictionary(capacity=16)
+        self._waiting: list[np.ndarray] = []
 
     @property
     def type(self) -> pa.DataType | None:
@@ -59,9 +60,17 @@ class Costs:
         ids, _ = self._keys.intern(pa.array(keys), np.ones(len(keys), np.uint8))
         return ids.astype(np.int64)
 
-    def forget(self) -> None:
-        """Forget all ids."""
-        self._keys = VertexDictionary(capacity=16)
+    def retain(self, waiting: np.ndarray) -> None:
+        """Exempt the ids in waiting rows of one query from the next `release`."""
+        self._waiting.append(-1 - waiting[waiting < 0])
+
+    def release(self) -> None:
+        """Forget all ids that no `retain` has exempted. Call this once after the calls of `retain`."""
+        if self._waiting:
+            is_unused = self._keys.names.length[: self._keys.count] != FREE
+            is_unused[np.concatenate(self._waiting)] = False
+            self._keys.release(np.flatnonzero(is_unused))
+        self._waiting.clear()
 
     def place_of(self, value: Any) -> int | None:
         """Return the place of a cost, given as a value or a text; None if it is none."""

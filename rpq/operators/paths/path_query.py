@@ -16,14 +16,14 @@ from rpq.language.kinds import QueryKind, content_of, read_content
 from rpq.language.options import Vertex
 from rpq.language.protocol import Division, Figures, Overrun, PresentGraph, Resources, RunningQuery
 from rpq.language.query import PatternQuery, Query, cost_text
-from rpq.operators.paths.costs import cheapest_path, without_links
+from rpq.operators.paths.costs import Costs, cheapest_path, without_links
 from rpq.operators.paths.direction import way_of
 from rpq.operators.paths.index.delta_index import NO_LIMIT, DeltaIndex
 from rpq.operators.paths.index.path_delta import PathDelta, id_of_length, rows_of_pairs, rows_with_lengths
 from rpq.operators.paths.path import Path, path_of, paths_of
 from rpq.operators.paths.path_trees import PathTrees, shared_key
 from rpq.rows.changes import SetAside
-from rpq.rows.delta import Delta, IdRows, Position, rows_after
+from rpq.rows.delta import Delta, IdRows, Position, ids_of_columns, rows_after
 from rpq.rows.typed_columns import ValueColumns
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.edge_store import LONG_AGO, STATIC
@@ -32,7 +32,7 @@ from rpq.stream.edges.outcomes import OUTCOMES
 from rpq.stream.edges.snapshot import Edges, SnapshotGraph
 from rpq.stream.json_values import Damage, JsonValue
 from rpq.stream.names.stream_labels import LabelName
-from rpq.stream.names.vertices import VertexDictionary
+from rpq.stream.names.vertices import VertexDictionary, as_vertex
 from rpq.stream.window import CountWindow, Window
 
 
@@ -215,10 +215,34 @@ class PathQuery(RunningQuery):
 
     def retain(self, waiting: np.ndarray) -> None:
         if self._trees.costs is not None:  # the rows before have their texts
-            self._trees.costs.forget()
+            self._trees.costs.retain(waiting)
+
+    def texts_of_terms(self, ids: np.ndarray) -> list[str | None]:
+        texts = super().texts_of_terms(ids)
+        return [f"{'vertex' if identity >= 0 else 'number'} {text}" for identity, text in zip(ids, texts, strict=True)]
+
+    def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
+        return np.array([self._id_of_term(*(text or "").partition(" ")[::2]) for text in texts], np.int32)
+
+    def _id_of_term(self, kind: str, text: str) -> int:
+        assert isinstance(self.term_texts, LengthTexts | Costs)
+        if kind == "vertex":
+            vertices = self.term_texts.vertices
+            identity = vertices.id_of(as_vertex(text, vertices.kind))
+            if identity >= 0:
+                return identity
+        else:
+            is_length = len(text) < 10 and text.isdecimal()
+            place = self.term_texts.place_of(text) if isinstance(self.term_texts, Costs) else int(text) if is_length else None
+            if place is not None:
+                return id_of_length(place)
+        raise Damage(f"a row that waits until it has held has the {kind or 'term'} {text!r}, which cannot be")
 
     def retained_vertices(self) -> np.ndarray:
-        return super().retained_vertices() if self._trees.costs is None else self._trees.costs.targets()
+        if self._trees.costs is None:
+            return super().retained_vertices()
+        self._trees.costs.release()
+        return self._trees.costs.targets()
 
     def leave(self) -> None:
         self._trees.remove_reader(self._reader)
@@ -284,6 +308,23 @@ class PathQuery(RunningQuery):
         pairs = rows[:, 1].astype(np.int64) << 32 | rows[:, 0]
         lengths = np.max([index.lengths_of(pairs) for index in self.indexes], axis=0)
         return IdRows(np.column_stack([rows, -1 - lengths]).astype(np.int32), (*columns, 2)), position
+
+    def page_of(
+        self,
+        parts: Sequence[IdRows],
+        after: Position | None,
+        limit: int,
+        *,
+        source: int | None = None,
+        target: int | None = None,
+    ) -> tuple[IdRows, Position | None]:
+        """Return a page of answers with different pairs, in the order of these: a pair keeps its ids, and a cost may not."""
+        rows = np.concatenate([rows.reorder((*range(len(self.columns)),)).values for rows in parts])
+        for column, end in ((0, source), (1, target)):
+            rows = rows if end is None else rows[rows[:, column] == end]
+        pairs, position = rows_after(rows[:, :2], after, limit)
+        keys, chosen = (some[:, 0].astype(np.int64) << 32 | some[:, 1] for some in (rows, pairs))
+        return ids_of_columns(rows[np.isin(keys, chosen)]), position
 
     def rows(self) -> np.ndarray:
         return self._trees.rows(self._reader)

@@ -161,7 +161,7 @@ class RunningSparql(HostedQuery):
         if plan.report_time is not None:
             assert self._report_steps is not None
             self._report_clock = ReportClock(plan.report_time, self._report_steps, self._terms, self.question.unit)
-        if self.question.report == "change":
+        if self.question.report == "change" and self.question.hold is None:  # rows that wait are compared with other rows
             network.isolate_groups()
         return network
 

@@ -1,0 +1,177 @@
+"""Answers that are reported when they have held for a time (`hold`), of queries of every kind.
+
+semantics.md S19
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+import rpq
+from tests.engine.kinds.test_query_kinds import per_event
+from tests.engine.test_time_division import QUERIES, batch_of, streams
+from tests.reference_hold import HeldAnswers, Row
+from tests.twins import collect, examples, parts_of, tiny
+
+MORE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    *QUERIES,
+    ("(a|b)+", {"cost": "w"}, {}),
+    ("(a|b)+", {"cost": "w"}, {"edges": "parallel"}),
+    ("?x a ?y . ?y b ?z", {"select": ["x"]}, {}),
+    ("?x a ?y . ?y b ?z", {"select": ["x", "z"], "distinct": True, "matching": "isomorphism"}, {}),
+    ("?x ?e:a ?y . ?x ?f:b ?z", {"select": ["x", "e.w", "f.w"], "filter": "?e.w < 7"}, {}),
+    ("ASK { ?x <a>/<b> ?y }", {}, {}),
+    ("SELECT ?x ?y { ?x <a> ?y OPTIONAL { ?y <b> ?z } }", {}, {}),
+    ("SELECT ?y { ?x <a> ?y } ORDER BY ?x LIMIT 2", {}, {}),
+    ("REGISTER ISTREAM <r> AS SELECT ?x { ?x <a> ?y }", {}, {}),
+    ("REGISTER DSTREAM <r> AS SELECT ?x { ?x <a> ?y }", {}, {}),
+    ("MATCH (x)-[e:a]->(y) RETURN x, sum(e.w) AS n", {}, {}),
+    ("MATCH (x)-[e:a WHERE e.w > 1]->(y)-[f:b]->(z) RETURN x, e.w, z", {"language": "cypher"}, {"edges": "parallel"}),
+    ("MATCH ANY (x)-[:a]->+(y) RETURN x, y", {}, {}),
+]
+
+
+def content_of(query: rpq.Query) -> str:
+    """The ops that a query reports."""
+    return {"ISTREAM": "+", "DSTREAM": "-"}.get(query.expression.split()[1], "+-") if "REGISTER" in query.expression else "+-"
+
+
+class Held:
+    """A query with `hold`: what it has to tell, from the rows of the query without it in an engine of its own."""
+
+    def __init__(self, text: str, options: dict[str, Any], engine: dict[str, Any], hold: int) -> None:
+        self.query = rpq.Query(text, hold=hold, **options)
+        options = {"semantics": "explicit", **options}
+        self.kind = text
+        if "REGISTER" in text:  # its reports with all changes
+            text, options = text.partition("AS ")[2], {**options, "report": "slide"}
+        plain = rpq.Query(text, **{**options, "name": self.query.name})
+        self.has_reports = getattr(self.query, "report", "change") != "change"
+        self.plain = rpq.Engine(plain, **engine)
+        self.engine_options = engine
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what was told."""
+        self.answers = HeldAnswers(self.query.hold, has_reports=self.has_reports)
+        self.rows: list[Row] = []
+
+    def register(self, others: list[dict[str, Any]]) -> None:
+        """Begin in mid-stream, behind some tuples."""
+        self.begin()
+        rows = [(*row[:-2], self.plain.time, "+") for row in self.plain.answers()] if not self.has_reports else []
+        self.rows += self.answers.change(rows)
+
+    def push(self, one: dict[str, Any]) -> None:
+        """Apply one tuple."""
+        time = one["timestamp"]
+        boundaries = self.plain.advance(time) if self.plain.time is None or time > self.plain.time else ()
+        self.tell(self.answers.advance(time, [tuple(row)[1:] for row in boundaries]))
+        rows = self.plain.push(batch_of([one], self.plain))
+        self.tell(self.answers.change([tuple(row)[1:] for row in rows]))
+
+    def advance(self, time: int) -> None:
+        """Move the time."""
+        self.tell(self.answers.advance(time, [tuple(row)[1:] for row in self.plain.advance(time)]))
+
+    def tell(self, rows: list[Row]) -> None:
+        self.rows += [row for row in rows if row[-1] in content_of(self.query)]
+
+
+@st.composite
+def windows(draw: st.DrawFn, text: str, options: dict[str, Any]) -> rpq.Window | rpq.CountWindow | rpq.UnboundedWindow:
+    kinds = ["time", "time", "time", "count", "unbounded"] if "WINDOW" not in text and "REGISTER" not in text else ["time"]
+    kind = draw(st.sampled_from(["time"] if "report" in options else kinds))
+    if kind == "count":
+        return rpq.CountWindow(size=draw(st.integers(1, 9)), step=draw(st.integers(1, 3)))
+    if kind == "unbounded":
+        return rpq.UnboundedWindow()
+    return rpq.Window(size=draw(st.sampled_from([5, 10, 17, 30])), slide=draw(st.sampled_from([1, 3, 7, 10])))
+
+
+@st.composite
+def held_queries(draw: st.DrawFn, most: int = 3) -> list[Held]:
+    """Queries with `hold` for one engine."""
+    first = draw(st.sampled_from(MORE))
+    others = [one for one in MORE if one[2] == first[2]]
+    made = []
+    for number, (text, options, engine) in enumerate([first, *draw(st.lists(st.sampled_from(others), max_size=most - 1))]):
+        options = {name: value for name, value in options.items() if name != "semantics"}
+        if text.startswith("?x") and not engine and not options and draw(st.booleans()):
+            options["report"] = draw(st.sampled_from(["slide", "time"]))
+        window = draw(windows(text, options))
+        hold = draw(st.sampled_from([1, 1, 2, 3, 5, 7, 10, 20, 45]))
+        try:
+            made.append(Held(text, {**options, "window": window, "name": f"q{number}"}, engine, hold))
+        except rpq.QueryError:
+            continue
+    return made
+
+
+def compare(engine: rpq.Engine, held: list[Held], found: dict[str, list[Row]]) -> None:
+    """Compare rows, answers and figures."""
+    for one in held:
+        name = one.query.name
+        assert per_event(found[name]) == per_event(one.rows)
+        told = Counter(+one.answers.told)
+        assert Counter(map(tuple, engine.answers(name))) == told
+        assert Counter(map(tuple, (row for part in parts_of(engine, name, 2) for row in part))) == told
+        figures = engine.statistics(name)
+        assert (figures.rows_added, figures.rows_removed) == tuple(sum(row[-1] == op for row in one.rows) for op in "+-")
+        assert figures.answers_live == told.total()
+        if not one.has_reports:
+            assert figures.rows_waiting == len(one.answers.waiting)
+
+
+@examples(1000)
+@given(
+    held=held_queries(), tuples=streams(), size=st.integers(1, 8), threads=st.integers(1, 3),
+    capacity=st.sampled_from([2, 256]), moves=st.sampled_from(["", "", "save", "advance", "collect"]), plain=st.booleans(),
+)  # fmt: skip
+def test_rows_are_told_when_they_have_held(held, tuples, size, threads, capacity, moves, plain):
+    if not held:
+        return
+    options = {**held[0].engine_options, "threads": threads}
+    queries = [one.query for one in held]
+    beside = [rpq.Query("(a|b)+", window=rpq.Window(size=10, slide=3), name="beside")] if plain else []
+    try:
+        engine = tiny(capacity)(*queries, *beside, **options)
+    except rpq.QueryError:  # windows that cannot be together
+        return
+    found: dict[str, list[Row]] = {one.name: [] for one in queries}
+
+    def take(changes: rpq.Changes) -> None:
+        assert [row.timestamp for row in changes.rows()] == sorted(row.timestamp for row in changes.rows())
+        for row in changes.rows():
+            if row[0] != "beside":
+                found[row[0]].append(tuple(row)[1:])
+
+    for begin in range(0, len(tuples), size):
+        batch = tuples[begin : begin + size]
+        for one in held:
+            for row in batch:
+                one.push(row)
+        take(engine.push(batch_of(batch, engine)))
+        engine._check()
+        compare(engine, held, found)
+        if moves == "advance":
+            time = engine.time + begin % 5
+            for one in held:
+                one.advance(time)
+            take(engine.advance(time))
+        elif moves == "collect":
+            collect(engine)
+        elif moves == "save":
+            with tempfile.TemporaryDirectory() as folder:
+                engine.save(Path(folder) / "state")
+                engine = type(engine).restore(Path(folder) / "state", threads=threads)
+        compare(engine, held, found)
+    for one in held:
+        event(f"{one.kind}: {'told' if one.rows else 'nothing'}")
