@@ -188,6 +188,7 @@ def _options(query: QueryEntry) -> list[str]:
     entries += [("cost", None if query.parsed.cost is None else cost_text(query.parsed.cost))]
     order, report = query.parsed.time_order, query.given_options.get("report")
     entries += [("order", None if order is None else order.text), ("report", report)]
+    entries += [("hold", query.parsed.hold)]
     entries += [("output", query.output and shown_output(query.output))]
     return [f"{name:<13}{value}" for name, value in entries if value is not None]
 

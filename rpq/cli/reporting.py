@@ -296,11 +296,11 @@ def _node_text(figures: dict[str, Any]) -> str:
 
 
 def _waiting_line(figures: dict[str, Any]) -> str:
-    """Return the line about rows that the next report contains, or that it would contain."""
+    """Return the line about rows that the next report contains, or would contain, and rows that have not held yet."""
     waiting, flushed = figures.get("rows_waiting"), figures.get("rows_flushed")
     if flushed:
         return f"{flushed:,} rows of the next report, written at the end of the input"
-    return f"{waiting:,} rows until the next report" if waiting else ""
+    return f"{waiting:,} rows until the next report, or until they have held" if waiting else ""
 
 
 def _window(figures: Mapping[str, Any]) -> str:

@@ -26,7 +26,8 @@ class Statistics:
     - `engine_seconds` is wall-clock time inside the engine, without compiling or loading kernels
     - `latency_p50_us` and `latency_p99_us` are quantiles over relevant tuples, timed inside the kernels, with an accuracy of
       a sixteenth of an octave; 0 before the first such tuple
-    - `rows_waiting` counts the rows that wait for the next report of queries with `report="slide"` or `"time"`
+    - `rows_waiting` counts the rows that wait for the next report of queries with `report="slide"` or `"time"`, or until
+      they have held for the time of `hold`
     - With simple paths, `conflicts` counts the first conflicts of roots so far, `conflicted_roots` the roots that have a
       conflict now, `pairs_in_doubt` the pairs for which a path, or the lack of one, is stored because of conflicts,
       `searches` the searches for a simple path, and `roots_set_aside` the roots that are set aside now

@@ -696,7 +696,8 @@ class EdgeValuesQuery(PatternQuery):
         joined = object.__new__(PatternQuery)
         # Bindings that expire silently need not be found, unless rows are counted or may come back in the same event.
         semantics = "explicit" if self.distinct or self.window.kind == "count" else self.semantics
-        options = {"select": None, "filter": None, "distinct": False, "semantics": semantics, "report": "change", "hold": None}
+        options = {"select": None, "filter": None, "distinct": False, "semantics": semantics, "report": "change"}
+        options |= {"hold": None}
         joined.__dict__.update(self.__dict__ | options | {"matching": "homomorphism", "_pattern": self.join})
         return joined
 

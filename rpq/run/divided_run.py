@@ -205,12 +205,14 @@ class DividedEngine:
         self._records: list[_Tuples] = []
         """All records of nodes before these slices, which each chunk takes in."""
         self._is_finished = False
-        self._begin_chunk(None, [], None)
+        self._begin_chunk(None, [], None, None)
 
-    def _begin_chunk(self, begins_at: int | None, taken_in: list[_Tuples], facts: StreamFacts | None) -> None:
+    def _begin_chunk(
+        self, begins_at: int | None, taken_in: list[_Tuples], facts: StreamFacts | None, loads_at: int | None
+    ) -> None:
         self._own: list[_Tuples] = []
         self._own_count = 0
-        self._begin = begins_at, taken_in, facts
+        self._begin = begins_at, taken_in, facts, loads_at
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
@@ -308,15 +310,16 @@ class DividedEngine:
             return False
         self._own.append(last)
         self._submit(ends_at=time)
-        self._begin_chunk(time, [*self._records, *taken_in], self._slices[0][0])
+        loads_at = self._division.loads_at(time=time, before=before)
+        self._begin_chunk(time, [*self._records, *taken_in], self._slices[0][0], loads_at)
         return True
 
     def _submit(self, *, ends_at: int | None, flush: bool = False) -> None:
-        begins_at, taken_in, facts = self._begin
+        begins_at, taken_in, facts, loads_at = self._begin
         folder = os.path.join(self._folder.name, f"chunk-{self._chunks}")
         self._chunks += 1
         os.mkdir(folder)
-        times = TimeRange(facts=facts, begins_at=begins_at, ends_at=ends_at)
+        times = TimeRange(facts=facts, begins_at=begins_at, ends_at=ends_at, loads_at=loads_at)
         chunk = _Chunk(folder=folder, own=self._own, taken_in=taken_in, times=times)
         try:
             self._running.append((chunk, self._pool.submit(_evaluate, self._work, chunk, flush)))

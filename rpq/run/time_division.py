@@ -11,7 +11,11 @@ chunk. Let M be the largest time of the tuples before a place.
   windows at t (with reports, at M: the reports that are due by t read the windows before). It may begin earlier. Then it
   advances to t. Deletes and late tuples count whatever their timestamp.
 
-It takes in all records of nodes before the cut as well, because facts of nodes never expire.
+Where a query holds rows for a time, the chunk needs since when its answers have held: queries load their windows at a moment
+that is earlier than t by this time, with reports by a slide more, and the rows from then to the cut are left out. What was
+there at that moment is full at the cut, if it is still there.
+
+A chunk takes in all records of nodes before the cut as well, because facts of nodes never expire.
 
 An engine that begins in the middle of the stream needs facts of the whole prefix: the types of columns, the largest time
 and the number of inserts (`Engine._facts`).
@@ -21,17 +25,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import lcm
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from rpq.errors import QueryError
 from rpq.language.readings import readings_of, report_windows_of
 from rpq.run.loop import push_part
 from rpq.stream.nodes.node_rows import are_timeless, uniform_parts
-from rpq.stream.stream_time import report_steps
-from rpq.stream.window import CountWindow, UnboundedWindow
+from rpq.stream.stream_time import EARLIEST, report_steps, timestamps_as_integers
+from rpq.stream.window import INT64_MAX, CountWindow, UnboundedWindow
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine, StreamFacts
@@ -55,6 +61,7 @@ class TimeDivision:
 
     def __init__(self, queries: Sequence[object]) -> None:
         self._windows: list[Window] = []
+        self._held = 0  # the longest time before a cut that matters to rows that are held
         steps = set()
         for query in queries:
             name = getattr(query, "name", "")
@@ -67,8 +74,10 @@ class TimeDivision:
             if getattr(query, "on_budget", "error") == "set_aside":
                 raise QueryError(f"query {name!r}: roots that are set aside stay so, whatever the time; use threads instead")
             report: Any = getattr(query, "report", "change")
-            if report != "change":
-                steps.add(report_steps(report, report_windows_of(query))[0])
+            own_steps = () if report == "change" else report_steps(report, report_windows_of(query))
+            steps |= {*own_steps[:1]}
+            if (hold := getattr(query, "hold", None)) is not None:
+                self._held = max(self._held, hold + max(own_steps, default=0))
         self._step = lcm(*steps) if steps else None
 
     def cuts(self, times: np.ndarray, *, before: int | None) -> np.ndarray:
@@ -93,8 +102,16 @@ class TimeDivision:
 
         `time` is that of the tuple behind the cut, and `before` the largest time before it.
         """
-        moment = time if self._step is None else before
+        moment = self._moment(time, before)
         return min((window.lower_bound(moment) for window in self._windows), default=moment)
+
+    def _moment(self, time: int, before: int) -> int:
+        moment = time if self._step is None else before
+        return max(min(moment, time - self._held), EARLIEST) if self._held else moment
+
+    def loads_at(self, *, time: int, before: int) -> int | None:
+        """Return the time at which queries load their windows; None if they do so behind all tuples that are taken in."""
+        return self._moment(time, before) if self._held else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,21 +121,43 @@ class TimeRange:
     facts: StreamFacts | None  # None for the first chunk, which takes in nothing
     begins_at: int | None
     ends_at: int | None  # None for the last chunk
+    loads_at: int | None = None
+    """The time of `TimeDivision.loads_at`."""
 
     def begin(self, engine: Engine, taken_in: Iterable[Any]) -> None:
         """Prepare a new engine for the tuples of the chunk: take in those that its windows need of the stream before."""
         if self.facts is None:
             return
+        parts = (part for tuples in taken_in for part in uniform_parts(tuples))
+        later: list[Any] = []
         with engine._evaluation.graph_only():
             has_begun = False
-            for part in (part for tuples in taken_in for part in uniform_parts(tuples)):
+            for part in parts:
                 if not has_begun and not are_timeless(part):  # records before the first time stay earlier than all
                     engine._begin_after(self.facts)
                     has_begun = True
-                push_part(engine, part, collect=False)
+                place = self._place_of_load(part, engine)
+                push_part(engine, part.slice(0, place), collect=False)
+                if place < part.num_rows:
+                    later.append(part.slice(place))
+                    break
             if not has_begun:
                 engine._begin_after(self.facts)
+            if engine._now is not None:
+                engine._advance_to(self.loads_at)
+        for part in chain(later, parts):
+            push_part(engine, part, collect=False)
         engine._advance_to(self.begins_at)
+
+    def _place_of_load(self, part: Any, engine: Engine) -> int:
+        """Return the place of the first row of a part that is behind the time at which queries load their windows."""
+        if self.loads_at is None:
+            return int(part.num_rows)
+        column = part["timestamp"]
+        stamps = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        times, _ = timestamps_as_integers(stamps, engine._times, INT64_MAX, [])
+        is_later = times > self.loads_at
+        return int(np.argmax(is_later)) if is_later.any() else len(times)
 
     def end(self, engine: Engine) -> Changes:
         """Return the changes that are due after the tuples of the chunk, up to its end."""

@@ -118,12 +118,13 @@ def unpack_slice(edges: pa.Scalar) -> pa.Table:
 
 class Chunk(NamedTuple):
     """A chunk: the largest time before the tuples that it takes in, and the times at its two cuts; None at the ends of the
-    stream."""
+    stream. `loads_at` is that of `TimeRange`."""
 
     number: int
     before: int | None
     begins_at: int | None
     ends_at: int | None
+    loads_at: int | None
 
 
 class Part(NamedTuple):
@@ -146,6 +147,7 @@ class _Cut(NamedTuple):
     slice: int
     row: int
     time: int
+    loads_at: int | None
     bound: int
     first: int  # the number of the first slice that is taken in
     taken_in: int
@@ -180,7 +182,9 @@ def plan_chunks(
     for number, (cut, following) in enumerate(zip([None, *chosen], [*chosen, None], strict=True)):
         before = latest[cut.first - 1] if cut is not None and cut.first else None
         ends_at = None if following is None else following.time
-        chunks.append(Chunk(number, before, None if cut is None else cut.time, ends_at))
+        chunks.append(
+            Chunk(number, before, None if cut is None else cut.time, ends_at, None if cut is None else cut.loads_at)
+        )
         for place in range(0 if cut is None else cut.first, len(slices) if following is None else following.slice + 1):
             size = slices[place]["tuples"]
             begin = 0 if cut is None or place > cut.slice else size if place < cut.slice else cut.row
@@ -199,10 +203,11 @@ def _cuts(
         earlier = [*latest[max(0, number - 1) : number], *([] if one["earlier"] is None else [one["earlier"]])]
         if not earlier or not len(division.cuts(np.array([one["time"]]), before=max(earlier))):
             continue
-        bound = division.lower_bound(time=one["time"], before=max(earlier))
+        moment = {"time": one["time"], "before": max(earlier)}
+        bound = division.lower_bound(**moment)
         first = bisect_right(latest, bound, hi=number)
         place = places[number] + one["cut"]
-        yield _Cut(place, number, one["cut"], one["time"], bound, first, place - places[first])
+        yield _Cut(place, number, one["cut"], one["time"], division.loads_at(**moment), bound, first, place - places[first])
 
 
 class Divider(ShippedObject):
@@ -329,4 +334,4 @@ class ChunkEngines(ShippedObject):
         if chunk.number:
             nothing = engine._facts()
             facts = replace(nothing, times=nothing.times.with_type(pa.int64()), time=chunk.before)
-        return TimeRange(facts=facts, begins_at=chunk.begins_at, ends_at=chunk.ends_at)
+        return TimeRange(facts=facts, begins_at=chunk.begins_at, ends_at=chunk.ends_at, loads_at=chunk.loads_at)

@@ -191,8 +191,8 @@ def check_supported(queries: Sequence[rpq.Query], identity: str = "triple") -> N
             )
         if (hold := getattr(query, "hold", None)) is not None:
             raise PipelineError(
-                f"query {query.name!r}: hold={hold!r} is not supported on a stream of Spark, whose state does not contain since "
-                "when answers hold; leave out hold"
+                f"query {query.name!r}: hold={hold!r} is not supported on a stream of Spark, whose state does not contain "
+                "since when answers hold; leave out hold"
             )
 
 

@@ -64,6 +64,8 @@ def drawn_queries(draw: st.DrawFn) -> tuple[list[rpq.Query], dict[str, Any]]:
         further = {"semantics": draw(st.sampled_from(["implicit", "explicit"])), **options}
         if "?x" in text and not first[2] and draw(st.booleans()):
             further = {**options, "semantics": "explicit", "report": draw(st.sampled_from(["slide", "slide", "time"]))}
+        if draw(st.booleans()):
+            further |= {"semantics": "explicit", "hold": draw(st.sampled_from([1, 3, 8, 20]))}
         made.append(rpq.Query(text, window=window, name=f"q{number}", **further))
     return made, first[2]
 

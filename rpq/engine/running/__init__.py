@@ -2,7 +2,8 @@
 
 `evaluation` carries chunks of tuples through the parts: `intake` (names to ids, room for them, and the release of what
 has left every window), `running_queries` (which queries run and what they read), `multigraph` (edges with an identity or
-properties), `crew` (threads), `output` (deltas to rows) and `reports` (rows that wait). `multigraph` stands on
+properties), `crew` (threads), `output` (deltas to rows), `reports` (rows that wait) and `held` (rows that wait until they
+have held). `multigraph` stands on
 `edge_readings` (what queries read of such edges), `condition_sets` (the conditions that tuples satisfy), `derived_edges`
 (the edges that they become), `edge_vertex_links` (edges that edge variables bind) and `outcome_counts`;
 `edge_restrictions` refuses the options that it does not support. Beside it are `retention` (what is stored for later

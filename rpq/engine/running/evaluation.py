@@ -337,6 +337,13 @@ class Evaluation:
         first, count, end = 0, self._length_of_chunk(tuples, 0), len(tuples)
         try:
             while first < end and failure is None:
+                try:
+                    for told in self.advance_to_full(int(tuples.timestamp[first])):
+                        rows.append(told.rows)
+                        counts += told.counts
+                except LimitError as error:
+                    failure = error
+                    break
                 applied = self.apply(tuples, first, count, collect=collect)
                 rows.append(applied.rows)
                 if isinstance(applied.rows, list):
@@ -379,16 +386,24 @@ class Evaluation:
         return self.witness and (self._hides_times(tuples) or any(map(self._is_of_now, self.running)))
 
     def _is_of_now(self, running: RunningQuery) -> bool:
-        return running.has_witnesses and (self.multigraph is not None or running.witnesses_are_of_now)
+        is_of_now = self.multigraph is not None or running.witnesses_are_of_now or self.running.holds_rows(running)
+        return running.has_witnesses and is_of_now
 
-    def _entered_in(self, deltas: list[tuple[int, Delta]], tuples: Columns) -> np.ndarray:
-        """Return the places of a chunk that add rows whose witnesses need the present graph."""
+    def _entered_in(
+        self, deltas: list[tuple[int, Delta]], tuples: Columns, tuple_of: np.ndarray | None
+    ) -> np.ndarray:
+        """Return the tuples of a chunk that add rows whose witnesses need the present graph, or that precede such rows.
+
+        `tuple_of` has the tuple of each place in the chunk.
+        """
         every = self._hides_times(tuples)
         queries = [number for number, running in enumerate(self.running) if every or self._is_of_now(running)]
         found = [_NONE]
         for number, delta in deltas:
             is_needed = (delta.kinds > 0) & np.isin(number if delta.numbers is None else delta.numbers, queries)
-            found.append(delta.orders[is_needed] // 2)
+            places = delta.orders[is_needed] // 2
+            is_before = number in self.running.held  # rows are full before the tuple
+            found.append((places if tuple_of is None else tuple_of[places]) - is_before)
         return np.concatenate(found)
 
     def _hides_times(self, tuples: Columns) -> bool:
@@ -403,6 +418,8 @@ class Evaluation:
         chunk derives from its tuples is not known yet.
         """
         if not self._crew.has_others or first >= len(tuples) or (self.multigraph is not None and self.collector.is_due):
+            return None
+        if self.has_held_witnesses:  # the time may move before the chunk
             return None
         count = self._length_of_chunk(tuples, first)
         begun = self._label_ids(tuples, first, count)
@@ -499,8 +516,7 @@ class Evaluation:
                 failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
                 deltas = [(number, delta.events_before(2 * overflow.place)) for number, delta in deltas]
             if self._entered is not None and deltas:
-                places = self._entered_in(deltas, tuples)
-                self._entered.append(first + (places if tuple_of is None else tuple_of[places]))
+                self._entered.append(first + self._entered_in(deltas, tuples, tuple_of))
             if collect and deltas:
                 if 0 < sum([len(delta) for _, delta in deltas]) <= FEW_OF_CHUNK and self._has_lists:
                     rows = few_rows_of(deltas, self.vertices, running.texts)
@@ -826,6 +842,9 @@ class Evaluation:
         count, multigraph = len(records.vertex), self.multigraph
         self.midway = True
         assert self.graph.time is not None
+        if count == 1:
+            yield from self.advance_to_full(int(records.time[0]))
+            self.midway = True
         now = np.maximum.accumulate(np.maximum(records.time, self.graph.time))
         is_moving = np.diff(now, prepend=self.graph.time) > 0
         timed = records._replace(time=np.where(records.time == NO_TIME, now, records.time))
@@ -1120,6 +1139,19 @@ class Evaluation:
         self.collector.collect_if_quiet()
         self.midway = False
         return ChunkResult(rows, counts, _NONE, None)
+
+    @property
+    def has_held_witnesses(self) -> bool:
+        """True if rows that are held have witnesses, which are those of the moment at which a row is full."""
+        return self.witness and bool(self.running.held)
+
+    def advance_to_full(self, time: int) -> Iterator[ChunkResult]:
+        """Move the stream time to each moment up to `time` at which a row with a witness is full. Yield the changes."""
+        while self.has_held_witnesses:
+            moments = [moment for held in self.running.held.values() if (moment := held.next_time) is not None]
+            if min(moments, default=time + 1) > time:
+                return
+            yield self.advance(min(moments))
 
     def restore_root(self, running: RunningQuery, root: int) -> ChunkRows:
         """Restore a root of a query that was set aside; return the rows."""

@@ -1,9 +1,9 @@
 """Rows held for a time: an answer enters when it has held without a break for a span, and leaves as it would have left.
 
-A row of a time t is *full* at t + span, which is a boundary of its own: behind a boundary of a window at that moment, and before
-the tuple that reaches it. Until then it waits here. What leaves takes the youngest of the equal rows: one that waits is dropped,
-and otherwise one that was told leaves. With reports the rows are those of the reports, and a moment is over, like a report, when
-the stream time is later.
+A row of a time t is *full* at t + span, which is a boundary of its own: behind a boundary of a window at that moment, and
+before the tuple that reaches it. Until then it waits here. What leaves takes the youngest of the equal rows: one that waits
+is dropped, and otherwise one that was told leaves. With reports the rows are those of the reports, and a moment is over,
+like a report, when the stream time is later.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class HeldRows:
 
     @property
     def next_time(self) -> int | None:
-        """The next time at which a row is full; None if no row waits, or reports come first."""
+        """The next time at which a row may be full; None if no row waits."""
         first, end = self._range.tolist()
-        return int(self._since[first]) + self._span if first < end and self.reports is None else None
+        return int(self._since[first]) + self._span if first < end else None
 
     def boundary(self, time: int) -> int:
         """Return the time of the first report that is made after a stream time, the largest integer without reports."""
@@ -89,8 +89,7 @@ class HeldRows:
             deltas = [] if report is None else [report]
         if not len(times):
             return None
-        first, end = self._range.tolist()
-        if not deltas and (first == end or int(self._since[first]) + self._span > times[-1]):
+        if not deltas and ((moment := self.next_time) is None or moment > times[-1]):
             return None
         if len(deltas) > 1:
             events, changes = as_changes(deltas)
@@ -169,7 +168,7 @@ class HeldRows:
         return answers - pending - len(self._waiting()[1])
 
     def told(self, answers: np.ndarray) -> np.ndarray:
-        """Return the rows that were told and did not leave, of the present answers, rows of ids (int32). O(rows log rows)."""
+        """Return the rows that were told and did not leave, of the present answers (int32). O(rows log rows)."""
         rows, _ = self._waiting()
         parts = [WeightedRows.insertion_of(answers), _removal_of(rows)]
         if self.reports is not None:
@@ -243,15 +242,15 @@ def _removal_of(rows: np.ndarray) -> WeightedRows:
 def hold(held, values, changes, told, runs, over, width, span, told_kind):
     """Apply changes to rows that wait, and write the rows that are told, with their runs. Return the number of runs.
 
-    `over` has for each tuple the last moment that is over before it. A change of a boundary follows all moments before its time.
+    `over` has for each tuple the last moment that is over before it. A change of a boundary follows all earlier moments.
     """
     rows, since, earlier, is_broken, table, waiting = held
     ends, kinds, times, orders = changes
     entries = len(table)
     first, end = waiting[0], waiting[1]
     row = count = tuple_ = written = np.int64(0)
-    # Of the changes before `event`, all rows up to `row` are applied. Rows from `first` to `end` are not full and wait unless
-    # they are broken, `written` ones are told in `count` runs, and `tuple_` is the one before which the last of them was full.
+    # Of the changes before `event`, all rows up to `row` are applied. Rows from `first` to `end` are not full, and wait
+    # unless they are broken. `written` rows are told in `count` runs; the last that was full was so before `tuple_`.
     for event in range(len(ends) + 1):
         is_end = event == len(ends)
         if is_end:

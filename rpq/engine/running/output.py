@@ -105,7 +105,7 @@ class Output:
         return [(number, without_boundaries(delta, np.full(1, self.reported_time))) for number, delta in deltas]
 
     def report(self, deltas: Deltas, times: np.ndarray, is_boundary: np.ndarray | None = None) -> Deltas:
-        """Replace the deltas of queries that report at times, or hold rows, by what is due; arguments as for `HeldRows.take`.
+        """Replace the deltas of queries whose rows wait by what is due; the other arguments are those of `HeldRows.take`.
 
         Raises `MemoryLimitError` if waiting rows exceed the memory.
         """
@@ -122,9 +122,9 @@ class Output:
                 else:
                     found.append((number, delta))
         for number, waiting in reports.items():
-            delta = waiting.take(deltas_of.get(number, ()), times, is_boundary)
-            if delta is not None:
-                found.append((number, delta))
+            due = waiting.take(deltas_of.get(number, ()), times, is_boundary)
+            if due is not None:
+                found.append((number, due))
         return sorted(found, key=itemgetter(0))
 
     def overflow(self, deltas: Deltas) -> RowOverflow | None:

@@ -165,6 +165,12 @@ class RunningQueries:
         return self._reports
 
     @property
+    def held(self) -> dict[int, HeldRows]:
+        """The rows that wait until they have held, without those of reports, by the number of the query. O(reports)."""
+        held = {number: one for number, one in self.reports.items() if isinstance(one, HeldRows)}
+        return {number: one for number, one in held.items() if one.reports is None}
+
+    @property
     def texts(self) -> dict[int, Texts]:
         """The texts of ids by the number of the query, where not all are ids of vertices; complexity as `by_number`."""
         if self._texts_by_number is None:

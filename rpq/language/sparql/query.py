@@ -142,8 +142,8 @@ class SparqlQuery(Query):
             object.__setattr__(self, "report", "slide")
         if self.hold is not None and self.reports_whole_answers:
             raise QueryError(
-                f"hold={self.hold!r} is about answers that enter and leave, and REGISTER RSTREAM reports whole answers: write "
-                "REGISTER ISTREAM, or leave out hold"
+                f"hold={self.hold!r} is about answers that enter and leave, and REGISTER RSTREAM reports whole answers: "
+                "write REGISTER ISTREAM, or leave out hold"
             )
         if self.report != "slide" and self.reads_report_time:
             source = SourceText.read(self.expression)

@@ -231,11 +231,12 @@ class PathQuery(RunningQuery):
             identity = vertices.id_of(as_vertex(text, vertices.kind))
             if identity >= 0:
                 return identity
-        else:
-            is_length = len(text) < 10 and text.isdecimal()
-            place = self.term_texts.place_of(text) if isinstance(self.term_texts, Costs) else int(text) if is_length else None
+        elif isinstance(self.term_texts, Costs):
+            place = self.term_texts.place_of(text)
             if place is not None:
                 return id_of_length(place)
+        elif len(text) < 10 and text.isdecimal():
+            return id_of_length(int(text))
         raise Damage(f"a row that waits until it has held has the {kind or 'term'} {text!r}, which cannot be")
 
     def retained_vertices(self) -> np.ndarray:
