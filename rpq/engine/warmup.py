@@ -208,6 +208,7 @@ def _steps_of_joins(vertices: str) -> list[Callable[[], object]]:
         _judge_streams,
         partial(_join, name),
         partial(_share, name),
+        partial(_hold_rows, name),
     ]
     if find_spec("rdflib") is not None:  # otherwise there are queries neither in SPARQL nor with MATCH
         steps.append(partial(_solve, name))
@@ -580,6 +581,17 @@ def _replace_edges(name: Callable[[int], int | str], *, paths: Paths) -> None:
     ends = {"source": [x, y], "target": [y, z], "label": ["a", "b"]}
     of_values.push({**ends, "timestamp": [0, 0], "n": [3, 0], "edge": [1, 2]})
     of_values.witness(x, z)
+
+
+def _hold_rows(name: Callable[[int], int | str]) -> None:
+    """Hold rows for a time: some are told, others leave before, and some wait while the state is saved."""
+    engine = Engine(Query("a+", window=Window(size=10, slide=1), hold=2, name="held"), memory_limit=1 << 60, _capacity=1)
+    x, y, z = (name(number) for number in range(3))
+    engine.push_rows([(x, y, "a", 0), (y, z, "a", 0), (y, z, "a", 1, "-"), (z, x, "a", 3)])
+    engine.insert(y, z, "a", 3)
+    engine.answers()
+    _save_and_restore(engine)
+    engine.advance(20)
 
 
 def _judge_streams() -> None:

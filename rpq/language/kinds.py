@@ -188,8 +188,8 @@ def one_query_of_each_kind(queries: Sequence[Query]) -> list[Query]:
 
 
 def kernels_of(query: Query) -> tuple[object, ...]:
-    """Return a key of the kernels that a query needs: notation, window and conditions; for paths also their restrictions,
-    for other queries the operators and the words in capitals of their text.
+    """Return a key of the kernels that a query needs: notation, window, conditions, and whether rows are held; for paths
+    also their restrictions, for other queries the operators and the words in capitals of their text.
 
     >>> texts = ("a", "b", "a[n > 1]", "?x a ?y")
     >>> len({kernels_of(Query(text, window=Window(size=1, slide=1))) for text in texts})
@@ -197,7 +197,7 @@ def kernels_of(query: Query) -> tuple[object, ...]:
     """
     window = query.window
     slides = (window.size // window.slide).bit_length() if window.kind == "time" else 0
-    kind = (type(query).__name__, window.kind, has_conditions(query))
+    kind = (type(query).__name__, window.kind, has_conditions(query), query.hold is not None)
     if isinstance(query, PatternQuery):
         return (*kind, frozenset(re.findall(r"[A-Z]{2,}|[*+/|^]", query.expression)))
     restricted = query.sources is None, query.targets is None

@@ -90,8 +90,8 @@ class StreamTime:
     """The kind of time in one stream, as far as it is known; methods return the same object, or one with further knowledge.
 
     `unit` is what the engine was given, `has_durations` whether its windows are durations (None: it has none), `grain` the
-    largest length, in nanoseconds, of which all slides are multiples, `type` the Arrow type of the timestamps of rows
-    (None before the first), `has_zone` whether times have a zone.
+    largest length, in nanoseconds, of which all slides, and the times of `hold`, are multiples, `type` the Arrow type of the
+    timestamps of rows (None before the first), `has_zone` whether times have a zone.
     """
 
     unit: str | None = None
@@ -140,8 +140,10 @@ class StreamTime:
                 f"of this stream are dates or times: {_WRITE}"
             )
         per = NANOSECONDS[self.inner_unit]
-        resolved = [window for query in queries for window in windows_of(self.resolve(query))]
-        grain = gcd(*(window.slide * per for window in resolved if isinstance(window, Window)))
+        resolved = [self.resolve(query) for query in queries]
+        slides = [window.slide for query in resolved for window in windows_of(query) if isinstance(window, Window)]
+        holds = [hold for query in resolved if (hold := getattr(query, "hold", None)) is not None]
+        grain = gcd(*(length * per for length in (*slides, *holds)))
         stream_time = replace(self, has_durations=bool(measured) if timed else None, grain=grain)
         return stream_time if self.type is None else replace(stream_time, type=stream_time._refine_type(self.type))
 

@@ -5,11 +5,13 @@ semantics.md S19
 
 from __future__ import annotations
 
+import datetime as dt
 import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
@@ -41,6 +43,9 @@ MORE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 def content_of(query: rpq.Query) -> str:
     """The ops that a query reports."""
     return {"REGISTER ISTREAM": "+", "REGISTER DSTREAM": "-"}.get(query.expression[:16], "+-")
+
+
+STATICS = pa.table({"source": ["u", "v"], "target": ["v", "w"], "label": ["a", "b"], "w": [4, 1]})
 
 
 class Held:
@@ -133,9 +138,10 @@ def compare(engine: rpq.Engine, held: list[Held], found: dict[str, list[Row]]) -
 @examples(1000)
 @given(
     held=held_queries(), tuples=streams(), size=st.integers(1, 8), threads=st.integers(1, 3),
-    capacity=st.sampled_from([2, 256]), moves=st.sampled_from(["", "", "save", "advance", "collect"]), plain=st.booleans(),
+    capacity=st.sampled_from([2, 256]), moves=st.sampled_from(["", "", "save", "advance", "collect", "register"]),
+    plain=st.booleans(), statics=st.booleans(),
 )  # fmt: skip
-def test_rows_are_told_when_they_have_held(held, tuples, size, threads, capacity, moves, plain):
+def test_rows_are_told_when_they_have_held(held, tuples, size, threads, capacity, moves, plain, statics):
     if not held:
         return
     options = {**held[0].engine_options, "threads": threads}
@@ -143,7 +149,9 @@ def test_rows_are_told_when_they_have_held(held, tuples, size, threads, capacity
     beside = [rpq.Query("(a|b)+", window=rpq.Window(size=10, slide=3), name="beside")] if plain else []
     try:
         engine = tiny(capacity)(*queries, *beside, **options)
-    except rpq.QueryError:  # windows that cannot be together
+        for one in (engine, *(one.plain for one in held)) if statics and "edges" not in options else ():
+            one.load_static(STATICS)
+    except rpq.QueryError:  # windows that cannot be together, or static edges beside these
         return
     found: dict[str, list[Row]] = {one.name: [] for one in queries}
 
@@ -162,7 +170,7 @@ def test_rows_are_told_when_they_have_held(held, tuples, size, threads, capacity
         engine._check()
         compare(engine, held, found)
         if moves == "advance":
-            time = engine.time + begin % 5
+            time = engine.time + begin % 23
             for one in held:
                 one.advance(time)
             take(engine.advance(time))
@@ -251,6 +259,14 @@ def test_an_aggregate_that_changes_is_another_row():
     assert [tuple(row)[1:] for row in rows] == [(2, 6, "+"), (2, 7, "-")]
 
 
+def test_records_of_nodes_break_rows_and_move_the_time():
+    engine = rpq.Engine(rpq.Query("a/@[risk > 3]", window=rpq.Window(size=W, slide=BETA), hold=5))
+    engine.push_rows([("x", "y", "a", 1)])
+    records = ((4, 2), (1, 5), (4, 6), (5, 11))
+    changes = [engine.set_node("y", properties={"risk": risk}, timestamp=time) for risk, time in records]
+    assert [[tuple(row)[1:] for row in one.rows()] for one in changes] == [[], [], [], [("x", "y", 11, "+")]]
+
+
 def test_with_reports_a_row_is_told_like_a_report():
     query = rpq.Query("?x a ?y", window=rpq.Window(size=W, slide=BETA), report="slide", hold=10)
     engine = rpq.Engine(query)
@@ -274,6 +290,13 @@ def test_witnesses_are_those_of_the_moment_at_which_a_row_is_told(text, threads)
         engine = rpq.Engine(query, threads=threads, witness=True)
         paths = [path for part in parts for path in engine.push_rows(part).to_arrow(witness=True)["path"].to_pylist()]
         assert [('"w"' in path, '"y"' in path) for path in paths if path] == [(True, False), (False, True)]
+
+
+@pytest.mark.parametrize(("hold", "time"), [("6h", dt.datetime(2024, 1, 2, 6)), ("2d", dt.date(2024, 1, 4))])
+def test_rows_of_dates_have_times_where_the_moment_is_one(hold, time):
+    engine = rpq.Engine(rpq.Query("a", window=rpq.Window(size="9d", slide="1d"), hold=hold))
+    rows = engine.push_rows([("x", "y", "a", dt.date(2024, 1, 2)), ("t", "t", "b", dt.date(2024, 1, 5))]).rows()
+    assert [row.timestamp for row in rows] == [time]
 
 
 def test_what_is_refused():

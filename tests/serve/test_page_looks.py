@@ -60,13 +60,14 @@ def test_nothing_scrolls_sideways(windows: Windows, server: ScriptedServer):
 @pytest.mark.ci
 @pytest.mark.parametrize("width", [390, 1280])
 def test_everything_has_its_place(windows: Windows, width: int):
-    options = {"order": "increasing", "max_gap": "6h", "sources": ["ann", "bob", "cho", "dan"], "filter": "?x != ?z"}
+    options = {"order": "increasing", "max_gap": "6h", "hold": "9m", "filter": "?x != ?z"}
+    options |= {"sources": ["ann", "bob", "cho", "dan"]}
     with ScriptedServer(columns=["x", "y", "z"], window="7d", slide="1h", options=options) as server:
         server.time = "2023-11-14T22:13:20"
         server.change(("+", "ann", "bob", LONG), ("+", LONG, LONG, LONG))
         page = windows.open(server.address, width=width, height=844)
         kind = page.locator(".query-kind")
-        for phrase in ("each edge later", "gaps up to 6h", "ann, bob, cho and 1 more", "where ?x != ?z"):
+        for phrase in ("each edge later", "gaps up to 6h", "held for 9m", "ann, bob, cho and 1 more", "where ?x != ?z"):
             expect(kind).to_contain_text(phrase)
         # The answers that hold are rows before anything changes, and changes stand above them.
         expect(page.locator("#held-rows td:last-child")).to_have_text([LONG, LONG])

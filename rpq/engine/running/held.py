@@ -108,7 +108,7 @@ class HeldRows:
         runs = hold(
             (self._values.reshape(-1), self._since, self._earlier, self._is_broken, self._table, self._range),
             np.ascontiguousarray(values).reshape(-1),
-            (delta.ends, delta.kinds, delta.times, delta.orders),
+            tuple(map(np.ascontiguousarray, (delta.ends, delta.kinds, delta.times, delta.orders))),
             told.reshape(-1),
             (ends, kinds, told_times, orders),
             over,

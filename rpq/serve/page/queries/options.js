@@ -32,7 +32,7 @@ function windowText({ window, slide }, unit) {
 /** Return what a query has besides its text, in a list of phrases. */
 export function optionTexts(query, unit) {
   const { order, max_gap: gap, max_span: span, sources, targets, filter, distinct, matching, select } = query.options ?? {};
-  const { node_label: label, parameters } = query.options ?? {};
+  const { node_label: label, parameters, hold } = query.options ?? {};
   return [
     windowText(query, unit),
     PATHS[query.paths],
@@ -48,5 +48,6 @@ export function optionTexts(query, unit) {
     label && `labels of nodes by ${shownText(label)}`,
     parameters && Object.entries(parameters).map(([name, value]) => `$${shownText(name)} = ${shownText(JSON.stringify(value))}`).join(", "),
     REPORTS[query.report],
+    hold !== undefined && `held for ${duration(hold, unit)}`,
   ].filter(Boolean);
 }
