@@ -48,7 +48,7 @@ from rpq.errors import ExpressionError, QueryError, did_you_mean
 from rpq.language.notation import language_of
 from rpq.language.options import OPTIONS, Vertex, WrittenOptions, check_word, unsuitable_option
 from rpq.language.query import Query
-from rpq.language.time_order import length_of_text, time_order
+from rpq.language.time_order import hold_length, length_of_text, time_order
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.window import AnyWindow, Window, WindowTextError, kind_of_text, length_of, window_of
 
@@ -417,7 +417,10 @@ def _check_field(field: str, value: Any, place: FilePlace) -> Any:
                 expected = "a number in the stream's unit, or a text such as '6h'"
             else:
                 value = length_of_text(value)
-                time_order("increasing", **{field: value})
+                if field == "hold":
+                    hold_length(value)
+                else:
+                    time_order("increasing", **{field: value})
         except QueryError as error:
             raise place.error(str(error).removeprefix(f"{field}: "), field=field) from error
     elif kind == "window":

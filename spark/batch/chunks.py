@@ -124,7 +124,7 @@ class Chunk(NamedTuple):
     before: int | None
     begins_at: int | None
     ends_at: int | None
-    loads_at: int | None
+    loads_at: int | None = None
 
 
 class Part(NamedTuple):
@@ -147,7 +147,7 @@ class _Cut(NamedTuple):
     slice: int
     row: int
     time: int
-    loads_at: int | None
+    loads_at: int | None = None
     bound: int
     first: int  # the number of the first slice that is taken in
     taken_in: int

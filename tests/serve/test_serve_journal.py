@@ -419,6 +419,23 @@ def test_a_server_goes_on_with_its_tuples_its_queries_and_its_positions(tmp_path
             assert events.next("gap")["to"] == served.service.position
 
 
+def test_answers_that_have_not_held_long_enough_go_on_waiting(tmp_path):
+    state = tmp_path / "state"
+    with Served(PATH, checkpoint=state) as served:
+        assert served.register("a+", name="held", window=1000, slide=1, hold=10).status_code == 201
+        served.post(("x", "y", "a", 1), ("u", "v", "a", 5))
+        assert served.answers("held") == set()
+        crash(served)
+    told = set()
+    for moment, row in ((11, ("x", "y")), (20, ("u", "v"))):  # behind the journal, and behind a checkpoint
+        told.add(row)
+        with Served(PATH, checkpoint=state) as served, served.follow("held") as events:
+            events.next("start")
+            served.post(("t", "t", "b", moment))
+            assert events.rows(1) == [("held", "+", 11 if moment == 11 else 15, row)]
+            assert served.answers("held") == told
+
+
 def test_a_query_that_exceeds_its_budget_over_the_window_is_registered_and_saved(tmp_path):
     state: dict[str, Any] = {"checkpoint": tmp_path / "state", "keep": rpq.Window(size=1000, slide=1)}
     edges = [(f"{x}", f"{y}", label, 1) for label in "abc" for x in range(6) for y in range(6) if x != y]

@@ -26,8 +26,7 @@ from rpq.stream.window import INT64_MAX
 _LEAST_ROOM = 64
 _LARGEST_COUNT = 2**56
 _EARLIEST = np.int64(-(2**63))
-
-TextsOf = Callable[[np.ndarray], Sequence[str | None]]
+_NONE = np.zeros(0, np.int64)
 
 
 class HeldRows:
@@ -44,7 +43,7 @@ class HeldRows:
         columns: int,
         guard: Guard,
         content: ReportContent = "changes",
-        texts_of: TextsOf | None = None,
+        texts_of: Callable[[np.ndarray], Sequence[str | None]] | None = None,
         reports: Reports | None = None,
     ) -> None:
         self.reports = reports
@@ -148,33 +147,33 @@ class HeldRows:
         self._range[1] = len(since)
         link(self._values.reshape(-1), self._earlier, self._table, self._range, self._columns)
 
+    def _places(self) -> np.ndarray:
+        """Return the places of the rows that wait."""
+        first, end = self._range.tolist()
+        return first + np.flatnonzero(self._is_broken[first:end] == 0)
+
     def _waiting(self) -> tuple[np.ndarray, np.ndarray]:
         """Return copies of the rows that wait, int32 (row, column), and of their times."""
-        first, end = self._range.tolist()
-        waits = first + np.flatnonzero(self._is_broken[first:end] == 0)
-        return self._values[waits], self._since[waits]
+        places = self._places()
+        return self._values[places], self._since[places]
 
     # --- waiting rows --------------------------------------------------------------------------------------------
 
     @property
     def waiting_count(self) -> int:
         """The number of rows that wait, also for a report."""
-        first, end = self._range.tolist()
-        return int(np.count_nonzero(self._is_broken[first:end] == 0)) + (self.reports.waiting_count if self.reports else 0)
+        return len(self._places()) + (self.reports.waiting_count if self.reports else 0)
 
     def told_count(self, answers: int) -> int:
         """Return the number of rows that were told and did not leave, of a number of present answers."""
-        pending = 0 if self.reports is None else int(self.reports.waiting().weights.sum())
-        return answers - pending - len(self._waiting()[1])
+        pending = int(self.reports.waiting().weights.sum()) if self.reports else 0
+        return answers - pending - len(self._places())
 
     def told(self, answers: np.ndarray) -> np.ndarray:
         """Return the rows that were told and did not leave, of the present answers (int32). O(rows log rows)."""
-        rows, _ = self._waiting()
-        parts = [WeightedRows.insertion_of(answers), _removal_of(rows)]
-        if self.reports is not None:
-            waiting = self.reports.waiting()
-            parts.append(WeightedRows(waiting.rows, -waiting.weights, np.zeros(len(waiting), np.int64)))
-        found = concatenate(parts).consolidate()
+        waiting = [WeightedRows.insertion_of(self._waiting()[0]), *([self.reports.waiting()] if self.reports else [])]
+        removed = (WeightedRows(some.rows, -some.weights, np.zeros(len(some), np.int64)) for some in waiting)
+        found = concatenate([WeightedRows.insertion_of(answers), *removed]).consolidate()
         return np.repeat(found.rows, found.weights, axis=0)
 
     @property
@@ -226,13 +225,6 @@ class HeldRows:
             raise Damage("rows that wait until they have held are out of order")
         self._make_room(len(since))
         self._enter(ids[np.array(places, np.int64).reshape(len(places), self._columns)].astype(np.int32), since)
-
-
-_NONE = np.zeros(0, np.int64)
-
-
-def _removal_of(rows: np.ndarray) -> WeightedRows:
-    return WeightedRows(rows, np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int64))
 
 
 # --- kernels -----------------------------------------------------------------------------------------------------
