@@ -9,6 +9,7 @@ slide = "1d"
 name = "experts"               # by default the text of the expression
 query = "a2q/c2a*"             # the only required field: a path expression or a pattern
 semantics = "explicit"
+hold = "10m"                   # answers that have held for this time
 sources = ["u1", "u2"]
 output = "experts.parquet"     # for `rpq run`
 

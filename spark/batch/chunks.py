@@ -147,7 +147,7 @@ class _Cut(NamedTuple):
     slice: int
     row: int
     time: int
-    loads_at: int | None = None
+    loads_at: int | None
     bound: int
     first: int  # the number of the first slice that is taken in
     taken_in: int

@@ -55,6 +55,8 @@ class SparqlExplanation:
     """The labels of which some edges are ignored, with the edges that are stored, such as "any vertex to h7"."""
     shared: str = ""
     """A text on the operators that it shares with other queries, empty if there are none."""
+    hold: int | str | None = None
+    """The time for which an answer has to hold before it is reported."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as JSON values."""
@@ -73,6 +75,7 @@ class SparqlExplanation:
             *columns,
             f"semantics    {self.semantics}",
             *report,
+            *([] if self.hold is None else [f"hold         {self.hold}"]),
             *([f"shared       {self.shared}"] if self.shared else []),
             *(["windows", *(f"  {name}: {window}" for name, window in self.windows)] if self.windows else []),
             *(f"warning      {warning}" for warning in self.warnings),
@@ -156,6 +159,7 @@ def explain_query(
         columns=tuple(query.columns),
         semantics=query.semantics,
         report=query.report,
+        hold=query.hold,  # type: ignore[arg-type]  # as `hold_length` returns it
         windows=(*windows, *((f"<{name}>", "edges without time") for name in sorted(query.named_graphs))),
         algebra=algebra_text(rewrite(query.parsed.body)),
         operators=operators,

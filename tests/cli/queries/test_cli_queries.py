@@ -208,6 +208,7 @@ GOOD = '{"name": "good", "query": "a/b"}\n'
         ('{"name": "x", "query": "a", "sources": "u1"}', ["line 2, field sources: expected a list"]),
         ('{"name": "x", "query": "a", "simple_budget": 0}', ["line 2, field simple_budget"]),
         ('{"name": "x", "query": "a", "order": "increasing", "max_gap": -1}', ["line 2, field max_gap"]),
+        ('{"name": "x", "query": "a", "hold": 0}', ["line 2, field hold", "longer than 0"]),
         ('{"name": "x", "query": "a", "output": "x.txt"}', ["line 2, field output: x.txt", ".csv, .parquet"]),
         ('{"name": "x", "query": "a", "output": "no/x.csv"}', ["line 2, field output: no/x.csv: cannot", "no folder"]),
     ],

@@ -84,8 +84,10 @@ def _reports() -> rpq.Engine:
     window = rpq.Window(size=40, slide=50)
     slide = rpq.Query("?x a ?y . ?y b ?z", window=window, report="slide", name="slide")
     time = rpq.Query("?x a ?y", window=rpq.Window(size=7, slide=2), report="time", distinct=True, select=["y"], name="time")
-    engine = _feed(rpq.Engine(slide, time), 5, 120, [f"v{number}" for number in range(7)])
-    assert engine.statistics("slide").rows_waiting
+    held = rpq.Query("(a|b)+", window=window, select=["source", "target", "length"], hold=25, name="held")
+    both = rpq.Query("?x a ?y", window=window, report="slide", hold=60, name="both")
+    engine = _feed(rpq.Engine(slide, time, held, both), 5, 120, [f"v{number}" for number in range(7)])
+    assert all(engine.statistics(name).rows_waiting for name in ("slide", "held", "both"))
     return engine
 
 

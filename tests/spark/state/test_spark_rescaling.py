@@ -254,6 +254,8 @@ def test_queries_that_a_stream_cannot_have_are_refused_before_anything_is_read()
     unsupported = rpq.Query("a", window=rpq.Window(size=5, slide=1), paths="simple", on_budget="set_aside", name="q")
     with pytest.raises(PipelineError, match="set_aside"):
         rescale(None, "nowhere", unsupported)
+    with pytest.raises(PipelineError, match="since when answers hold"):
+        rescale(None, "nowhere", query("a", hold=5))
 
 
 def test_queries_that_read_values_or_the_order_of_edges_are_not_added():
