@@ -198,6 +198,19 @@ def test_rows_are_told_when_they_have_held(held, tuples, size, threads, capacity
         event(f"{one.kind}: {'told' if one.rows else 'nothing'}")
 
 
+@examples(200)
+@given(held=held_queries(most=1), tuples=streams(), shares=st.integers(2, 3))
+def test_shares_divide_the_rows(held, tuples, shares):
+    for one in held:
+        found: list[Row] = []
+        for share in range(shares):
+            engine = rpq.Engine(one.query, share=(share, shares), **one.engine_options)
+            found += [tuple(row)[1:] for row in engine.push(batch_of(tuples, engine)).rows()]
+        for row in tuples:
+            one.push(row)
+        assert Counter(found) == Counter(one.rows)
+
+
 # --- cases by hand -----------------------------------------------------------------------------------------------
 
 W, BETA = 20, 10
