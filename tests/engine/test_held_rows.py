@@ -270,6 +270,7 @@ def test_an_aggregate_that_changes_is_another_row():
     engine = rpq.Engine(query)
     rows = engine.push_rows([("x", "y", "a", 1), ("x", "z", "a", 3), ("t", "u", "b", 6), ("x", "w", "a", 7)]).rows()
     assert [tuple(row)[1:] for row in rows] == [(2, 6, "+"), (2, 7, "-")]
+    assert "hold         3" in str(engine.explain())
 
 
 def test_records_of_nodes_break_rows_and_move_the_time():

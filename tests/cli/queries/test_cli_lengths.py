@@ -66,6 +66,8 @@ def test_a_file_of_queries(run, rpq, tmp_path):
     explained = rpq("explain", "--queries", queries)[1]
     assert "length       the smallest number of edges of a path" in explained
     assert "semantics    explicit" in explained
+    queries.write_text(json.dumps({"name": "q", "query": "knows+", "hold": "10m"}))
+    assert "hold         10m" in rpq("explain", "--queries", queries)[1]
     queries.write_text(json.dumps({"query": "knows+", "select": ["length"]}))
     assert "line 1, field select: the columns of a path query are" in run("--queries", queries, "--output", "-")[2]
 
