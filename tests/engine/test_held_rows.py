@@ -26,6 +26,7 @@ MORE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     *QUERIES,
     ("(a|b)+", {"cost": "w"}, {}),
     ("(a|b)+", {"cost": "w"}, {"edges": "parallel"}),
+    ("(a|b)+", {"select": ["source", "target", "length"], "order": "increasing"}, {"edges": "parallel"}),
     ("?x a ?y . ?y b ?z", {"select": ["x"]}, {}),
     ("?x a ?y . ?y b ?z", {"select": ["x", "z"], "distinct": True, "matching": "isomorphism"}, {}),
     ("?x ?e:a ?y . ?x ?f:b ?z", {"select": ["x", "e.w", "f.w"], "filter": "?e.w < 7"}, {}),
