@@ -108,22 +108,22 @@ class _Reader:
         form = node.name.removesuffix("Query").upper()
         if form == "DESCRIBE":
             raise Refused(form)
-        for clause in self.clauses.windows:
+        for clause in self.clauses.named:
+            assert clause.name is not None
             if (name := self.name(clause.name.text)) in self.windows:
                 raise Rejected(f"window {name!r} is declared twice")
             self.windows[name] = self.window(clause)
         is_short = node.where is not None and node.where.name == "FakeGroupGraphPatten"  # CONSTRUCT WHERE
         template = [*self.template(node.where.part[0].triples if is_short else node.template)]
         graphs = tuple(graph for _, graph in template)
-        register = self.clauses.register
-        name = None if register is None or register.name is None else register.name.text
+        name = None if self.clauses.name is None else self.clauses.name.text
         datasets = node.datasetClause or ()
         return Query(
             form,
             self.select(node),
             tuple(triple for triple, _ in template),
             self.windows,
-            "" if register is None else register.reporting,
+            self.clauses.reporting or "",
             name if name is None or name.isidentifier() else self.name(name),
             self.base,
             graphs if any(graphs) else (),
