@@ -499,7 +499,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if self._most_ahead is not None and (now := evaluation.graph.time) is not None:
             latest = min(latest, now + self._most_ahead)  # `push` refuses later ones
         multigraph = evaluation.multigraph
-        is_usual = not (evaluation.awaits_first or evaluation.witness and evaluation.has_held_witnesses) and self._clock is None
+        is_held = evaluation.witness and evaluation.has_held_witnesses
+        is_usual = not (evaluation.awaits_first or is_held) and self._clock is None
         is_usual = is_usual and (multigraph is None or multigraph.takes_one(self._times))
         kind = evaluation.vertices.kind
         ends, own_label = (source, target), label
