@@ -174,7 +174,8 @@ class HeldRows:
         waiting = [WeightedRows.insertion_of(self._waiting()[0]), *([self.reports.waiting()] if self.reports else [])]
         removed = (WeightedRows(some.rows, -some.weights, np.zeros(len(some), np.int64)) for some in waiting)
         found = concatenate([WeightedRows.insertion_of(answers), *removed]).consolidate()
-        return np.repeat(found.rows, found.weights, axis=0)
+        # Only in a damaged state, of which all checksums are right, rows that wait are no answers.
+        return np.repeat(found.rows, np.maximum(found.weights, 0), axis=0)
 
     @property
     def _bytes_per_row(self) -> int:
