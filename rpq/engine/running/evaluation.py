@@ -398,11 +398,11 @@ class Evaluation:
         """
         every = self._hides_times(tuples)
         queries = [number for number, running in enumerate(self.running) if every or self._is_of_now(running)]
-        found = [_NONE]
+        found, held = [_NONE], self.running.held
         for number, delta in deltas:
             is_needed = (delta.kinds > 0) & np.isin(number if delta.numbers is None else delta.numbers, queries)
             places = delta.orders[is_needed] // 2
-            is_before = number in self.running.held  # rows are full before the tuple
+            is_before = number in held  # rows are full before the tuple
             found.append((places if tuple_of is None else tuple_of[places]) - is_before)
         return np.concatenate(found)
 

@@ -28,6 +28,10 @@ SAME = {
     "REGISTER STREAM q COMPUTED EVERY 4s AS CONSTRUCT { ?y <c> ?x } FROM STREAM <s> [RANGE 6s STEP 2s] { ?x <a> ?y }":
         "REGISTER RSTREAM <q> AS CONSTRUCT { ?y <c> ?x } FROM NAMED WINDOW <w> ON <s> [RANGE PT6S STEP PT4S] "
         "{ WINDOW <w> { ?x <a> ?y } }",
+    "REGISTER QUERY q COMPUTED EVERY 4s AS SELECT ?x FROM STREAM s [RANGE 6s STEP 2s] { STREAM s { ?x <a> ?y } }":
+        "REGISTER RSTREAM <q> AS SELECT ?x FROM NAMED WINDOW <w> ON <s> [RANGE PT6S STEP PT4S] { WINDOW <w> { ?x <a> ?y } }",
+    "SELECT ?x FROM STREAM s [RANGE 1 STEP 1] { ?x <a> ?y }":
+        "REGISTER RSTREAM <q> AS SELECT ?x FROM NAMED WINDOW <w> ON <s> [RANGE 1 STEP 1] { WINDOW <w> { ?x <a> ?y } }",
     "REGISTER QUERY q AS SELECT ?x ?z FROM STREAM <s> [RANGE 5s STEP 2s] FROM STREAM <t> [RANGE 3s STEP 1s] FROM <g> "
     "WHERE { ?x <a> ?y OPTIONAL { ?y <a> ?z } }":
         "REGISTER RSTREAM <q> AS SELECT ?x ?z FROM NAMED WINDOW <v> ON <s> [RANGE PT5S STEP PT2S] "
@@ -93,7 +97,7 @@ def rows(text: str, stream: list[tuple], cut: int | None = None, **options: str)
 
 @pytest.mark.parametrize("text", SAME)
 def test_a_text_has_the_rows_of_the_text_in_rsp_ql(text):
-    @examples(30)
+    @examples(150)
     @given(streams(), st.integers(0, 8))
     def check(stream: list[tuple], cut: int) -> None:
         assert rows(text, stream, cut) == rows(SAME[text], stream)

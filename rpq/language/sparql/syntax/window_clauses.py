@@ -172,18 +172,20 @@ class _ClauseExtractor:
         if self._period is None:
             return
         token, period, is_number = self._period
-        has_steps = False
-        for windows in (found.named, found.of_streams):
-            for place, one in enumerate(windows):
-                if not isinstance(one.extent, TimeExtent):
-                    continue
-                has_steps = True
-                if one.extent.is_number != is_number or period % (one.extent.slide or 1):
-                    message = f"reports at this period do not see {one.extent} complete"
-                    expected = "a multiple of the STEP of each window, or windows without STEP"
-                    raise self._source.error(message, token.start, expected)
-                windows[place] = replace(one, extent=replace(one.extent, slide=period))
-        if not has_steps:
+
+        def with_period(one: WindowClause) -> WindowClause:
+            if not isinstance(one.extent, TimeExtent):
+                return one
+            if one.extent.is_number != is_number or period % (one.extent.slide or 1):
+                message = f"reports at this period do not see {one.extent} complete"
+                expected = "a multiple of the STEP of each window, or windows without STEP"
+                raise self._source.error(message, token.start, expected)
+            return replace(one, extent=replace(one.extent, slide=period))
+
+        found.named = [*map(with_period, found.named)]
+        found.of_streams = [*map(with_period, found.of_streams)]
+        found.uses = {place: None if one is None else with_period(one) for place, one in found.uses.items()}
+        if not any(map(_has_step, found.windows)):
             raise self._source.error("no window of time has this period", token.start, "[RANGE 10s], for instance")
 
     def _skip(self) -> None:
@@ -302,7 +304,7 @@ class _ClauseExtractor:
         if word in ("UNBOUNDED", "ALL"):
             return UnboundedExtent()
         if word == "NOW":
-            return TimeExtent(1, 1, is_number=True)
+            return TimeExtent(1, None, is_number=True)
         if word in _COUNT_KEYWORDS:
             size = self._number()
             return CountExtent(size, self._step(size, self._number) or 1)
@@ -417,4 +419,4 @@ class _ClauseExtractor:
 
 def _has_step(window: WindowClause) -> bool:
     """Return whether the text says when a window of time moves."""
-    return isinstance(window.extent, TimeExtent) and window.extent.slide is not None and window.extent.size > 1
+    return isinstance(window.extent, TimeExtent) and window.extent.slide is not None
